@@ -1,0 +1,158 @@
+/**
+ * Every error a caller can act on: one class per code of the contract, with its status. An operation names those it
+ * can raise; the codes of the frame (`INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `UNAVAILABLE`,
+ * `INTERNAL_ERROR`) belong to all.
+ */
+import { Schema } from "effect"
+import { problem } from "./Problem.ts"
+import { Scope } from "../domain/Scope.ts"
+
+/** Malformed JSON, a wrong type, a missing field, a bad query or cursor. */
+export class InvalidRequest extends problem<InvalidRequest>()(
+  "INVALID_REQUEST",
+  400,
+  "The request is malformed"
+) {}
+
+/** An empty `events`, or an event type there is none of. */
+export class InvalidWebhookEvents extends problem<InvalidWebhookEvents>()(
+  "INVALID_WEBHOOK_EVENTS",
+  400,
+  "The events are not a selection of supported event types"
+) {}
+
+/** A URL that is not public HTTPS; `detail` says which rule it breaks. */
+export class InvalidUrl extends problem<InvalidUrl>()(
+  "INVALID_URL",
+  400,
+  "The URL may not be used as a destination"
+) {}
+
+/** The API key is missing, malformed, unknown, revoked or expired. */
+export class InvalidApiKey extends problem<InvalidApiKey>()(
+  "INVALID_API_KEY",
+  401,
+  "The API key is not valid"
+) {}
+
+/** The key is valid but does not hold the scope that the operation asks for. */
+export class InsufficientScope extends problem<InsufficientScope>()(
+  "INSUFFICIENT_SCOPE",
+  403,
+  "The API key lacks a scope",
+  { required_scope: Scope }
+) {}
+
+/** The key that asked for the step may not decide it, since its rule does not allow that. */
+export class SelfApproval extends problem<SelfApproval>()(
+  "SELF_APPROVAL",
+  403,
+  "The key that asked may not decide"
+) {}
+
+/** An escalated approval is decided with `approvals.admin`. */
+export class AdminRequired extends problem<AdminRequired>()(
+  "ADMIN_REQUIRED",
+  403,
+  "An escalated approval is decided by an admin"
+) {}
+
+/** There is no such thing in this organization. Other organizations' ids are answered the same. */
+export class NotFound extends problem<NotFound>()(
+  "NOT_FOUND",
+  404,
+  "There is no such thing in this organization"
+) {}
+
+/** The path is known, the method is not. */
+export class MethodNotAllowed extends problem<MethodNotAllowed>()(
+  "METHOD_NOT_ALLOWED",
+  405,
+  "The path does not know this method"
+) {}
+
+/** The delivery is not in a state that can be replayed. */
+export class NotReplayable extends problem<NotReplayable>()(
+  "NOT_REPLAYABLE",
+  409,
+  "The delivery cannot be replayed"
+) {}
+
+/** The destination already has as many waiting deliveries as it may. */
+export class QueueFull extends problem<QueueFull>()("QUEUE_FULL", 409, "The queue is full") {}
+
+/** A saved step is resumed with something else than what was saved. Nothing is consumed. */
+export class StepMismatch extends problem<StepMismatch>()(
+  "STEP_MISMATCH",
+  409,
+  "The step differs from the one that was saved",
+  { mismatched: Schema.Array(Schema.Literals(["tool", "action_class", "arguments"])) }
+) {}
+
+/** The step has its outcome already. */
+export class StepAlreadyCompleted extends problem<StepAlreadyCompleted>()(
+  "STEP_ALREADY_COMPLETED",
+  409,
+  "The step has its outcome already"
+) {}
+
+/** An outcome before the step was allowed, or after it was rejected. */
+export class StepNotAllowed extends problem<StepNotAllowed>()(
+  "STEP_NOT_ALLOWED",
+  409,
+  "The step is not allowed"
+) {}
+
+/** The session was closed. */
+export class SessionClosed extends problem<SessionClosed>()("SESSION_CLOSED", 409, "The session is closed") {}
+
+/** The organization has as many of these as it may. */
+export class LimitReached extends problem<LimitReached>()("LIMIT_REACHED", 409, "A limit is reached") {}
+
+/** Revoking this key would leave the organization without a usable admin key. */
+export class LastAdminKey extends problem<LastAdminKey>()(
+  "LAST_ADMIN_KEY",
+  409,
+  "This is the last usable admin key"
+) {}
+
+/** The idempotency key was used with another body. */
+export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(
+  "IDEMPOTENCY_KEY_REUSED",
+  409,
+  "The idempotency key was used with another body"
+) {}
+
+/** The first request with this idempotency key is still at work. */
+export class IdempotencyKeyInUse extends problem<IdempotencyKeyInUse>()(
+  "IDEMPOTENCY_KEY_IN_USE",
+  409,
+  "The first request with this idempotency key is still at work"
+) {}
+
+/** The body is larger than the operation takes. */
+export class PayloadTooLarge extends problem<PayloadTooLarge>()(
+  "PAYLOAD_TOO_LARGE",
+  413,
+  "The body is too large"
+) {}
+
+/** The body is not JSON by its content type. */
+export class UnsupportedMediaType extends problem<UnsupportedMediaType>()(
+  "UNSUPPORTED_MEDIA_TYPE",
+  415,
+  "The body must be JSON"
+) {}
+
+/** Too many requests with this key; `Retry-After` says when to come back. */
+export class RateLimited extends problem<RateLimited>()("RATE_LIMITED", 429, "Too many requests") {}
+
+/** The store is out of reach; `Retry-After` says when to come back. */
+export class Unavailable extends problem<Unavailable>()("UNAVAILABLE", 503, "The store is out of reach") {}
+
+/** A fault of ours. The request id is all there is to say about it; the log has the rest. */
+export class InternalError extends problem<InternalError>()(
+  "INTERNAL_ERROR",
+  500,
+  "The service failed to answer"
+) {}

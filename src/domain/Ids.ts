@@ -1,0 +1,79 @@
+import { Effect, Schema } from "effect"
+import { SecureRandom } from "effect/crypto"
+
+/**
+ * Identifiers: a prefix, `_`, and a UUIDv7 (RFC 9562) without its dashes, in lowercase. They sort by the time they
+ * were made, so a list newest first is a list by id. Each kind is a brand of its own: an `ApprovalId` does not
+ * pass for a `SessionId`.
+ */
+const define = <B extends string>(
+  prefix: string,
+  brand: (schema: Schema.String) => Schema.brand<Schema.String, B>
+) => {
+  const schema = brand(
+    Schema.String.check(
+      Schema.isPattern(new RegExp(`^${prefix}_[0-9a-f]{32}$`), {
+        expected: `an identifier that reads ${prefix}_ and 32 lowercase hex digits`
+      })
+    )
+  )
+  return Object.assign(schema, {
+    /**
+     * A new identifier. The machine's clock and random source are read directly: the order of ids is the order of
+     * their making, also where a test moves Effect's clock.
+     */
+    generate: Effect.sync(() =>
+      schema.make(`${prefix}_${SecureRandom.uuidV7Unsafe().replaceAll("-", "")}`, { disableChecks: true })
+    )
+  })
+}
+
+export const OrgId = define("org", Schema.brand("OrgId"))
+export type OrgId = typeof OrgId.Type
+
+export const KeyId = define("key", Schema.brand("KeyId"))
+export type KeyId = typeof KeyId.Type
+
+export const TaskId = define("tsk", Schema.brand("TaskId"))
+export type TaskId = typeof TaskId.Type
+
+export const SessionId = define("ses", Schema.brand("SessionId"))
+export type SessionId = typeof SessionId.Type
+
+export const ApprovalId = define("apr", Schema.brand("ApprovalId"))
+export type ApprovalId = typeof ApprovalId.Type
+
+export const RuleId = define("rul", Schema.brand("RuleId"))
+export type RuleId = typeof RuleId.Type
+
+export const EventId = define("evt", Schema.brand("EventId"))
+export type EventId = typeof EventId.Type
+
+export const EndpointId = define("nep", Schema.brand("EndpointId"))
+export type EndpointId = typeof EndpointId.Type
+
+export const DeliveryId = define("ndl", Schema.brand("DeliveryId"))
+export type DeliveryId = typeof DeliveryId.Type
+
+/**
+ * The name a caller gives a step of its session: 1 to 200 characters, none of them a control character. It is the
+ * caller's own, so it has no prefix of ours.
+ */
+export const StepId = Schema.String.check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(200),
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
+  Schema.isPattern(/^[^\u0000-\u001f\u007f]*$/, { expected: "text without control characters" })
+).pipe(Schema.brand("StepId"))
+export type StepId = typeof StepId.Type
+
+/** 32 lowercase hex digits: a W3C trace id, the same value in an answer, a header and the exported spans. */
+export const TraceId = Schema.String.check(
+  Schema.isPattern(/^[0-9a-f]{32}$/, { expected: "32 lowercase hex digits" })
+).pipe(Schema.brand("TraceId"))
+export type TraceId = typeof TraceId.Type
+
+/** A new trace id: 128 random bits, never all zero (W3C Trace Context, 3.2.2.3). */
+export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
+  TraceId.make(SecureRandom.uuidV4Unsafe().replaceAll("-", ""), { disableChecks: true })
+)

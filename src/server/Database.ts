@@ -1,0 +1,102 @@
+import { PgClient, PgMigrator } from "@effect/sql-pg"
+import { Cause, Effect, Layer, type Redacted } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { migrations } from "./migrations/index.ts"
+
+/** How to reach the store, and how much of it one process may take. */
+export interface DatabaseOptions {
+  /** `postgres://…`; PostgreSQL 15 or newer. */
+  readonly url: Redacted.Redacted
+  /** Connections of the pool, transactions and listeners included. Default 12. */
+  readonly maxConnections?: number
+  /** Longest statement, in milliseconds; a longer one is cancelled and answered 503. Default 15,000. */
+  readonly statementTimeoutMillis?: number
+}
+
+/**
+ * The client every service shares. Statements outside transactions are pipelined over the pool's connections;
+ * a transaction, a stream and a listener each reserve one.
+ */
+export const layer = (
+  options: DatabaseOptions
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
+  PgClient.layer({
+    url: options.url,
+    applicationName: "countersign",
+    maxConnections: options.maxConnections ?? 12,
+    connectTimeout: "5 seconds",
+    idleTimeout: "60 seconds",
+    multiplex: true,
+    // A statement that is slow holds up at most these many others.
+    multiplexConcurrency: 16,
+    startupParameters: {
+      statement_timeout: String(options.statementTimeoutMillis ?? 15_000),
+      idle_in_transaction_session_timeout: "30000",
+      timezone: "UTC"
+    }
+  })
+
+/**
+ * Runs an effect in one transaction. A connection that is lost on the way surfaces as the `SqlError` that it is, so that
+ * callers see a typed, retryable failure; the client itself reports it as a defect.
+ */
+export const transaction = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)).pipe(
+    Effect.catchCause((cause: Cause.Cause<E | SqlError.SqlError>) => {
+      for (const reason of cause.reasons) {
+        if (Cause.isDieReason(reason) && SqlError.isSqlError(reason.defect)) return Effect.fail(reason.defect)
+      }
+      return Effect.failCause(cause)
+    })
+  )
+
+/** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */
+const MIGRATION_LOCK = 0x6373676e
+
+/**
+ * Applies the migrations that the store lacks, under an advisory lock: of several processes that start at once one
+ * migrates and the others wait for it. Answers with the names of those applied.
+ */
+export const migrate = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  return yield* transaction(
+    Effect.gen(function* () {
+      yield* sql`SET LOCAL statement_timeout = 0`
+      yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
+      const applied = yield* runMigrations
+      return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
+    })
+  )
+})
+
+const runMigrations = PgMigrator.make({})({
+  loader: PgMigrator.fromRecord(migrations),
+  table: "schema_migrations"
+})
+
+/** Applies the migrations while the layer is built. */
+export const layerMigrated: Layer.Layer<
+  never,
+  SqlError.SqlError | PgMigrator.MigrationError,
+  SqlClient.SqlClient
+> = Layer.effectDiscard(migrate)
+
+/** The number of the newest migration this code knows: a store that lacks it is not ready. */
+export const latestMigration: number = Math.max(
+  ...Object.keys(migrations).map((name) => Number.parseInt(name, 10))
+)
+
+/** Whether the store answers and has every migration this code knows. */
+export const isReady: Effect.Effect<boolean, never, SqlClient.SqlClient> = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ ready: boolean }>`
+    SELECT max(migration_id) >= ${latestMigration}::int AS ready
+    FROM schema_migrations
+  `
+  return rows[0]?.ready === true
+}).pipe(
+  Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.succeed(false) }),
+  Effect.catchCause(() => Effect.succeed(false))
+)
