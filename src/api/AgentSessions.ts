@@ -1,0 +1,68 @@
+import { ByteSize, Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AgentSession, GovernedStep } from "../domain/AgentSession.ts"
+import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
+import { Authentication, requires } from "./Authorization.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { page, pageQuery } from "./Pagination.ts"
+import { NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch } from "./Problems.ts"
+import { Metadata, Name } from "./Text.ts"
+
+/** What a new session is made of. */
+export const NewAgentSession = Schema.Struct({
+  task_id: Schema.optionalKey(Schema.NullOr(TaskId)),
+  metadata: Schema.optionalKey(Metadata)
+}).annotate({ identifier: "NewAgentSession" })
+export type NewAgentSession = typeof NewAgentSession.Type
+
+/**
+ * A step that asks before it acts. Sent again, unchanged, it is the resume: it is answered with the decision as it stands.
+ * Absent arguments, `null` and `{}` are three different things.
+ */
+export const StepRequest = Schema.Struct({
+  step_id: StepId,
+  task_id: Schema.optionalKey(Schema.NullOr(TaskId)),
+  tool: Name,
+  action_class: Name,
+  arguments: Schema.optionalKey(Schema.Json)
+}).annotate({ identifier: "StepRequest" })
+export type StepRequest = typeof StepRequest.Type
+
+/** Agent sessions and their governed steps. */
+export class AgentSessionsApi extends HttpApiGroup.make("sessions")
+  .add(
+    HttpApiEndpoint.post("create", "/", {
+      headers: idempotencyHeaders,
+      payload: NewAgentSession,
+      success: AgentSession.pipe(HttpApiSchema.status(201))
+    })
+      .middleware(Idempotent)
+      .middleware(requires("sessions.write")),
+    HttpApiEndpoint.get("list", "/", {
+      query: pageQuery(SessionId),
+      success: page("sessions", AgentSession, SessionId)
+    }).middleware(requires("sessions.read")),
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: SessionId },
+      success: AgentSession,
+      error: NotFound
+    }).middleware(requires("sessions.read")),
+    HttpApiEndpoint.post("step", "/:id/steps", {
+      params: { id: SessionId },
+      headers: idempotencyHeaders,
+      payload: StepRequest,
+      success: GovernedStep,
+      error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
+    })
+      .middleware(requires("sessions.write"))
+      .annotate(BodyLimit, ByteSize.mebibytes(4))
+  )
+  .prefix("/v1/agent-sessions")
+  .middleware(RequestBody)
+  .middleware(Authentication)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Agent sessions",
+      description: "An agent asks before each governed step and is answered allow, reject or pending."
+    })
+  ) {}

@@ -1,0 +1,29 @@
+import { HttpApi, OpenApi } from "effect/http-api"
+import { AgentApprovalsApi } from "./AgentApprovals.ts"
+import { AgentSessionsApi } from "./AgentSessions.ts"
+import { ApiKeysApi } from "./ApiKeys.ts"
+import { Frame } from "./Frame.ts"
+import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
+
+/**
+ * The contract: every operation with its scope, its shapes and each error it can raise. Routes, the OpenAPI document, the typed
+ * client and the tests that walk it are all derived from this one value.
+ *
+ * Naming: `group.endpoint` is the client's method and the operation's id. An endpoint is a short verb: `list create get update
+ * remove`, else the domain's own.
+ */
+export class Api extends HttpApi.make("countersign")
+  .add(ApiKeysApi)
+  .add(AgentSessionsApi)
+  .add(AgentApprovalsApi)
+  .add(NotificationEndpointsApi)
+  .annotate(HttpApi.ParseOptions, { errors: "all" })
+  .middleware(Frame)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "Countersign",
+      version: "1",
+      description:
+        "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents."
+    })
+  ) {}

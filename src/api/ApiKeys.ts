@@ -1,0 +1,63 @@
+import { Schema } from "effect"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { ApiKey } from "../domain/ApiKey.ts"
+import { KeyId } from "../domain/Ids.ts"
+import { Preset, Scope } from "../domain/Scope.ts"
+import { Timestamp } from "../domain/Time.ts"
+import { Authentication, requires } from "./Authorization.ts"
+import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { page, pageQuery } from "./Pagination.ts"
+import { InsufficientScope, LastAdminKey, NotFound } from "./Problems.ts"
+import { Name } from "./Text.ts"
+
+/** What a new key is made of. Without `preset` and `scopes` it can do nothing, so one of them is needed. */
+export const NewApiKey = Schema.Struct({
+  name: Name,
+  preset: Schema.optionalKey(Preset),
+  /** Instead of a preset, or beside one to narrow what it would give. */
+  scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)),
+  email: Schema.optionalKey(
+    Schema.String.check(
+      Schema.isMaxLength(254),
+      Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/, { expected: "an email address" })
+    )
+  ),
+  expires_at: Schema.optionalKey(Schema.NullOr(Timestamp))
+}).annotate({ identifier: "NewApiKey" })
+export type NewApiKey = typeof NewApiKey.Type
+
+/** A key and, this once, its text. */
+export const CreatedApiKey = Schema.Struct({
+  key: ApiKey,
+  secret: Schema.String
+}).annotate({ identifier: "CreatedApiKey" })
+
+/** API keys of the organization. */
+export class ApiKeysApi extends HttpApiGroup.make("api_keys")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: pageQuery(KeyId),
+      success: page("keys", ApiKey, KeyId)
+    }).middleware(requires("keys.write")),
+    HttpApiEndpoint.post("create", "/", {
+      headers: idempotencyHeaders,
+      payload: NewApiKey,
+      success: CreatedApiKey.pipe(HttpApiSchema.status(201)),
+      error: InsufficientScope
+    })
+      .middleware(Idempotent)
+      .middleware(requires("keys.write")),
+    HttpApiEndpoint.delete("revoke", "/:id", {
+      params: { id: KeyId },
+      error: [NotFound, LastAdminKey]
+    }).middleware(requires("keys.write"))
+  )
+  .prefix("/v1/api-keys")
+  .middleware(RequestBody)
+  .middleware(Authentication)
+  .annotateMerge(
+    OpenApi.annotations({
+      title: "API keys",
+      description: "Keys are shown once, when they are made. A key cannot give a scope that it lacks."
+    })
+  ) {}

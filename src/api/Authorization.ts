@@ -1,0 +1,61 @@
+/**
+ * Who may do what, as types. `Authentication` turns a bearer key into a principal. An operation names the scope it asks
+ * for by `.middleware(requires("approvals.decide"))`; that, and nothing else, provides `Authorized<"approvals.decide">`,
+ * which the service behind it yields to learn for whom it works. An operation without the right scope does not compile.
+ */
+import { Context } from "effect"
+import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
+import type { Principal } from "../domain/Principal.ts"
+import { type Scope, scopes } from "../domain/Scope.ts"
+import { InsufficientScope, InvalidApiKey } from "./Problems.ts"
+
+/** The principal of the request that is being answered. */
+export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()(
+  "countersign/api/CurrentPrincipal"
+) {}
+
+/** `Authorization: Bearer <API_KEY>`. In a client the key is given by `HttpApiMiddleware.layerClient`. */
+export class Authentication extends HttpApiMiddleware.Service<
+  Authentication,
+  { provides: CurrentPrincipal; requires: never }
+>()("countersign/api/Authentication", {
+  requiredForClient: true,
+  security: { api_key: HttpApiSecurity.bearer },
+  error: InvalidApiKey
+}) {}
+
+/** Proof that the principal of this request holds a scope. */
+export interface Authorized<S extends Scope> {
+  readonly "~countersign/api/Authorized": S
+}
+
+/** The principal, known to hold the scope. Services yield this; only `requires` provides it. */
+export const Authorized = <S extends Scope>(scope: S): Context.Service<Authorized<S>, Principal> =>
+  Context.Service<Authorized<S>, Principal>(`countersign/api/Authorized/${scope}`)
+
+const gate = <const S extends Scope>(scope: S) => {
+  class Gate extends HttpApiMiddleware.Service<
+    Gate,
+    { provides: Authorized<S>; requires: CurrentPrincipal }
+  >()(`countersign/api/requires/${scope}`, { error: InsufficientScope }) {}
+  return Gate
+}
+
+/** The gate of a scope. */
+export type Gate<S extends Scope> = ReturnType<typeof gate<S>>
+
+/** One gate a scope, so that every operation that asks for it carries the same middleware. */
+const gates = new Map<Scope, unknown>(scopes.map((scope) => [scope, gate(scope)]))
+
+/** The middleware that lets only holders of `scope` through: 403 `INSUFFICIENT_SCOPE` for others. */
+export const requires = <const S extends Scope>(scope: S): Gate<S> =>
+  // The map holds under each scope the gate of that scope; a type for that would need one entry a scope.
+  gates.get(scope) as Gate<S>
+
+/** The scope that a middleware key is the gate of, if it is one. */
+export const scopeOf = (key: string): Scope | undefined => {
+  const scope = key.startsWith(GATE) ? key.slice(GATE.length) : undefined
+  return scopes.find((known) => known === scope)
+}
+
+const GATE = "countersign/api/requires/"
