@@ -1,0 +1,194 @@
+import { Inspectable, Result } from "effect"
+import { NetAddress } from "effect/net"
+import type { AddressRule, AddressVerdict } from "./PublicAddress.ts"
+import { addressRule, judgeAddress, wrapsIpv4 } from "./PublicAddress.ts"
+import { judgeName } from "./PublicUrl/Names.ts"
+import { isOpenPort } from "./PublicUrl/Ports.ts"
+import type { UrlRefusal } from "./PublicUrl/Refusal.ts"
+import { maxUrlLength } from "./PublicUrl/Refusal.ts"
+
+export type { UrlRefusal } from "./PublicUrl/Refusal.ts"
+export { maxUrlLength, refusalPhrase } from "./PublicUrl/Refusal.ts"
+
+/** What the configuration adds to the rule for URLs. Made by {@link urlRule}. */
+export interface UrlRule {
+  readonly addresses: AddressRule
+  readonly allowHttp: boolean
+  readonly own: { readonly host: string; readonly ports: ReadonlyArray<number> } | undefined
+}
+
+/**
+ * `ownHost` is the service's own public host, with its port if it has one (`app.acme.com`, `127.0.0.1:8080`); without
+ * a port it stands for 80 and 443.
+ */
+export const urlRule = (options: {
+  readonly allow: Parameters<typeof addressRule>[0]["allow"]
+  readonly deny: Parameters<typeof addressRule>[0]["deny"]
+  readonly allowHttp: boolean
+  readonly ownHost: string | undefined
+}): UrlRule => {
+  const own = options.ownHost === undefined ? null : URL.parse(`http://${options.ownHost}`)
+  return {
+    addresses: addressRule(options),
+    allowHttp: options.allowHttp,
+    own:
+      own === null
+        ? undefined
+        : { host: own.hostname, ports: own.port === "" ? [80, 443] : [Number(own.port)] }
+  }
+}
+
+/**
+ * Control and format characters (zero-width and bidirectional marks among them), all kinds of space, lone
+ * surrogates, characters that are drawn as nothing, and the backslash, which the URL parser reads as a slash. The
+ * parser drops or maps most of these, so they are refused before it sees them.
+ */
+const refusedCharacter = /[\p{Cc}\p{Cf}\p{Z}\p{Cs}\p{Default_Ignorable_Code_Point}\\]/u
+
+/** Scheme and authority: what stands between `//` and the first slash or question mark. */
+const beginning = /^(https?):\/\/([^/?]*)/i
+
+/** The host as typed: an IPv6 literal in its brackets, or all before a colon. */
+const typedHost = (authority: string): string =>
+  authority.startsWith("[")
+    ? authority.slice(0, authority.indexOf("]") + 1)
+    : (authority.split(":", 1)[0] ?? "")
+
+/** The literal address that a host is, `undefined` for a name. The parser has normalized `host`, not `typed`. */
+const literalOf = (
+  typed: string,
+  host: string
+): Result.Result<NetAddress.IpAddress | undefined, UrlRefusal> => {
+  if (host.startsWith("[")) {
+    const address = NetAddress.ipv6FromString(host.slice(1, -1))
+    if (Result.isFailure(address)) return Result.fail("Malformed")
+    return typed.includes(".") || wrapsIpv4(address.success)
+      ? Result.fail("WrappedAddress")
+      : Result.succeed(address.success)
+  }
+  const address = NetAddress.ipv4FromString(host)
+  if (Result.isFailure(address)) return Result.succeed(undefined)
+  return typed === host ? Result.succeed(address.success) : Result.fail("AddressForm")
+}
+
+/**
+ * Whether the host is the service's own, which no endpoint may name: it would call itself. An address and port that
+ * the configuration lets through is its own only on its own port, so that a receiver in development can stand
+ * beside it on the loopback address.
+ */
+const isOwn = (
+  own: UrlRule["own"],
+  host: string,
+  port: number,
+  verdict: AddressVerdict | undefined
+): boolean => own !== undefined && own.host === host && (verdict !== "Allowed" || own.ports.includes(port))
+
+/**
+ * A URL that may be requested as far as its text can tell: the text rules hold, and a literal address has passed.
+ * A name's addresses are judged by {@link PublicUrl.judge} at each look-up. Its path may be a secret, so it prints
+ * as its hint.
+ */
+export class PublicUrl {
+  /** The text as given. */
+  readonly text: string
+  readonly secure: boolean
+  /** A name in lower case, IDN in punycode, or an address without brackets. */
+  readonly host: string
+  /** The address, where the host is one. */
+  readonly address: NetAddress.IpAddress | undefined
+  readonly port: number
+  /** Scheme, host, and the port where it is not the scheme's own. */
+  readonly origin: string
+  /** Path and query, as they go into the request line. */
+  readonly target: string
+  /** Plain http, or a port that is not open: only addresses that the configuration lets through will do. */
+  readonly onlyAllowed: boolean
+
+  private constructor(parts: {
+    readonly text: string
+    readonly url: URL
+    readonly address: NetAddress.IpAddress | undefined
+    readonly port: number
+    readonly onlyAllowed: boolean
+  }) {
+    this.text = parts.text
+    this.secure = parts.url.protocol === "https:"
+    this.host = parts.url.hostname.replace(/^\[|\]$/g, "")
+    this.address = parts.address
+    this.port = parts.port
+    this.origin = parts.url.origin
+    this.target = `${parts.url.pathname}${parts.url.search}`
+    this.onlyAllowed = parts.onlyAllowed
+  }
+
+  /** Applies the rules for the text. Looks nothing up. */
+  static parse(text: string, rule: UrlRule): Result.Result<PublicUrl, UrlRefusal> {
+    if (text.length > maxUrlLength) return Result.fail("TooLong")
+    if (refusedCharacter.test(text)) return Result.fail("RefusedCharacter")
+    if (text.includes("#")) return Result.fail("Fragment")
+    const [, scheme, authority] = beginning.exec(text) ?? []
+    if (scheme === undefined || authority === undefined) return Result.fail("NotHttps")
+    const plain = scheme.toLowerCase() === "http"
+    if (plain && !rule.allowHttp) return Result.fail("NotHttps")
+    if (authority === "") return Result.fail("NoHost")
+    if (authority.includes("@")) return Result.fail("Credentials")
+    if (authority.includes("%")) return Result.fail("PercentInHost")
+    const url = URL.parse(text)
+    // A space or an at sign that the parser would make out of something else ends here too.
+    if (url === null || url.username !== "" || url.password !== "" || url.hostname === "") {
+      return Result.fail("Malformed")
+    }
+    const literal = literalOf(typedHost(authority), url.hostname)
+    if (Result.isFailure(literal)) return Result.fail(literal.failure)
+    const address = literal.success
+    const port = url.port === "" ? (plain ? 80 : 443) : Number(url.port)
+    const nameRefusal = address === undefined ? judgeName(url.hostname) : undefined
+    if (nameRefusal !== undefined) return Result.fail(nameRefusal)
+    const verdict = address === undefined ? undefined : judgeAddress(rule.addresses, address, port)
+    if (isOwn(rule.own, url.hostname, port, verdict)) return Result.fail("OwnHost")
+    if (verdict === "NotPublic" || verdict === "Denied") return Result.fail(verdict)
+    const openPort = isOpenPort(port)
+    const mayBeAllowed = verdict === "Allowed" || (address === undefined && rule.addresses.allow.length > 0)
+    if (plain && !mayBeAllowed) return Result.fail("NotHttps")
+    if (!openPort && !mayBeAllowed) return Result.fail("RefusedPort")
+    return Result.succeed(new PublicUrl({ text, url, address, port, onlyAllowed: plain || !openPort }))
+  }
+
+  /** Judges one of the addresses that the host was found to have: `undefined` where requests may go there. */
+  judge(address: NetAddress.IpAddress, rule: UrlRule): UrlRefusal | undefined {
+    const verdict = judgeAddress(rule.addresses, address, this.port)
+    if (verdict === "Allowed") return undefined
+    if (verdict !== "Public") return verdict
+    if (!this.onlyAllowed) return undefined
+    return this.secure ? "RefusedPort" : "NotHttps"
+  }
+
+  /**
+   * Scheme, host, port where it is not the scheme's own, and a masked path: `https://otlp.example.com/…`. The path
+   * is masked also where there is none, so that a hint tells nothing about it.
+   */
+  get hint(): string {
+    return `${this.origin}/…`
+  }
+
+  toString(): string {
+    return this.hint
+  }
+
+  toJSON(): string {
+    return this.hint
+  }
+
+  [Inspectable.NodeInspectSymbol](): string {
+    return this.hint
+  }
+}
+
+/**
+ * The hint of a URL that is stored already, whatever the rule says about it now. A text that is no URL, which none
+ * of ours is, gives only the mask.
+ */
+export const urlHint = (text: string): string => {
+  const url = URL.parse(text)
+  return url === null || url.host === "" ? "…" : `${url.protocol}//${url.host}/…`
+}
