@@ -1,0 +1,107 @@
+import { Effect, type Scope } from "effect"
+import { NetAddress } from "effect/net"
+import * as Dgram from "node:dgram"
+
+/** What a name answers: addresses of both families, or one of the ways not to answer. */
+export type Zone = ReadonlyArray<string> | "NXDOMAIN" | "SERVFAIL" | "silence"
+
+/** A question as it came in. */
+export interface Question {
+  readonly name: string
+  readonly type: "A" | "AAAA"
+}
+
+/** A name server on the loopback address. */
+export interface NameServer {
+  readonly address: NetAddress.InetAddress
+  /** Every question so far, in order, with those asked again. */
+  readonly questions: ReadonlyArray<Question>
+}
+
+const types = { 1: "A", 28: "AAAA" } as const
+const isKnownType = (type: number): type is keyof typeof types => type in types
+
+const headerBytes = 12
+const rcodes = { NXDOMAIN: 3, SERVFAIL: 2 } as const
+
+/** Name and type of a query's only question, and where it ends. Names in questions are never compressed. */
+const readQuestion = (query: Buffer) => {
+  const labels: Array<string> = []
+  let offset = headerBytes
+  for (let length = query.readUInt8(offset); length > 0; length = query.readUInt8(offset)) {
+    labels.push(query.toString("latin1", offset + 1, offset + 1 + length))
+    offset += 1 + length
+  }
+  const type = query.readUInt16BE(offset + 1)
+  return { name: labels.join(".").toLowerCase(), type, end: offset + 5 }
+}
+
+const octets = (address: string): Uint8Array => {
+  const ip = NetAddress.ipFromStringUnsafe(address)
+  return Uint8Array.from(
+    NetAddress.isIpv4Address(ip) ? NetAddress.ipv4ToOctets(ip) : NetAddress.ipv6ToOctets(ip)
+  )
+}
+
+/** One resource record that points at the question's name, with a time to live of a day: nothing may keep it. */
+const record = (type: number, data: Uint8Array): Buffer => {
+  const head = Buffer.alloc(12)
+  head.writeUInt16BE(0xc000 | headerBytes, 0)
+  head.writeUInt16BE(type, 2)
+  head.writeUInt16BE(1, 4)
+  head.writeUInt32BE(86_400, 6)
+  head.writeUInt16BE(data.length, 10)
+  return Buffer.concat([head, data])
+}
+
+const reply = (query: Buffer, end: number, rcode: number, records: ReadonlyArray<Buffer>): Buffer => {
+  const head = Buffer.alloc(headerBytes)
+  head.writeUInt16BE(query.readUInt16BE(0), 0)
+  head.writeUInt16BE(0x8180 | rcode, 2)
+  head.writeUInt16BE(1, 4)
+  head.writeUInt16BE(records.length, 6)
+  return Buffer.concat([head, query.subarray(headerBytes, end), ...records])
+}
+
+/**
+ * Runs a name server until the scope closes. `zone` is asked for each question, with how often this very question
+ * was asked before: a name can move between two look-ups.
+ */
+export const nameServer = (
+  zone: (question: Question, before: number) => Zone
+): Effect.Effect<NameServer, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const questions: Array<Question> = []
+    const socket = yield* Effect.acquireRelease(
+      Effect.callback<Dgram.Socket>((resume) => {
+        const socket = Dgram.createSocket("udp4")
+        socket.bind(0, "127.0.0.1", () => resume(Effect.succeed(socket)))
+      }),
+      (socket) => Effect.sync(() => socket.close())
+    )
+    socket.on("message", (query, from) => {
+      const { name, type, end } = readQuestion(query)
+      if (!isKnownType(type)) return
+      const question: Question = { name, type: types[type] }
+      const before = questions.filter((one) => one.name === name && one.type === question.type).length
+      questions.push(question)
+      const answer = zone(question, before)
+      if (answer === "silence") return
+      const records =
+        typeof answer === "string"
+          ? []
+          : answer
+              .map(octets)
+              .filter((data) => data.length === (type === 1 ? 4 : 16))
+              .map((data) => record(type, data))
+      socket.send(
+        reply(query, end, typeof answer === "string" ? rcodes[answer] : 0, records),
+        from.port,
+        from.address
+      )
+    })
+    return {
+      address: NetAddress.inetAddressFromIpStringUnsafe("127.0.0.1", socket.address().port),
+      questions
+    }
+  })
