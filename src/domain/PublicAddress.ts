@@ -99,10 +99,14 @@ const isIsatap = (octets: ReadonlyArray<number>): boolean =>
   octets[10] === 0x5e &&
   octets[11] === 0xfe
 
+/** `::` and `::1`, which lie in the IPv4-compatible block but mean no IPv4 address. */
+const isUnspecifiedOrLoopback = (octets: ReadonlyArray<number>): boolean =>
+  octets.every((octet, index) => octet === 0 || (index === 15 && octet === 1))
+
 /** Whether an IPv6 address carries an IPv4 address in one of the standard ways. */
 export const wrapsIpv4 = (address: NetAddress.Ipv6Address): boolean => {
   const octets = octetsOf(address)
-  return anyContains(wrappingBlocks, octets) || isIsatap(octets)
+  return (anyContains(wrappingBlocks, octets) && !isUnspecifiedOrLoopback(octets)) || isIsatap(octets)
 }
 
 const isPublicOctets = (octets: ReadonlyArray<number>): boolean =>

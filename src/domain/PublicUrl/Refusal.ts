@@ -45,6 +45,7 @@ export const refusalPhrase: Readonly<Record<UrlRefusal, string>> = {
   OwnHost: "The host is this service itself: use the receiver's own public name.",
   RefusedPort:
     "The port is not open to requests: use 443, or a port from 1024 on that is not one of a database, cache, broker or orchestrator.",
-  NotPublic: "The host is not a public address: use one that is reachable from the internet.",
-  Denied: "The operator of this service has closed this address: use another one."
+  NotPublic:
+    "The host is, or resolves to, an address that is not public: use one that is reachable from the internet.",
+  Denied: "The host is at an address that the operator of this service has closed: use another one."
 }
