@@ -1,0 +1,134 @@
+import { createHash, timingSafeEqual } from "node:crypto"
+import { crc32 } from "node:zlib"
+import { Effect, Redacted, Result, Schema } from "effect"
+import { SecureRandom } from "effect/crypto"
+
+/**
+ * The text of an API key: `csk_<16 base62 public id>_<43 base62 secret><6 base62 checksum>`, 70 characters of
+ * `0-9A-Za-z` and `_`, so that a double click selects it whole. The secret holds 256 random bits, which is why one
+ * SHA-256 is enough to store it. The checksum is the CRC-32 (as in zlib) of all that stands before it, most
+ * significant digit first: it refuses what was mistyped without asking the store, and lets a scanner tell a key
+ * from what merely looks like one.
+ */
+const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const base = alphabet.length
+
+const prefix = "csk_"
+const publicIdLength = 16
+const secretLength = 43
+const checksumLength = 6
+const checkedLength = prefix.length + publicIdLength + 1 + secretLength
+
+/** Characters of every key. */
+export const keyLength = checkedLength + checksumLength
+
+/** The part of a key that names it: 16 base62 digits, stored and shown in the clear. */
+export const PublicId = Schema.String.check(
+  Schema.isPattern(/^[0-9A-Za-z]{16}$/, { expected: "16 characters of 0-9, A-Z, a-z" })
+).pipe(Schema.brand("ApiKeyPublicId"))
+export type PublicId = typeof PublicId.Type
+
+/** A key whose form and checksum are right. Whether it is known, and to whom it belongs, only the store can say. */
+export interface ParsedKey {
+  readonly publicId: PublicId
+  readonly key: Redacted.Redacted<string>
+}
+
+/** Why a text is no key: not of the form, or of the form with a checksum that does not match (a typo). */
+export type KeyFault = "malformed" | "checksum"
+
+const checksum = (checked: string): string => {
+  let rest = crc32(checked)
+  let digits = ""
+  for (let place = 0; place < checksumLength; place++) {
+    digits = alphabet.charAt(rest % base) + digits
+    rest = Math.floor(rest / base)
+  }
+  return digits
+}
+
+const whole = /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/
+
+const publicIdOf = (key: string): PublicId =>
+  PublicId.make(key.slice(prefix.length, prefix.length + publicIdLength), { disableChecks: true })
+
+const checksumFits = (key: string): boolean =>
+  key.slice(checkedLength) === checksum(key.slice(0, checkedLength))
+
+/**
+ * Reads a key. Every text with one wrong character, or two neighbours swapped before the checksum, is refused: a CRC-32
+ * finds each burst of up to 32 bits. Of texts that merely have the form, one in 62^6 (5.7 * 10^10) passes.
+ */
+export const parse = (text: string): Result.Result<ParsedKey, KeyFault> => {
+  // The length first: a regular expression has no business with a megabyte of header.
+  if (text.length !== keyLength || !whole.test(text)) return Result.fail("malformed")
+  if (!checksumFits(text)) return Result.fail("checksum")
+  return Result.succeed({ publicId: publicIdOf(text), key: Redacted.make(text, { label: "ApiKey" }) })
+}
+
+/** What is stored of a key beside its public id: the SHA-256 of its whole text, 32 bytes. */
+export const digest = (key: Redacted.Redacted<string>): Uint8Array =>
+  createHash("sha256").update(Redacted.value(key), "latin1").digest()
+
+/** Whether two digests are the same, in a time that does not tell where they differ. */
+export const digestEquals = (left: Uint8Array, right: Uint8Array): boolean =>
+  left.length === right.length && timingSafeEqual(left, right)
+
+/** A key's text up to its secret (`csk_<public id>_`): enough to tell keys apart, of no use to anyone. */
+export const hint = (publicId: PublicId): string => `${prefix}${publicId}_`
+
+/** Where in a text a key stands: `start` inclusive, `end` exclusive, in UTF-16 code units. */
+export interface KeyOccurrence {
+  readonly start: number
+  readonly end: number
+  readonly publicId: PublicId
+}
+
+/**
+ * Finds every key in a text, wherever it stands. Linear in the text's length: a candidate is of fixed length, and the
+ * search goes on past the `csk_` of one that fails, since the end of a cut key may run into the start of a whole one.
+ */
+export const recognise = (text: string): ReadonlyArray<KeyOccurrence> => {
+  const candidate = /csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}/g
+  const found: Array<KeyOccurrence> = []
+  for (let match = candidate.exec(text); match !== null; match = candidate.exec(text)) {
+    const key = match[0]
+    if (checksumFits(key)) {
+      found.push({ start: match.index, end: match.index + keyLength, publicId: publicIdOf(key) })
+    } else {
+      candidate.lastIndex = match.index + prefix.length
+    }
+  }
+  return found
+}
+
+/** Reads of the random source before it is held to be broken. One read in 10^9 needs a third. */
+const maxReads = 16
+
+/** The largest multiple of 62 that a byte can count to: bytes from here on are thrown away, or `0` to `7` would be likelier. */
+const unbiased = 256 - (256 % base)
+
+const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array): string => {
+  let digits = ""
+  for (let read = 0; read < maxReads; read++) {
+    for (const byte of randomBytes(length * 2)) {
+      if (byte >= unbiased) continue
+      digits += alphabet.charAt(byte % base)
+      if (digits.length === length) return digits
+    }
+  }
+  throw new Error("The random source yields no usable bytes")
+}
+
+/** A new key from the given source of random bytes, which must be a secure one outside of tests. */
+export const generateFrom = (randomBytes: (size: number) => Uint8Array): ParsedKey => {
+  const digits = randomDigits(publicIdLength + secretLength, randomBytes)
+  const checked = `${prefix}${digits.slice(0, publicIdLength)}_${digits.slice(publicIdLength)}`
+  const key = checked + checksum(checked)
+  return { publicId: publicIdOf(key), key: Redacted.make(key, { label: "ApiKey" }) }
+}
+
+/** A new key. Its text is to be shown once and stored nowhere: of it remain the public id and the {@link digest}. */
+export const generate: Effect.Effect<ParsedKey> = Effect.sync(() =>
+  generateFrom(SecureRandom.randomBytesUnsafe)
+)
