@@ -1,0 +1,107 @@
+import { createHash, createSecretKey, type KeyObject } from "node:crypto"
+import { type Array as Arr, Effect, Redacted, Result, Schema } from "effect"
+import { SecureRandom } from "effect/crypto"
+
+const masterKeyBytes = 32
+
+/** Bytes of a key's id in a sealed value: 8, so that two keys of one ring do not share theirs by chance. */
+export const keyIdBytes = 8
+
+/** Keys in one ring. A rotation needs two; more than a few mean that old values were never sealed anew. */
+const maxKeys = 16
+
+/** One master key, ready for use. Its id is 8 bytes of a SHA-256 of it, in hex: it names the key and tells nothing of it. */
+export interface MasterKey {
+  readonly id: string
+  readonly key: KeyObject
+}
+
+/** The master keys of a store: the first writes, all read. */
+export interface KeyRing {
+  readonly writing: MasterKey
+  readonly byId: ReadonlyMap<string, MasterKey>
+}
+
+/** The master keys as given do not make a ring. `position` counts from 1, newest first; the message never holds a key. */
+export class MasterKeyInvalid extends Schema.TaggedError<MasterKeyInvalid>()("MasterKeyInvalid", {
+  position: Schema.Int,
+  count: Schema.Int,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    const which = this.count > 1 ? `Master key ${this.position} of ${this.count}` : "The master key"
+    return `${which} ${this.problem}; a master key is 32 random bytes in base64, as from: openssl rand -base64 32`
+  }
+}
+
+/** What is wrong with one key's text, or its bytes. Standard and URL-safe base64 pass, with or without `=`. */
+const decode = (text: string): Result.Result<Buffer, string> => {
+  if (text === "") return Result.fail("is empty")
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return Result.fail("is in hex, not in base64")
+  if (!/^[0-9A-Za-z+/_-]+={0,2}$/.test(text)) return Result.fail("is not base64")
+  const bytes = Buffer.from(text, "base64")
+  if (bytes.length !== masterKeyBytes) {
+    return Result.fail(`stands for ${bytes.length} ${bytes.length === 1 ? "byte" : "bytes"}, not for 32`)
+  }
+  if (bytes.every((byte) => byte === bytes[0])) return Result.fail("is one byte repeated, not random")
+  return Result.succeed(bytes)
+}
+
+const idOf = (bytes: Uint8Array): string =>
+  createHash("sha256")
+    .update("countersign-master-key-v1\0")
+    .update(bytes)
+    .digest()
+    .subarray(0, keyIdBytes)
+    .toString("hex")
+
+/** Makes a ring of master keys in base64, newest first. */
+export const fromTexts = (
+  texts: Arr.NonEmptyReadonlyArray<Redacted.Redacted<string>>
+): Result.Result<KeyRing, MasterKeyInvalid> => {
+  const count = texts.length
+  const invalid = (position: number, problem: string) =>
+    Result.fail(new MasterKeyInvalid({ position, count, problem }))
+  if (count > maxKeys) return invalid(maxKeys + 1, `is one too many: a ring holds ${maxKeys}`)
+
+  const byId = new Map<string, MasterKey>()
+  const read = (
+    position: number,
+    text: Redacted.Redacted<string>
+  ): Result.Result<MasterKey, MasterKeyInvalid> => {
+    const bytes = decode(Redacted.value(text).trim())
+    if (Result.isFailure(bytes)) return invalid(position, bytes.failure)
+    const id = idOf(bytes.success)
+    if (byId.has(id)) return invalid(position, "is in the list twice")
+    const master = { id, key: createSecretKey(bytes.success) }
+    byId.set(id, master)
+    return Result.succeed(master)
+  }
+  const [newest, ...older] = texts
+  const writing = read(1, newest)
+  if (Result.isFailure(writing)) return Result.fail(writing.failure)
+  for (const [index, text] of older.entries()) {
+    const one = read(index + 2, text)
+    if (Result.isFailure(one)) return Result.fail(one.failure)
+  }
+  return Result.succeed({ writing: writing.success, byId })
+}
+
+/**
+ * Splits the configuration's list of master keys: comma-separated, newest first, blanks around a key ignored. What the
+ * keys themselves are is checked by {@link fromTexts}.
+ */
+export const split = (
+  list: Redacted.Redacted<string>
+): Arr.NonEmptyReadonlyArray<Redacted.Redacted<string>> => {
+  const [newest = "", ...older] = Redacted.value(list).split(",")
+  const wrap = (text: string) => Redacted.make(text.trim(), { label: "MasterKey" })
+  return [wrap(newest), ...older.map(wrap)]
+}
+
+/** A new master key, in base64. */
+export const generate: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
+  Redacted.make(Buffer.from(SecureRandom.randomBytesUnsafe(masterKeyBytes)).toString("base64"), {
+    label: "MasterKey"
+  })
+)
