@@ -1,4 +1,5 @@
 import { Data } from "effect"
+import { errors } from "undici"
 import { refusalPhrase, type UrlRefusal } from "../../domain/PublicUrl.ts"
 
 /** Why a request had no answer. Closed: each reason has its phrase in {@link phrases}. */
@@ -116,12 +117,12 @@ const reasons: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>
 /** undici's own words for an answer that breaks HTTP's rules while the connection stands: 100 and 101 unasked. */
 const brokenAnswers: ReadonlySet<string> = new Set(["bad response", "bad upgrade"])
 
-/** Reads an error of the transport by its code. Its message may hold the peer's words and goes no further. */
+/** Reads an error of the transport by its kind and code. Its message may hold the peer's words and goes no further. */
 export const reasonOf = (error: unknown): EgressReason => {
+  if (error instanceof errors.HTTPParserError) return "MalformedAnswer"
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "Unknown"
   if (error.code === "UND_ERR_SOCKET" && brokenAnswers.has(error.message)) return "MalformedAnswer"
   const known = reasons.get(error.code)
   if (known !== undefined) return known
-  if (error.code.startsWith("HPE_")) return "MalformedAnswer"
   return error.code.startsWith("ERR_SSL_") || error.code.startsWith("ERR_TLS_") ? "TlsFailed" : "Unknown"
 }
