@@ -12,3 +12,6 @@ export const formatTimestamp = (at: Timestamp): string => DateTime.formatIso(at)
 
 /** A point in time as the store gives it: a `Date`. */
 export const TimestampFromDate = Schema.DateTimeUtcFromDate
+
+/** A point in time as a parameter of a statement. */
+export const toDate = (at: Timestamp): Date => DateTime.toDateUtc(at)

@@ -1,5 +1,5 @@
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Cause, Effect, Layer, type Redacted } from "effect"
+import { Cause, Context, Effect, Layer, type Redacted } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { migrations } from "./migrations/index.ts"
 
@@ -36,11 +36,42 @@ export const layer = (
     }
   })
 
+/** What is to run once the transaction at hand has committed; undefined outside of one. */
+const CommitHooks = Context.Reference<Array<Effect.Effect<void>> | undefined>(
+  "countersign/server/CommitHooks",
+  {
+    defaultValue: () => undefined
+  }
+)
+
+/** How often a transaction that lost a race for locks is run again before its caller hears of it. */
+const RACE_RETRIES = 3
+
 /**
- * Runs an effect in one transaction. A connection that is lost on the way surfaces as the `SqlError` that it is, so that
- * callers see a typed, retryable failure; the client itself reports it as a defect.
+ * Runs an effect in one transaction; within another it is a savepoint of that. A connection that is lost on the way surfaces as
+ * the `SqlError` that it is (the client itself reports a defect), so that callers see a typed failure. Deadlocks and serialization
+ * failures, which roll everything back, are tried again.
  */
 export const transaction = <A, E, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
+  Effect.flatMap(CommitHooks, (outer) => {
+    if (outer !== undefined) return inTransaction(self)
+    return Effect.suspend(() => {
+      const hooks: Array<Effect.Effect<void>> = []
+      return Effect.tap(Effect.provideService(inTransaction(self), CommitHooks, hooks), () =>
+        Effect.all(hooks, { discard: true })
+      )
+    }).pipe(Effect.retry({ while: isLostRace, times: RACE_RETRIES }))
+  })
+
+/** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
+export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.flatMap(CommitHooks, (hooks) =>
+    hooks === undefined ? effect : Effect.sync(() => void hooks.push(effect))
+  )
+
+const inTransaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)).pipe(
@@ -51,6 +82,10 @@ export const transaction = <A, E, R>(
       return Effect.failCause(cause)
     })
   )
+
+const isLostRace = (error: unknown): boolean =>
+  SqlError.isSqlError(error) &&
+  (error.reason._tag === "DeadlockError" || error.reason._tag === "SerializationError")
 
 /** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */
 const MIGRATION_LOCK = 0x6373676e

@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** Organizations and their API keys. A key is found by its public id alone: the request names no organization. */
+/** Organizations and their API keys. A key is found by its public id alone: a request names no organization. */
 export default statements(
   `CREATE TABLE organizations (
     org_id text COLLATE "C" PRIMARY KEY,
@@ -18,7 +18,7 @@ export default statements(
     scopes text[] NOT NULL,
     email text,
     created_at timestamptz NOT NULL,
-    created_by text,
+    created_by json,
     expires_at timestamptz,
     revoked_at timestamptz,
     PRIMARY KEY (org_id, key_id)

@@ -73,6 +73,11 @@ export default statements(
   `CREATE UNIQUE INDEX approvals_step ON approvals (org_id, session_id, step_id)`,
   `CREATE INDEX approvals_status ON approvals (org_id, status, approval_id DESC)`,
   `CREATE INDEX approvals_due ON approvals (next_due_at) WHERE next_due_at IS NOT NULL`,
+  `CREATE TABLE approval_rules (
+    org_id text COLLATE "C" PRIMARY KEY,
+    revision bigint NOT NULL,
+    rules json NOT NULL
+  )`,
   `CREATE TABLE session_events (
     org_id text COLLATE "C" NOT NULL,
     session_id text COLLATE "C" NOT NULL,

@@ -1,0 +1,69 @@
+import { Schema } from "effect"
+import type { Approval } from "./Approval.ts"
+import type { ApprovalEventType } from "./ApprovalEvent.ts"
+import type { GovernedStep } from "./AgentSession.ts"
+import type { StepId } from "./Ids.ts"
+
+/** What a session's stream tells. */
+export const SessionEventType = Schema.Literals([
+  "step:governed",
+  "tool:outcome",
+  "approval:requested",
+  "approval:expiring",
+  "approval:escalated",
+  "approval:decided",
+  "session:closed"
+])
+export type SessionEventType = typeof SessionEventType.Type
+
+/** An event that is about to be recorded: its number comes from the session's row. */
+export interface NewSessionEvent {
+  readonly type: SessionEventType
+  readonly step_id: StepId | null
+  /** What the event is about, as it stands in the stream beside `id, type, session_id, step_id, occurred_at`. */
+  readonly about: Readonly<Record<string, Schema.Json>>
+}
+
+/** The event under which a session's stream tells a move of an approval. It is also `approval:decided` when nobody decided. */
+export const sessionEventOf = (event: ApprovalEventType): SessionEventType => {
+  switch (event) {
+    case "approval.requested":
+      return "approval:requested"
+    case "approval.expiring":
+      return "approval:expiring"
+    case "approval.escalated":
+      return "approval:escalated"
+    case "approval.approved":
+    case "approval.rejected":
+    case "approval.expired":
+      return "approval:decided"
+  }
+}
+
+/** An answered governed-step check, as the session records it. */
+export const stepGoverned = (
+  step: GovernedStep,
+  asked: { readonly tool: string; readonly action_class: string }
+): NewSessionEvent => ({
+  type: "step:governed",
+  step_id: step.step_id,
+  about: {
+    tool: asked.tool,
+    action_class: asked.action_class,
+    decision: step.decision,
+    reason: step.reason,
+    rule_id: step.rule_id,
+    approval_id: step.approval_id,
+    arguments_digest: step.arguments_digest
+  }
+})
+
+/** A move of an approval, as the session records it: without the arguments, which the step holds. */
+export const approvalMoved = (
+  event: ApprovalEventType,
+  approval: Approval,
+  encode: (approval: Approval) => Readonly<Record<string, Schema.Json>>
+): NewSessionEvent => {
+  const { arguments: _, ...shown } = encode(approval)
+  return { type: sessionEventOf(event), step_id: approval.step_id, about: { approval: shown } }
+}

@@ -1,0 +1,245 @@
+import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import type { NewApiKey } from "../api/ApiKeys.ts"
+import { Authorized } from "../api/Authorization.ts"
+import type { PageRequest } from "../api/Pagination.ts"
+import { InsufficientScope, InvalidApiKey, InvalidRequest, LastAdminKey, NotFound } from "../api/Problems.ts"
+import type { ApiKey } from "../domain/ApiKey.ts"
+import * as ApiKeyFormat from "../domain/ApiKeyFormat.ts"
+import { KeyId, type OrgId } from "../domain/Ids.ts"
+import type { Actor, Principal } from "../domain/Principal.ts"
+import { presetScopes, type Scope, scopes as allScopes } from "../domain/Scope.ts"
+import {
+  decodeKey,
+  findKey,
+  insertKey,
+  keysOf,
+  revokeKey,
+  usableAdminKeys,
+  type KeyRow
+} from "./ApiKeys/rows.ts"
+import { Organizations } from "./Organizations.ts"
+import { afterCommit, transaction } from "./Database.ts"
+import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** A key and, this once, its text. */
+export interface CreatedKey {
+  readonly key: ApiKey
+  readonly secret: Redacted.Redacted<string>
+}
+
+/** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
+const BELIEVED_FOR = "5 seconds"
+/** How many checked keys one process remembers. */
+const REMEMBERED_KEYS = 10_000
+
+/** Makes, lists, revokes and checks API keys. */
+export class ApiKeys extends Context.Service<
+  ApiKeys,
+  {
+    /** Whom a key stands for. Typos are refused without asking the store. */
+    readonly verify: (key: Redacted.Redacted<string>) => Effect.Effect<Principal, InvalidApiKey>
+    readonly list: (
+      request: PageRequest<KeyId>
+    ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
+    /** A key cannot give a scope that it lacks. */
+    readonly create: (
+      input: NewApiKey
+    ) => Effect.Effect<CreatedKey, InsufficientScope | InvalidRequest, Authorized<"keys.write">>
+    /** Revoking again changes nothing. */
+    readonly revoke: (id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
+    /**
+     * The first admin key of a store that has none: the given one, else a new one. None where the store has a key: then
+     * nothing is done.
+     */
+    readonly bootstrap: (options: {
+      readonly org_name: string
+      readonly key: Option.Option<Redacted.Redacted<string>>
+    }) => Effect.Effect<Option.Option<CreatedKey>, InvalidApiKey>
+    /** For the operator's command line, which needs no key: the organization is made where there is none of that name. */
+    readonly createFor: (org_name: string, input: NewApiKey) => Effect.Effect<CreatedKey, InvalidRequest>
+    readonly listFor: (
+      org_name: string,
+      request: PageRequest<KeyId>
+    ) => Effect.Effect<Page<ApiKey, KeyId>, NotFound>
+    readonly revokeFor: (org_name: string, id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey>
+  }
+>()("countersign/server/ApiKeys") {
+  static readonly layer = Layer.effect(
+    ApiKeys,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+      const organizations = yield* Organizations
+
+      // By the digest of the whole key: one remembered by its public id alone would let any secret through.
+      const believed = yield* Cache.makeWith(
+        (remembered: string) => {
+          const [public_id = "", digest = ""] = remembered.split(" ")
+          return Effect.orDie(findKey(sql, public_id, Buffer.from(digest, "base64")))
+        },
+        {
+          capacity: REMEMBERED_KEYS,
+          timeToLive: (exit) => (Exit.isSuccess(exit) && exit.value !== null ? BELIEVED_FOR : "0 seconds")
+        }
+      )
+
+      const verify = Effect.fnUntraced(function* (key: Redacted.Redacted<string>) {
+        const parsed = ApiKeyFormat.parse(Redacted.value(key))
+        if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
+        const known = yield* Cache.get(
+          believed,
+          rememberedAs(parsed.success.publicId, ApiKeyFormat.digest(parsed.success.key))
+        )
+        if (known === null) return yield* refused("unknown")
+        if (known.revoked_at !== null) return yield* refused("revoked")
+        if (known.expires_at !== null) {
+          const now = yield* clock.now
+          if (known.expires_at <= DateTime.toEpochMillis(now)) return yield* refused("expired")
+        }
+        return known.principal
+      })
+
+      const make = Effect.fn("ApiKeys.make")(function* (
+        org_id: OrgId,
+        input: NewApiKey,
+        created_by: Actor | null,
+        given: Option.Option<ApiKeyFormat.ParsedKey>
+      ) {
+        const now = yield* clock.now
+        const scopes = yield* scopesOf(input)
+        const expires_at = input.expires_at ?? null
+        if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
+          return yield* wrong("#/expires_at", "Expected a time to come")
+        }
+        const { publicId, key } = Option.isSome(given) ? given.value : yield* ApiKeyFormat.generate
+        const row: KeyRow = {
+          org_id,
+          key_id: yield* KeyId.generate,
+          public_id: publicId,
+          name: input.name,
+          preset: input.preset ?? null,
+          scopes,
+          email: input.email ?? null,
+          created_at: now,
+          created_by,
+          expires_at,
+          revoked_at: null
+        }
+        yield* Effect.orDie(insertKey(sql, row, ApiKeyFormat.digest(key)))
+        return { key: decodeKey(row), secret: key }
+      })
+
+      const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
+        const rows = yield* Effect.orDie(keysOf(sql, org_id, rowsFor(request), request.cursor))
+        return pageOf(request, rows.map(decodeKey), (key) => key.id)
+      })
+
+      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (org_id: OrgId, id: KeyId) {
+        const now = yield* clock.now
+        yield* transaction(
+          Effect.gen(function* () {
+            // One revocation of an organization at a time, or two admins could revoke each other.
+            yield* organizations.lock(org_id)
+            const admins = yield* usableAdminKeys(sql, org_id, allScopes, now)
+            if (admins.length === 1 && admins[0] === id) {
+              return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
+            }
+            const revoked = yield* revokeKey(sql, org_id, id, now)
+            if (revoked === undefined) return yield* noKey
+            yield* afterCommit(Cache.invalidate(believed, rememberedAs(revoked.public_id, revoked.digest)))
+          })
+        ).pipe(Effect.catchTag("SqlError", Effect.die), Effect.provideService(SqlClient.SqlClient, sql))
+      })
+
+      return ApiKeys.of({
+        verify,
+        list: Effect.fn("ApiKeys.list")(function* (request) {
+          const { org_id } = yield* Authorized("keys.write")
+          return yield* listOf(org_id, request)
+        }),
+        create: Effect.fn("ApiKeys.create")(function* (input) {
+          const principal = yield* Authorized("keys.write")
+          const lacking = (yield* scopesOf(input)).find((scope) => !principal.scopes.has(scope))
+          if (lacking !== undefined) {
+            return yield* new InsufficientScope({
+              detail: `A key cannot give ${lacking}, which it lacks`,
+              required_scope: lacking
+            })
+          }
+          return yield* make(principal.org_id, input, principal.actor, Option.none())
+        }),
+        revoke: Effect.fn("ApiKeys.revoke")(function* (id) {
+          const { org_id } = yield* Authorized("keys.write")
+          yield* revokeOf(org_id, id)
+        }),
+        bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
+          const given = Option.map(key, (text) => ApiKeyFormat.parse(Redacted.value(text)))
+          if (Option.isSome(given) && Result.isFailure(given.value))
+            return yield* refused(given.value.failure)
+          return yield* transaction(
+            Effect.gen(function* () {
+              // Two processes that start at once on an empty store make one key between them.
+              yield* organizations.lockAll
+              if (yield* organizations.anyKey) return Option.none()
+              const org_id = yield* organizations.ensure(org_name)
+              const created = yield* make(
+                org_id,
+                { name: "first admin key", preset: "admin" },
+                null,
+                Option.flatMap(given, Result.getSuccess)
+              )
+              return Option.some(created)
+            })
+          ).pipe(
+            Effect.catchTags({ SqlError: Effect.die, INVALID_REQUEST: Effect.die }),
+            Effect.provideService(SqlClient.SqlClient, sql)
+          )
+        }),
+        createFor: Effect.fn("ApiKeys.createFor")(function* (org_name, input) {
+          const org_id = yield* organizations.ensure(org_name)
+          return yield* make(org_id, input, null, Option.none())
+        }),
+        listFor: Effect.fn("ApiKeys.listFor")(function* (org_name, request) {
+          return yield* listOf(yield* organizations.named(org_name), request)
+        }),
+        revokeFor: Effect.fn("ApiKeys.revokeFor")(function* (org_name, id) {
+          yield* revokeOf(yield* organizations.named(org_name), id)
+        })
+      })
+    })
+  )
+}
+
+const rememberedAs = (public_id: string, digest: Uint8Array): string =>
+  `${public_id} ${Buffer.from(digest).toString("base64")}`
+
+const faults = {
+  malformed: "The key is not of the form csk_…",
+  checksum: "The key has a typo: its checksum does not match",
+  unknown: "There is no such key",
+  revoked: "The key was revoked",
+  expired: "The key has expired"
+}
+
+const refused = (fault: keyof typeof faults) => Effect.fail(new InvalidApiKey({ detail: faults[fault] }))
+
+const noKey = Effect.fail(new NotFound({ detail: "There is no such key in this organization" }))
+
+const wrong = (pointer: string, detail: string) =>
+  Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
+
+/** What a new key may do: the scopes named, which a preset beside them must hold, else the preset's. */
+const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
+  const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
+  if (input.scopes === undefined) {
+    return preset === undefined
+      ? wrong("#/scopes", "Name a preset or at least one scope")
+      : Effect.succeed(preset)
+  }
+  const foreign = input.scopes.find((scope) => preset !== undefined && !preset.includes(scope))
+  return foreign === undefined
+    ? Effect.succeed([...new Set(input.scopes)])
+    : wrong("#/scopes", `The preset does not hold ${foreign}`)
+}

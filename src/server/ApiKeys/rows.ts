@@ -1,0 +1,146 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { ApiKey } from "../../domain/ApiKey.ts"
+import { digestEquals, hint, PublicId } from "../../domain/ApiKeyFormat.ts"
+import { KeyId, OrgId } from "../../domain/Ids.ts"
+import { Actor, type Principal } from "../../domain/Principal.ts"
+import { Preset, Scope } from "../../domain/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+
+/** A key as the store holds it, without its digest. */
+export const KeyRow = Schema.Struct({
+  org_id: OrgId,
+  key_id: KeyId,
+  public_id: PublicId,
+  name: Schema.String,
+  preset: Schema.NullOr(Preset),
+  scopes: Schema.Array(Scope),
+  email: Schema.NullOr(Schema.String),
+  created_at: TimestampFromDate,
+  created_by: Schema.NullOr(Actor),
+  expires_at: Schema.NullOr(TimestampFromDate),
+  revoked_at: Schema.NullOr(TimestampFromDate)
+})
+export type KeyRow = typeof KeyRow.Type
+
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(KeyRow))
+
+/** A key as it is listed. */
+export const decodeKey = (row: KeyRow): ApiKey => ({
+  id: row.key_id,
+  name: row.name,
+  hint: hint(row.public_id),
+  preset: row.preset,
+  scopes: row.scopes,
+  email: row.email,
+  created_at: row.created_at,
+  created_by: row.created_by,
+  expires_at: row.expires_at,
+  revoked_at: row.revoked_at
+})
+
+/** What checking a key needs to know, kept small: one of these is remembered for each key in use. */
+export interface KnownKey {
+  readonly principal: Principal
+  /** Epoch milliseconds. */
+  readonly expires_at: number | null
+  readonly revoked_at: number | null
+}
+
+const VerifiedRow = Schema.Struct({
+  org_id: OrgId,
+  key_id: KeyId,
+  name: Schema.String,
+  scopes: Schema.Array(Scope),
+  expires_at: Schema.NullOr(Schema.Date),
+  revoked_at: Schema.NullOr(Schema.Date),
+  digest: Schema.Uint8Array
+})
+
+/** The key of this public id, if its SHA-256 digest is this one; else null. Compared in constant time. */
+export const findKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  public_id: string,
+  digest: Uint8Array
+) {
+  const rows = yield* sql`
+    SELECT org_id, key_id, name, scopes, expires_at, revoked_at, digest
+    FROM api_keys
+    WHERE public_id = ${public_id}
+  `
+  const [row] = yield* Schema.decodeUnknownEffect(Schema.Array(VerifiedRow))(rows)
+  if (row === undefined || !digestEquals(row.digest, digest)) return null
+  const known: KnownKey = {
+    principal: {
+      org_id: row.org_id,
+      actor: { id: row.key_id, name: row.name },
+      scopes: new Set(row.scopes)
+    },
+    expires_at: row.expires_at?.getTime() ?? null,
+    revoked_at: row.revoked_at?.getTime() ?? null
+  }
+  return known
+})
+
+/** Writes a new key. */
+export const insertKey = (sql: SqlClient.SqlClient, row: KeyRow, digest: Uint8Array) =>
+  Effect.gen(function* () {
+    const values = yield* Schema.encodeEffect(KeyRow)(row)
+    yield* sql`
+      INSERT INTO api_keys ${sql.insert({ ...values, digest, created_by: JSON.stringify(values.created_by) })}
+    `
+  })
+
+/** Keys of an organization, newest first. */
+export const keysOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  limit: number,
+  before: KeyId | undefined
+) {
+  const rows = yield* sql`
+    SELECT org_id, key_id, public_id, name, preset, scopes, email, created_at, created_by, expires_at, revoked_at
+    FROM api_keys
+    WHERE org_id = ${org_id}
+      ${before === undefined ? sql.literal("") : sql`AND key_id < ${before}`}
+    ORDER BY key_id DESC
+    LIMIT ${limit}
+  `
+  return yield* decodeRows(rows)
+})
+
+/** The organization's keys that hold every scope and work: at most two are told, which is enough to know the last. */
+export const usableAdminKeys = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  scopes: ReadonlyArray<Scope>,
+  now: Timestamp
+) {
+  const rows = yield* sql<{ readonly key_id: string }>`
+    SELECT key_id
+    FROM api_keys
+    WHERE org_id = ${org_id}
+      AND scopes @> ${[...scopes]}::text[]
+      AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+    LIMIT 2
+  `
+  return rows.map((row) => row.key_id)
+})
+
+/** Revokes a key, once; what it is remembered by, or undefined where the organization has no such key. */
+export const revokeKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  key_id: KeyId,
+  now: Timestamp
+) {
+  const rows = yield* sql<{ readonly public_id: string; readonly digest: Uint8Array }>`
+    UPDATE api_keys
+    SET revoked_at = coalesce(revoked_at, ${toDate(now)})
+    WHERE org_id = ${org_id}
+      AND key_id = ${key_id}
+    RETURNING public_id, digest
+  `
+  return rows[0]
+})

@@ -1,0 +1,143 @@
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { DecideRequest } from "../api/AgentApprovals.ts"
+import { ApprovalAlreadyDecided, ApprovalExpired } from "../api/ApprovalProblems.ts"
+import { Authorized } from "../api/Authorization.ts"
+import type { PageRequest } from "../api/Pagination.ts"
+import { AdminRequired, NotFound, SelfApproval } from "../api/Problems.ts"
+import type { Approval, ApprovalStatus } from "../domain/Approval.ts"
+import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
+import type { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
+import { recordMoves } from "./Approvals/record.ts"
+import { approvalColumns, decodeApprovals, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { transaction } from "./Database.ts"
+import { Notifications } from "./Notifications.ts"
+import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** Which approvals a list shows. */
+export interface ApprovalFilter {
+  readonly status?: ApprovalStatus
+  readonly session_id?: SessionId
+  readonly task_id?: TaskId
+}
+
+/** Why a decision is not taken, as the caller hears it. */
+export type DecisionRefused =
+  NotFound | SelfApproval | AdminRequired | ApprovalAlreadyDecided | ApprovalExpired
+
+/** What waits for a person, and what was decided. */
+export class Approvals extends Context.Service<
+  Approvals,
+  {
+    readonly list: (
+      request: PageRequest<ApprovalId> & ApprovalFilter
+    ) => Effect.Effect<Page<Approval, ApprovalId>, never, Authorized<"approvals.read">>
+    readonly get: (id: ApprovalId) => Effect.Effect<Approval, NotFound, Authorized<"approvals.read">>
+    /**
+     * Closes an approval by a person's verdict. One decision is taken, however many race; the same actor's same decision again
+     * changes nothing and is answered the same. A decision after the deadline is refused whether or not the scheduler came by.
+     */
+    readonly decide: (
+      id: ApprovalId,
+      request: DecideRequest
+    ) => Effect.Effect<Approval, DecisionRefused, Authorized<"approvals.decide">>
+  }
+>()("countersign/server/Approvals") {
+  static readonly layer = Layer.effect(
+    Approvals,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+      const notifications = yield* Notifications
+
+      return Approvals.of({
+        list: Effect.fn("Approvals.list")(function* (request) {
+          const { org_id } = yield* Authorized("approvals.read")
+          const rows = yield* sql`
+            SELECT ${sql.literal(approvalColumns)}
+            FROM approvals
+            WHERE ${sql.and([
+              sql`org_id = ${org_id}`,
+              ...(request.cursor === undefined ? [] : [sql`approval_id < ${request.cursor}`]),
+              ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
+              ...(request.session_id === undefined ? [] : [sql`session_id = ${request.session_id}`]),
+              ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`])
+            ])}
+            ORDER BY approval_id DESC
+            LIMIT ${rowsFor(request)}
+          `.pipe(Effect.flatMap(decodeApprovals))
+          return pageOf(request, rows.map(toApproval), (approval) => approval.approval_id)
+        }, Effect.orDie),
+        get: Effect.fn("Approvals.get")(function* (id) {
+          const { org_id } = yield* Authorized("approvals.read")
+          const rows = yield* sql`
+            SELECT ${sql.literal(approvalColumns)}
+            FROM approvals
+            WHERE org_id = ${org_id}
+              AND approval_id = ${id}
+          `.pipe(Effect.flatMap(decodeApprovals), Effect.orDie)
+          if (rows[0] === undefined) return yield* noApproval
+          return toApproval(rows[0])
+        }),
+        decide: Effect.fn("Approvals.decide")(function* (id, request) {
+          const { org_id, actor, scopes } = yield* Authorized("approvals.decide")
+          const { approval, refusal } = yield* transaction(
+            Effect.gen(function* () {
+              const [row] = yield* holdApproval(sql, org_id, id)
+              if (row === undefined) return yield* noApproval
+              const now = yield* clock.now
+              const decide = {
+                _tag: "Decide" as const,
+                decision: request.decision,
+                actor,
+                admin: scopes.has("approvals.admin"),
+                comment: request.comment ?? null
+              }
+              const { moves, refusal } = transition(stateOf(row), decide, now)
+              // Also when the decision is refused: the windows that have passed are closed now, not when the scheduler comes.
+              const moved = yield* recordMoves({ notifications, sql }, row, moves, now)
+              return { approval: toApproval(moved), refusal }
+            })
+          ).pipe(
+            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die }),
+            Effect.provideService(SqlClient.SqlClient, sql)
+          )
+          if (refusal !== null) return yield* refused(refusal, approval)
+          return approval
+        })
+      })
+    })
+  )
+}
+
+const noApproval = Effect.fail(new NotFound({ detail: "There is no such approval in this organization" }))
+
+const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecisionRefused> => {
+  switch (refusal) {
+    case "AlreadyDecided":
+      return Effect.fail(
+        new ApprovalAlreadyDecided({
+          detail: `It was ${approval.status} before; nothing has changed`,
+          approval
+        })
+      )
+    case "Expired":
+      return Effect.fail(
+        new ApprovalExpired({
+          detail: "It closed without a person's decision; the step is answered by that",
+          approval
+        })
+      )
+    case "AdminRequired":
+      return Effect.fail(
+        new AdminRequired({ detail: "The reviewers' window is over; a key with approvals.admin decides now" })
+      )
+    case "SelfApproval":
+      return Effect.fail(
+        new SelfApproval({
+          detail: "The key that asked for this step may not decide it; use another person's key"
+        })
+      )
+  }
+}

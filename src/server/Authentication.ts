@@ -1,0 +1,40 @@
+import { Effect, Layer } from "effect"
+import { Authentication, Authorized, CurrentPrincipal, type Gate, requires } from "../api/Authorization.ts"
+import { InsufficientScope } from "../api/Problems.ts"
+import { type Scope, scopes } from "../domain/Scope.ts"
+import { ApiKeys } from "./ApiKeys.ts"
+
+/** Turns the bearer key of a request into its principal. */
+export const layer: Layer.Layer<Authentication, never, ApiKeys> = Layer.effect(
+  Authentication,
+  Effect.gen(function* () {
+    const keys = yield* ApiKeys
+    return Authentication.of({
+      // Untraced: this runs in front of every operation.
+      api_key: Effect.fnUntraced(function* (operation, { credential }) {
+        const principal = yield* keys.verify(credential)
+        return yield* Effect.provideService(operation, CurrentPrincipal, principal)
+      })
+    })
+  })
+)
+
+const layerGate = (scope: Scope): Layer.Layer<Gated> =>
+  Layer.succeed(requires(scope), (operation) =>
+    CurrentPrincipal.pipe(
+      Effect.filterOrFail(
+        (principal) => principal.scopes.has(scope),
+        () => new InsufficientScope({ detail: `The operation asks for ${scope}`, required_scope: scope })
+      ),
+      Effect.flatMap((principal) => Effect.provideService(operation, Authorized(scope), principal))
+    )
+  )
+
+/** The gates of all scopes. */
+export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(
+  layerGate("keys.write"),
+  ...scopes.map(layerGate)
+)
+
+/** What a layer with the gate of every scope provides. */
+export type Gated = InstanceType<Gate<Scope>>

@@ -1,0 +1,172 @@
+import { Cause, Context, Effect, JsonPointer, Layer, SchemaIssue, type Types } from "effect"
+import { SecureRandom } from "effect/crypto"
+import {
+  HttpRouter,
+  HttpServerError,
+  HttpServerRequest,
+  HttpServerRespondable,
+  HttpServerResponse
+} from "effect/http"
+import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
+import { SqlError } from "effect/sql"
+import { FieldProblems, Frame } from "../api/Frame.ts"
+import type { FieldError } from "../api/Problem.ts"
+import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../api/Problems.ts"
+import { allowedMethods } from "./Frame/methods.ts"
+
+/** The id of the request that is being answered: on its answer, in its problem, in the log. */
+export const RequestId = Context.Reference<string>("countersign/server/RequestId", {
+  defaultValue: () => "req_none"
+})
+
+/** The most faults that one answer lists. */
+const MAX_ERRORS = 20
+
+/** Seconds after which a caller may come back when the store is out of reach. */
+const RETRY_AFTER_SECONDS = "1"
+
+/**
+ * Around every route, of the contract or not: gives the request its id, answers paths and methods that do not exist, and turns a
+ * defect into 500 with nothing but the request id. The defect is logged here, once.
+ */
+export const layerEnvelope = HttpRouter.middleware(
+  (route) =>
+    Effect.suspend(() => {
+      const id = `req_${SecureRandom.uuidV7Unsafe().replaceAll("-", "")}`
+      return route.pipe(
+        // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
+        Effect.catchCause((cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
+          answerCause(cause)
+        ),
+        Effect.map((response) => withHeaders(response, id)),
+        Effect.provideService(RequestId, id)
+      )
+    }),
+  { global: true }
+)
+
+/** Around every operation of the contract: what no service names becomes a problem, and every problem learns its request's id. */
+export const layerFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint }) =>
+  Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
+    for (const reason of cause.reasons) {
+      if (!Cause.isFailReason(reason)) continue
+      const { error } = reason
+      if (HttpApiError.HttpApiSchemaError.is(error)) {
+        return error.kind === "Body" || error.kind === "ResponseHeaders"
+          ? Effect.die(error)
+          : respond(malformed(error, endpoint))
+      }
+      if (HttpServerRespondable.isRespondable(error)) return respond(error)
+    }
+    return answerCause(cause)
+  })
+)
+
+/** The answer to what nobody caught. Interruption goes on: the server answers that by itself. */
+const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+  for (const reason of cause.reasons) {
+    const error = Cause.isFailReason(reason)
+      ? reason.error
+      : Cause.isDieReason(reason)
+        ? reason.defect
+        : undefined
+    if (HttpServerResponse.isHttpServerResponse(error)) return Effect.succeed(error)
+    if (HttpServerError.isHttpServerError(error)) {
+      if (error.reason._tag === "RouteNotFound") return noRoute(error.reason.request)
+      if (error.reason._tag === "RequestParseError")
+        return respond(new InvalidRequest({ detail: "The request could not be read" }))
+    }
+    if (SqlError.isSqlError(error) && isOutOfReach(error)) {
+      return Effect.andThen(
+        Effect.logWarning("The store is out of reach", error.reason._tag),
+        respond(new Unavailable({ detail: "Try again in a moment" }))
+      )
+    }
+  }
+  return Effect.flatMap(RequestId, (request_id) =>
+    Effect.andThen(
+      Effect.logError("A request failed by a fault of ours", cause).pipe(Effect.annotateLogs({ request_id })),
+      respond(new InternalError({ detail: "Name the request id when you report this" }))
+    )
+  )
+}
+
+/** Faults of the store that pass by themselves: no connection, no time, no room. */
+const isOutOfReach = (error: SqlError.SqlError): boolean => {
+  switch (error.reason._tag) {
+    case "ConnectionError":
+    case "AuthenticationError":
+    case "LockTimeoutError":
+    case "StatementTimeoutError":
+    case "DeadlockError":
+    case "SerializationError":
+      return true
+    default:
+      return /\b(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})\b/.test(sqlState(error))
+  }
+}
+
+/** The five-character state of a PostgreSQL error, where the driver's error carries one. */
+const sqlState = (error: SqlError.SqlError): string => {
+  const { cause } = error.reason
+  if (typeof cause !== "object" || cause === null || !("code" in cause)) return ""
+  return typeof cause.code === "string" ? cause.code : ""
+}
+
+const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
+  const methods = allowedMethods(request.url)
+  return methods.length === 0
+    ? respond(new NotFound({ detail: "There is no such path; /docs lists those there are" }))
+    : Effect.map(
+        respond(new MethodNotAllowed({ detail: `The path knows ${methods.join(", ")}` })),
+        HttpServerResponse.setHeader("allow", methods.join(", "))
+      )
+}
+
+/** A problem as its answer, with the id of its request. */
+const respond = (problem: HttpServerRespondable.Respondable) =>
+  Effect.flatMap(RequestId, (request_id) =>
+    HttpServerRespondable.toResponse(Object.assign(problem, { request_id }))
+  )
+
+const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** What a request that does not decode is told: each field at fault, and never the value that was in it. */
+const malformed = (
+  error: HttpApiError.HttpApiSchemaError,
+  endpoint: HttpApiEndpoint.Top
+): HttpServerRespondable.Respondable => {
+  // A path that names no thing of ours is a thing that does not exist.
+  if (error.kind === "Params") return new NotFound({ detail: "The identifier in the path is none of ours" })
+  const paths: Array<ReadonlyArray<string>> = []
+  const errors: Array<FieldError> = []
+  for (const issue of formatIssues(error.cause.issue).issues.slice(0, MAX_ERRORS)) {
+    const path = (issue.path ?? []).map((segment) =>
+      String(typeof segment === "object" ? segment.key : segment)
+    )
+    paths.push(path)
+    errors.push({ pointer: JsonPointer.formatUriFragment(path), detail: issue.message })
+  }
+  if (error.kind === "Payload") {
+    const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)?.[paths[0]?.[0] ?? ""]
+    if (special !== undefined && paths.every((path) => path[0] === paths[0]?.[0])) return special(errors)
+  }
+  const slot = error.kind === "Payload" ? "body" : error.kind.toLowerCase()
+  return new InvalidRequest({
+    detail: `The ${slot} does not have the shape that this operation takes`,
+    errors
+  })
+}
+
+const withHeaders = (response: HttpServerResponse.HttpServerResponse, id: string) => {
+  const named = HttpServerResponse.setHeader(response, "x-request-id", id)
+  switch (response.status) {
+    case 401:
+      return HttpServerResponse.setHeader(named, "www-authenticate", 'Bearer realm="countersign"')
+    case 503:
+      return HttpServerResponse.setHeader(named, "retry-after", RETRY_AFTER_SECONDS)
+    default:
+      return named
+  }
+}

@@ -1,0 +1,22 @@
+import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
+
+/** One page of a list: the items, and the id to go on from; null at the end. */
+export interface Page<Item, Id> {
+  readonly items: ReadonlyArray<Item>
+  readonly next_cursor: Id | null
+}
+
+/** How many rows to ask the store for: one more than the page holds tells whether there is another page. */
+export const rowsFor = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
+
+/** A page from the rows of `rowsFor`. */
+export const pageOf = <Item, Id extends string>(
+  request: PageRequest<Id>,
+  rows: ReadonlyArray<Item>,
+  id: (item: Item) => Id
+): Page<Item, Id> => {
+  const limit = request.limit ?? DEFAULT_LIMIT
+  const items = rows.slice(0, limit)
+  const last = rows.length > limit ? items.at(-1) : undefined
+  return { items, next_cursor: last === undefined ? null : id(last) }
+}

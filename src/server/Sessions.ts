@@ -1,0 +1,117 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import type { NewAgentSession } from "../api/AgentSessions.ts"
+import { Authorized } from "../api/Authorization.ts"
+import type { PageRequest } from "../api/Pagination.ts"
+import { NotFound } from "../api/Problems.ts"
+import type { AgentSession } from "../domain/AgentSession.ts"
+import { generateTraceId, OrgId, SessionId, TaskId, TraceId } from "../domain/Ids.ts"
+import { KeyId } from "../domain/Ids.ts"
+import { TimestampFromDate, toDate } from "../domain/Time.ts"
+import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** Agent sessions: what steps, approvals and events belong to. */
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    readonly create: (
+      input: NewAgentSession
+    ) => Effect.Effect<AgentSession, never, Authorized<"sessions.write">>
+    readonly list: (
+      request: PageRequest<SessionId>
+    ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
+    readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
+  }
+>()("countersign/server/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+
+      return Sessions.of({
+        // One statement, and the whole answer known before it: nothing is read back.
+        create: Effect.fnUntraced(function* (input) {
+          const { org_id, actor } = yield* Authorized("sessions.write")
+          const now = yield* clock.now
+          const session: AgentSession = {
+            session_id: yield* SessionId.generate,
+            task_id: input.task_id ?? null,
+            trace_id: yield* generateTraceId,
+            metadata: input.metadata ?? {},
+            status: "open",
+            created_at: now,
+            created_by: actor,
+            closed_at: null
+          }
+          yield* sql`
+            INSERT INTO agent_sessions
+              (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+            VALUES (
+              ${org_id}, ${session.session_id}, ${session.task_id}, ${session.trace_id},
+              ${JSON.stringify(session.metadata)}, ${toDate(now)}, ${actor.id}, ${actor.name}
+            )
+          `.pipe(Effect.orDie)
+          return session
+        }),
+        list: Effect.fn("Sessions.list")(function* (request) {
+          const { org_id } = yield* Authorized("sessions.read")
+          const rows = yield* sql`
+            SELECT ${sql.literal(columns)}
+            FROM agent_sessions
+            WHERE org_id = ${org_id}
+              ${request.cursor === undefined ? sql.literal("") : sql`AND session_id < ${request.cursor}`}
+            ORDER BY session_id DESC
+            LIMIT ${rowsFor(request)}
+          `
+          return pageOf(request, (yield* decodeRows(rows)).map(toSession), (session) => session.session_id)
+        }, Effect.orDie),
+        get: Effect.fn("Sessions.get")(function* (id) {
+          const { org_id } = yield* Authorized("sessions.read")
+          const rows = yield* sql`
+            SELECT ${sql.literal(columns)}
+            FROM agent_sessions
+            WHERE org_id = ${org_id}
+              AND session_id = ${id}
+          `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+          if (rows[0] === undefined) return yield* noSession
+          return toSession(rows[0])
+        })
+      })
+    })
+  )
+}
+
+/** What an unknown session is answered with, another organization's included. */
+export const noSession = Effect.fail(
+  new NotFound({ detail: "There is no such session in this organization" })
+)
+
+const columns =
+  "org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, closed_at"
+
+const SessionRow = Schema.Struct({
+  org_id: OrgId,
+  session_id: SessionId,
+  task_id: Schema.NullOr(TaskId),
+  trace_id: TraceId,
+  metadata: Schema.Record(Schema.String, Schema.Json),
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String,
+  closed_at: Schema.NullOr(TimestampFromDate)
+})
+
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(SessionRow))
+
+const toSession = (row: typeof SessionRow.Type): AgentSession => ({
+  session_id: row.session_id,
+  task_id: row.task_id,
+  trace_id: row.trace_id,
+  metadata: row.metadata,
+  status: row.closed_at === null ? "open" : "closed",
+  created_at: row.created_at,
+  created_by: { id: row.created_by_id, name: row.created_by_name },
+  closed_at: row.closed_at
+})

@@ -1,0 +1,267 @@
+import { Array as Arr, Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import type { StepRequest } from "../api/AgentSessions.ts"
+import { Authorized } from "../api/Authorization.ts"
+import { type NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch } from "../api/Problems.ts"
+import type { GovernedStep, StepDecision } from "../domain/AgentSession.ts"
+import type { Approval, ApprovalOutcome } from "../domain/Approval.ts"
+import type { Verdict } from "../domain/ApprovalRule.ts"
+import { request, transition } from "../domain/ApprovalState.ts"
+import { ApprovalId, type OrgId, type SessionId } from "../domain/Ids.ts"
+import type { Principal } from "../domain/Principal.ts"
+import { stepGoverned } from "../domain/SessionEvent.ts"
+import { stepDigest } from "../domain/StepDigest.ts"
+import type { Timestamp } from "../domain/Time.ts"
+import { recordMoves, sessionEventsOf } from "./Approvals/record.ts"
+import { type ApprovalRow, holdApproval, insertApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { transaction } from "./Database.ts"
+import { Notifications } from "./Notifications.ts"
+import { Rules } from "./Rules.ts"
+import { appendEvents } from "./SessionEvents.ts"
+import { noSession } from "./Sessions.ts"
+import { findStep, holdSession, insertStep, type KnownStep } from "./Steps/rows.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** Why a check is not answered with a decision. */
+export type StepRefused = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
+
+/** Governed steps: an agent asks before it acts. */
+export class Steps extends Context.Service<
+  Steps,
+  {
+    /**
+     * Allows, rejects or holds a step by the organization's rules. However often and however many at once ask for one step, it has
+     * one approval. The same call again is the resume: it is answered with the decision as it stands, after the rules were asked
+     * again, since a rule that now rejects wins over an approval.
+     */
+    readonly check: (
+      session_id: SessionId,
+      step: StepRequest
+    ) => Effect.Effect<GovernedStep, StepRefused, Authorized<"sessions.write">>
+  }
+>()("countersign/server/Steps") {
+  static readonly layer = Layer.effect(
+    Steps,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+      const rules = yield* Rules
+      const notifications = yield* Notifications
+
+      /** A step seen for the first time. */
+      const govern = Effect.fnUntraced(function* (
+        principal: Principal,
+        session_id: SessionId,
+        step: StepRequest,
+        verdict: Verdict,
+        now: Timestamp
+      ) {
+        const { actor, org_id } = principal
+        const digest = digestOf(principal, session_id, step)(step)
+        const pending =
+          verdict.effect === "require_approval"
+            ? yield* Effect.map(ApprovalId.generate, (id) =>
+                newApproval(principal, session_id, id, step, digest, verdict, now)
+              )
+            : null
+        const answer: GovernedStep = {
+          step_id: step.step_id,
+          decision: pending === null ? immediate(verdict) : "pending",
+          approval_id: pending?.approval_id ?? null,
+          reason: verdict.reason,
+          rule_id: verdict.rule_id,
+          expires_at: pending?.expires_at ?? null,
+          arguments_digest: digest
+        }
+        yield* insertStep(sql, {
+          org_id,
+          session_id,
+          step_id: step.step_id,
+          task_id: step.task_id ?? null,
+          tool: step.tool,
+          action_class: step.action_class,
+          arguments: argumentsOf(step),
+          arguments_digest: digest,
+          rule_id: verdict.rule_id,
+          decision: answer.decision,
+          reason: verdict.reason,
+          approval_id: answer.approval_id,
+          requested_by_id: actor.id,
+          requested_at: now
+        })
+        const governed = stepGoverned(answer, step)
+        if (pending === null) {
+          // Immediate decisions are recorded in the session and sent to nobody.
+          yield* appendEvents(sql, { org_id, session_id }, [governed], now)
+          return answer
+        }
+        yield* insertApproval(sql, pending)
+        const moments = Arr.of({ event: "approval.requested" as const, approval: toApproval(pending) })
+        yield* appendEvents(sql, { org_id, session_id }, Arr.prepend(sessionEventsOf(moments), governed), now)
+        yield* notifications.publish(org_id, moments, now)
+        return answer
+      })
+
+      /** A step seen before: its approval, if it has one, is asked as it stands at this moment. */
+      const resume = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        known: KnownStep,
+        verdict: Verdict,
+        now: Timestamp
+      ) {
+        if (known.approval_id === null) return resumed(known, null, verdict)
+        const [row] = yield* holdApproval(sql, org_id, known.approval_id)
+        if (row === undefined) return yield* Effect.die("A step's approval exists as long as the step")
+        const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
+        return resumed(
+          known,
+          toApproval(yield* recordMoves({ notifications, sql }, row, moves, now)),
+          verdict
+        )
+      })
+
+      return Steps.of({
+        check: Effect.fn("Steps.check")(function* (session_id, step) {
+          const principal = yield* Authorized("sessions.write")
+          const { org_id } = principal
+          return yield* transaction(
+            Effect.gen(function* () {
+              const session = yield* holdSession(sql, org_id, session_id)
+              if (Option.isNone(session)) return yield* noSession
+              const known = yield* findStep(sql, org_id, session_id, step.step_id)
+              if (Option.isSome(known))
+                yield* sameStep(known.value, digestOf(principal, session_id, step), step)
+              else if (session.value.closed) {
+                return yield* new SessionClosed({ detail: "Open another session for this step" })
+              }
+              const now = yield* clock.now
+              const verdict = yield* rules.judge(org_id, {
+                tool: step.tool,
+                action_class: step.action_class,
+                task_id: step.task_id ?? null
+              })
+              return Option.isSome(known)
+                ? yield* resume(org_id, known.value, verdict, now)
+                : yield* govern(principal, session_id, step, verdict, now)
+            })
+          ).pipe(
+            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die }),
+            Effect.provideService(SqlClient.SqlClient, sql)
+          )
+        })
+      })
+    })
+  )
+}
+
+const argumentsOf = (step: StepRequest) =>
+  step.arguments === undefined ? Option.none() : Option.some(step.arguments)
+
+/** The digest of what a step of this id would execute. */
+const digestOf =
+  ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
+  ({ action_class, tool }: { readonly tool: string; readonly action_class: string }): string =>
+    stepDigest({
+      org_id,
+      session_id,
+      step_id: step.step_id,
+      tool,
+      action_class,
+      ...(step.arguments === undefined ? {} : { arguments: step.arguments })
+    })
+
+const immediate = (verdict: Verdict): StepDecision => (verdict.effect === "allow" ? "allow" : "reject")
+
+/** A step that is asked for again must be the step that was saved, and still be open. */
+const sameStep = (
+  known: KnownStep,
+  digest: ReturnType<typeof digestOf>,
+  step: StepRequest
+): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
+  const mismatched = [
+    ...(known.tool === step.tool ? [] : ["tool" as const]),
+    ...(known.action_class === step.action_class ? [] : ["action_class" as const]),
+    // Under the saved tool and class only the arguments can make the digest differ.
+    ...(known.arguments_digest === digest(known) ? [] : ["arguments" as const])
+  ]
+  if (mismatched.length > 0) {
+    const detail = `The saved step has another ${mismatched.join(" and another ")}; nothing was consumed`
+    return Effect.fail(new StepMismatch({ detail, mismatched }))
+  }
+  return known.completed
+    ? Effect.fail(new StepAlreadyCompleted({ detail: "Its outcome is recorded; use another step_id" }))
+    : Effect.void
+}
+
+/** The decision as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */
+const resumed = (known: KnownStep, approval: Approval | null, verdict: Verdict): GovernedStep => {
+  const saved = {
+    step_id: known.step_id,
+    approval_id: known.approval_id,
+    arguments_digest: known.arguments_digest,
+    rule_id: known.rule_id,
+    reason: known.reason,
+    decision: known.decision,
+    expires_at: null
+  }
+  if (verdict.effect === "reject") {
+    return { ...saved, decision: "reject", reason: verdict.reason, rule_id: verdict.rule_id }
+  }
+  if (approval === null) return saved
+  return approval.outcome === null
+    ? { ...saved, expires_at: approval.expires_at }
+    : { ...saved, decision: approval.outcome, reason: closedReason(approval, approval.outcome) }
+}
+
+/** Never blames a person for silence. */
+const closedReason = (approval: Approval, outcome: ApprovalOutcome): string => {
+  switch (approval.decision_source) {
+    case "human":
+      return outcome === "allow" ? "A person approved" : "A person rejected"
+    case "session_closed":
+      return "The session was closed before a person decided"
+    default:
+      return `Nobody decided in time, and the rule's timeout says ${outcome}`
+  }
+}
+
+const newApproval = (
+  { actor, org_id }: Principal,
+  session_id: SessionId,
+  approval_id: ApprovalId,
+  step: StepRequest,
+  arguments_digest: string,
+  verdict: Verdict,
+  now: Timestamp
+): ApprovalRow => {
+  const state = request(verdict.terms, actor.id, now)
+  return {
+    org_id,
+    approval_id,
+    session_id,
+    step_id: step.step_id,
+    task_id: step.task_id ?? null,
+    tool: step.tool,
+    action_class: step.action_class,
+    arguments: argumentsOf(step),
+    arguments_digest,
+    requested_at: now,
+    requested_by_id: actor.id,
+    status: state.status,
+    stage: state.stage,
+    review_deadline_at: state.review_deadline_at,
+    escalation_deadline_at: state.escalation_deadline_at,
+    expires_at: state.expires_at,
+    expiring_seconds: state.expiring_seconds,
+    expiring_notified: state.expiring_notified,
+    escalated_at: state.escalated_at,
+    timeout_action: state.timeout_action,
+    self_approval: state.self_approval,
+    outcome: state.outcome,
+    decision_source: state.decision_source,
+    decided_at: state.decided_at,
+    decided_by_id: null,
+    decided_by_name: null,
+    comment: null
+  }
+}

@@ -1,0 +1,82 @@
+import { Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { StepDecision } from "../../domain/AgentSession.ts"
+import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
+import { TimestampFromDate } from "../../domain/Time.ts"
+
+/** A governed step as it was first asked for, and its outcome once there is one. */
+export const StepRow = Schema.Struct({
+  org_id: OrgId,
+  session_id: SessionId,
+  step_id: StepId,
+  task_id: Schema.NullOr(TaskId),
+  tool: Schema.String,
+  action_class: Schema.String,
+  /** None where the agent gave no arguments at all, which is not the same as `null`. */
+  arguments: Schema.OptionFromNullOr(Schema.fromJsonString(Schema.Json)),
+  arguments_digest: Schema.String,
+  rule_id: Schema.NullOr(RuleId),
+  decision: StepDecision,
+  reason: Schema.String,
+  approval_id: Schema.NullOr(ApprovalId),
+  requested_by_id: KeyId,
+  requested_at: TimestampFromDate
+})
+export type StepRow = typeof StepRow.Type
+
+/** What a resume needs to know of the saved step. */
+export const KnownStep = Schema.Struct({
+  step_id: StepId,
+  tool: Schema.String,
+  action_class: Schema.String,
+  arguments_digest: Schema.String,
+  rule_id: Schema.NullOr(RuleId),
+  decision: StepDecision,
+  reason: Schema.String,
+  approval_id: Schema.NullOr(ApprovalId),
+  completed: Schema.Boolean
+})
+export type KnownStep = typeof KnownStep.Type
+
+/** Writes a new step. */
+export const insertStep = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: StepRow) {
+  const values = yield* Schema.encodeEffect(StepRow)(row)
+  yield* sql`INSERT INTO governed_steps ${sql.insert(values)}`
+})
+
+/** The saved step of this id, if there is one. */
+export const findStep = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  step_id: StepId
+) {
+  const rows = yield* sql`
+    SELECT
+      step_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
+      outcome_at IS NOT NULL AS completed
+    FROM governed_steps
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND step_id = ${step_id}
+  `
+  return Option.fromUndefinedOr((yield* decodeSteps(rows))[0])
+})
+
+const decodeSteps = Schema.decodeUnknownEffect(Schema.Array(KnownStep))
+
+/** Holds a session's row to the end of the transaction: one step of a session is decided at a time. */
+export const holdSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId
+) {
+  const rows = yield* sql<{ readonly closed: boolean }>`
+    SELECT closed_at IS NOT NULL AS closed
+    FROM agent_sessions
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+    FOR NO KEY UPDATE
+  `
+  return Option.fromUndefinedOr(rows[0])
+})
