@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { AgentSession, GovernedStep } from "../domain/AgentSession.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, StrictBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch } from "./Problems.ts"
 import { Metadata, Name } from "./Text.ts"
@@ -49,13 +49,13 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     }).middleware(requires("sessions.read")),
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId },
-      headers: idempotencyHeaders,
       payload: StepRequest,
       success: GovernedStep,
       error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
+      .annotate(StrictBody, true)
   )
   .prefix("/v1/agent-sessions")
   .middleware(RequestBody)

@@ -1,6 +1,6 @@
 import { ByteSize, Context, Effect, Layer, Result } from "effect"
 import { HttpIncomingMessage, HttpServerError, HttpServerRequest } from "effect/http"
-import { BodyLimit, RequestBody } from "../api/Frame.ts"
+import { BodyLimit, RequestBody, StrictBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
 import * as StrictJson from "../domain/StrictJson.ts"
 
@@ -17,11 +17,12 @@ const utf8 = new TextDecoder("utf-8", { fatal: true })
 export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (operation, { endpoint }) => {
   if (endpoint.payload.size === 0) return operation
   const limit = Context.get(endpoint.annotations, BodyLimit)
-  const check = checkBody(limit)
+  const scan = Context.get(endpoint.annotations, StrictBody) ? StrictJson.scanStrict : StrictJson.scan
+  const check = checkBody(limit, scan)
   return Effect.andThen(check, Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, limit))
 })
 
-const checkBody = (limit: ByteSize.ByteSize) =>
+const checkBody = (limit: ByteSize.ByteSize, scan: typeof StrictJson.scan) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const type = request.headers["content-type"]
@@ -40,7 +41,7 @@ const checkBody = (limit: ByteSize.ByteSize) =>
       try: () => utf8.decode(bytes),
       catch: () => new InvalidRequest({ detail: "The body is not UTF-8" })
     })
-    const scanned = StrictJson.scan(text, { maxDepth: MAX_DEPTH })
+    const scanned = scan(text, { maxDepth: MAX_DEPTH })
     if (Result.isFailure(scanned)) {
       const { pointer, detail } = scanned.failure
       return yield* new InvalidRequest({ detail, errors: [{ pointer, detail }] })

@@ -1,0 +1,23 @@
+/** Writes `openapi.json` from the contract; with `--check` fails where the file differs from it. */
+import { readFileSync, writeFileSync } from "node:fs"
+import { format } from "prettier"
+import { openApiDocument } from "../src/api/document.ts"
+
+const path = new URL("../openapi.json", import.meta.url)
+const text = await format(JSON.stringify(openApiDocument()), { parser: "json", printWidth: 110 })
+
+if (process.argv.includes("--check")) {
+  let committed = ""
+  try {
+    committed = readFileSync(path, "utf8")
+  } catch {
+    // A missing file differs from any document.
+  }
+  if (committed !== text) {
+    console.error("openapi.json differs from the contract: run `node scripts/openapi.ts` and commit it")
+    process.exit(1)
+  }
+} else {
+  writeFileSync(path, text)
+  console.log(`openapi.json: ${text.length} bytes`)
+}

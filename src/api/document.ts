@@ -1,0 +1,50 @@
+import { OpenApi } from "effect/http-api"
+import { Api } from "./Api.ts"
+
+/**
+ * The OpenAPI 3.1 document of the contract: what `/openapi.json` answers and `openapi.json` in the repository holds.
+ * Problems are named by their code in Pascal case (`NotFound`), which is how generated clients call them. Objects are left open: unknown
+ * keys of a body are ignored, and an answer may gain members.
+ */
+export const openApiDocument = (): OpenApi.OpenAPISpec => {
+  const document = OpenApi.fromApi(Api)
+  const names = new Map(Object.keys(document.components.schemas).map((name) => [name, readable(name)]))
+  const renamed = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(renamed)
+    if (typeof value !== "object" || value === null) return value
+    return Object.fromEntries(
+      Object.entries(value)
+        .filter(([key, inner]) => key !== "additionalProperties" || inner !== false)
+        .map(([key, inner]) => [
+          key,
+          key === "$ref" && typeof inner === "string" ? reference(inner, names) : renamed(inner)
+        ])
+    )
+  }
+  const schemas = Object.entries(document.components.schemas).map(([name, schema]) => [
+    readable(name),
+    renamed(schema)
+  ])
+  // The walk keeps every value as it was, names apart.
+  return {
+    ...(renamed(document) as OpenApi.OpenAPISpec),
+    components: { ...document.components, schemas: Object.fromEntries(schemas) }
+  }
+}
+
+const SCHEMAS = "#/components/schemas/"
+
+const reference = (target: string, names: ReadonlyMap<string, string>): string => {
+  const name = target.startsWith(SCHEMAS) ? target.slice(SCHEMAS.length) : undefined
+  return name === undefined ? target : SCHEMAS + (names.get(name) ?? name)
+}
+
+const readable = (name: string): string => {
+  const code = /^([A-Z]+(?:_[A-Z]+)*)Encoded$/.exec(name)?.[1]
+  return code === undefined
+    ? name
+    : code
+        .split("_")
+        .map((word) => word.charAt(0) + word.slice(1).toLowerCase())
+        .join("")
+}

@@ -1,0 +1,153 @@
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { SqlClient, SqlError } from "effect/sql"
+import { createHash } from "node:crypto"
+import { CurrentPrincipal } from "../api/Authorization.ts"
+import { Idempotent } from "../api/Frame.ts"
+import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
+import type { Principal } from "../domain/Principal.ts"
+import { toDate } from "../domain/Time.ts"
+import { transaction } from "./Database.ts"
+import { SecretBox } from "./SecretBox.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** How long an answer is kept. */
+const KEPT = "24 hours"
+/** How long a second request waits for the first one's answer. */
+const WAIT = "5s"
+
+/**
+ * The same `Idempotency-Key` with the same body gives the same answer. The key's row, what the operation writes and its answer
+ * are one transaction: a process that dies in between leaves nothing, and a second request waits at the row until the first
+ * has committed. Answers are sealed, since some hold a secret that is shown once. A refused request leaves no row: it created
+ * nothing, and may be sent again.
+ */
+export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretBox | StoreClock> =
+  Layer.effect(
+    Idempotent,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const clock = yield* StoreClock
+
+      const place = ({ org_id }: Principal, operation: string, key: string) => ({
+        org_id,
+        table: "idempotency_keys",
+        row_id: `${operation} ${key}`,
+        column: "answer"
+      })
+
+      /** Takes the key; what stands under it where it was taken before. */
+      const take = Effect.fnUntraced(function* (
+        { org_id }: Principal,
+        operation: string,
+        key: string,
+        fingerprint: Uint8Array
+      ) {
+        const now = toDate(yield* clock.now)
+        yield* sql`SELECT set_config('lock_timeout', ${WAIT}, true)`
+        const taken = yield* sql`
+        INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
+        VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
+        ON CONFLICT (org_id, operation, key) DO UPDATE
+        SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
+        WHERE kept.created_at < ${now}::timestamptz - ${KEPT}::interval
+        RETURNING 1 AS taken
+      `
+        yield* sql`SELECT set_config('lock_timeout', '0', true)`
+        if (taken.length > 0) return Option.none()
+        const rows = yield* sql`
+        SELECT fingerprint, answer
+        FROM idempotency_keys
+        WHERE org_id = ${org_id}
+          AND operation = ${operation}
+          AND key = ${key}
+      `
+        return Option.fromUndefinedOr((yield* decodeKept(rows))[0])
+      })
+
+      const once = Effect.fnUntraced(function* <E, R>(
+        operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
+        name: string,
+        key: string
+      ) {
+        const principal = yield* CurrentPrincipal
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const body = yield* Effect.orDie(request.arrayBuffer)
+        const fingerprint = createHash("sha256")
+          .update(request.url)
+          .update("\n")
+          .update(new Uint8Array(body))
+          .digest()
+        const kept = yield* take(principal, name, key, fingerprint).pipe(
+          Effect.catchTags({
+            SchemaError: Effect.die,
+            SqlError: (error) =>
+              error.reason._tag === "LockTimeoutError"
+                ? new IdempotencyKeyInUse({
+                    detail: "The first request with this key is still at work; ask again"
+                  })
+                : Effect.fail(error)
+          })
+        )
+        if (Option.isSome(kept)) {
+          if (!Buffer.from(kept.value.fingerprint).equals(fingerprint)) {
+            return yield* new IdempotencyKeyReused({ detail: "Use another key for another request" })
+          }
+          const opened = yield* Effect.orDie(box.open(place(principal, name, key), kept.value.answer))
+          return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
+        }
+        const response = yield* operation
+        const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
+        const sealed = yield* box.seal(place(principal, name, key), Redacted.make(answer))
+        yield* sql`
+        UPDATE idempotency_keys
+        SET answer = ${sealed}
+        WHERE org_id = ${principal.org_id}
+          AND operation = ${name}
+          AND key = ${key}
+      `
+        return response
+      })
+
+      return Idempotent.of((operation, { endpoint, group }) =>
+        Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+          const key = headers["idempotency-key"]
+          if (key === undefined || key.length === 0 || key.length > 255) return operation
+          return transaction(once(operation, `${group.identifier}.${endpoint.identifier}`, key)).pipe(
+            Effect.catchIf(SqlError.isSqlError, Effect.die),
+            Effect.provideService(SqlClient.SqlClient, sql)
+          )
+        })
+      )
+    })
+  )
+
+const decodeKept = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.Uint8Array }))
+)
+
+/** An answer as it is kept: every operation that creates answers with a JSON text. */
+const Answer = Schema.fromJsonString(
+  Schema.Struct({
+    status: Schema.Int,
+    headers: Schema.Record(Schema.String, Schema.String),
+    body: Schema.String
+  })
+)
+const encodeAnswer = Schema.encodeEffect(Answer)
+const decodeAnswer = Schema.decodeEffect(Answer)
+
+const fromResponse = ({ body, headers, status }: HttpServerResponse.HttpServerResponse) =>
+  body._tag === "Uint8Array"
+    ? Effect.succeed({
+        status,
+        headers: { ...headers },
+        body: body.text ?? Buffer.from(body.body).toString()
+      })
+    : Effect.die(new Error("An operation that creates answers with a body of bytes"))
+
+const toResponse = ({ body, headers, status }: typeof Answer.Type) =>
+  HttpServerResponse.raw(undefined, { status, headers }).pipe(
+    HttpServerResponse.setBody(HttpBody.text(body, headers["content-type"] ?? "application/json"))
+  )

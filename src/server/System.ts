@@ -1,0 +1,58 @@
+import { Effect, Layer, Option, Redacted } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerRespondable, HttpServerResponse } from "effect/http"
+import { PrometheusMetrics } from "effect/observability"
+import { SqlClient } from "effect/sql"
+import { createHash, timingSafeEqual } from "node:crypto"
+import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
+import { isReady } from "./Database.ts"
+
+/** `/healthz`: the process answers. It says nothing of the store: a store that is away is no reason to restart this. */
+const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe({ status: "alive" }))
+
+/** `/readyz`: the store is within reach and has every migration that this code knows. */
+const layerReady = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const ready = Effect.provideService(isReady, SqlClient.SqlClient, sql)
+    yield* router.add(
+      "GET",
+      "/readyz",
+      Effect.flatMap(ready, (yes) =>
+        yes
+          ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
+          : HttpServerRespondable.toResponse(
+              new Unavailable({ detail: "The store is out of reach, or lacks a migration" })
+            )
+      )
+    )
+  })
+)
+
+/** `/metrics`: Prometheus text for the bearer of the token; there is no such path where no token is set. */
+const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
+  HttpRouter.add(
+    "GET",
+    "/metrics",
+    Effect.gen(function* () {
+      if (Option.isNone(token)) {
+        return yield* HttpServerRespondable.toResponse(new NotFound({ detail: "Metrics are off" }))
+      }
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      if (!sameText(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
+        return yield* HttpServerRespondable.toResponse(
+          new InvalidApiKey({ detail: "Send the metrics token as bearer" })
+        )
+      }
+      const text = yield* PrometheusMetrics.format()
+      return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
+    })
+  )
+
+/** The paths beside the contract that operators use. */
+export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
+  Layer.mergeAll(layerHealth, layerReady, layerMetrics(options.metricsToken))
+
+/** Whether two texts are the same, in a time that does not tell where they differ. */
+const sameText = (left: string, right: string): boolean => timingSafeEqual(sha256(left), sha256(right))
+
+const sha256 = (text: string) => createHash("sha256").update(text).digest()
