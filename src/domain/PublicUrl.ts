@@ -66,8 +66,10 @@ const literalOf = (
       ? Result.fail("WrappedAddress")
       : Result.succeed(address.success)
   }
+  // The parser writes every IPv4 address with four decimal numbers, and lets no name look like one.
+  if (!/^[\d.]+$/.test(host)) return Result.succeed(undefined)
   const address = NetAddress.ipv4FromString(host)
-  if (Result.isFailure(address)) return Result.succeed(undefined)
+  if (Result.isFailure(address)) return Result.fail("Malformed")
   return typed === host ? Result.succeed(address.success) : Result.fail("AddressForm")
 }
 

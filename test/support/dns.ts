@@ -72,6 +72,7 @@ export const nameServer = (
 ): Effect.Effect<NameServer, never, Scope.Scope> =>
   Effect.gen(function* () {
     const questions: Array<Question> = []
+    const asked = new Map<string, number>()
     const socket = yield* Effect.acquireRelease(
       Effect.callback<Dgram.Socket>((resume) => {
         const socket = Dgram.createSocket("udp4")
@@ -83,7 +84,8 @@ export const nameServer = (
       const { name, type, end } = readQuestion(query)
       if (!isKnownType(type)) return
       const question: Question = { name, type: types[type] }
-      const before = questions.filter((one) => one.name === name && one.type === question.type).length
+      const before = asked.get(`${name} ${question.type}`) ?? 0
+      asked.set(`${name} ${question.type}`, before + 1)
       questions.push(question)
       const answer = zone(question, before)
       if (answer === "silence") return

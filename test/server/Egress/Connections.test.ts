@@ -43,6 +43,15 @@ describe("TLS", () => {
     })
   )
 
+  it.live("is spoken by the name of the URL, whatever a header says", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok()), { tls: authority.issue({ hosts: [hooks] }) })
+      const { send } = yield* trusting("127.0.0.1")
+      const request = post(`https://${hooks}:${receiver.port}/`, { headers: { host: "other.acme.com" } })
+      assert.strictEqual((yield* send(request)).status, 200)
+    })
+  )
+
   it.live("to a literal address goes by the address", () =>
     Effect.gen(function* () {
       const right = yield* peer(answers(ok()), { tls: authority.issue({ hosts: ["127.0.0.1"] }) })
