@@ -1,0 +1,49 @@
+/**
+ * Keeps package-lock.json whole: `npm ci` refuses a lockfile that leaves out an optional package of any platform, and npm
+ * leaves one out when the registry it asked did not have it. Writes the missing entries (version and platform, which
+ * their names tell; npm adds the rest), or with `--check` fails on them.
+ */
+import { Schema } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+
+const file = new URL("../package-lock.json", import.meta.url)
+const Entry = Schema.Record(Schema.String, Schema.Unknown)
+const Lockfile = Schema.StructWithRest(Schema.Struct({ packages: Schema.Record(Schema.String, Entry) }), [
+  Entry
+])
+const OptionalDependencies = Schema.Struct({
+  optionalDependencies: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
+})
+
+/** `binding-linux-x64-musl` → linux, x64, musl. */
+const platformOf = (name: string) => {
+  const [os, cpu, ...libc] = name
+    .replace(/^.*\//, "")
+    .replace(/^(binding|tsgo)-/, "")
+    .split("-")
+  const flavor = libc.includes("musl") ? ["musl"] : libc.includes("gnu") ? ["glibc"] : undefined
+  return { cpu: [cpu], os: [os], ...(flavor === undefined ? {} : { libc: flavor }) }
+}
+
+const lockfile = Schema.decodeUnknownSync(Schema.fromJsonString(Lockfile))(readFileSync(file, "utf8"))
+const packages = { ...lockfile.packages }
+const missing: Array<string> = []
+for (const [path, entry] of Object.entries(lockfile.packages)) {
+  const { optionalDependencies = {} } = Schema.decodeUnknownSync(OptionalDependencies)(entry)
+  for (const [name, version] of Object.entries(optionalDependencies)) {
+    if (path === "" || `node_modules/${name}` in packages || `${path}/node_modules/${name}` in packages)
+      continue
+    const dev = entry["dev"] === true ? { dev: true } : {}
+    packages[`node_modules/${name}`] = { version, ...platformOf(name), ...dev, optional: true }
+    missing.push(name)
+  }
+}
+
+if (missing.length > 0 && process.argv.includes("--check")) {
+  process.stderr.write(`package-lock.json lacks ${missing.join(", ")}; run: node scripts/lockfile.ts\n`)
+  process.exitCode = 1
+} else if (missing.length > 0) {
+  const sorted = Object.fromEntries(Object.entries(packages).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  writeFileSync(file, `${JSON.stringify({ ...lockfile, packages: sorted }, null, 2)}\n`)
+  process.stdout.write(`package-lock.json: added ${missing.length}\n`)
+}
