@@ -113,10 +113,10 @@ const makeSend = (rule: UrlRule, lookup: Lookup, connections: Connections): Shap
       )
       return index + 1 >= Math.min(addresses.length, maxDials)
         ? sent
-        : Effect.catch(sent, (failed) =>
-            !progress.started && anotherAddressMayDo.has(failed.reason)
-              ? from(index + 1)
-              : Effect.fail(failed)
+        : Effect.catchIf(
+            sent,
+            (failed) => !progress.started && anotherAddressMayDo.has(failed.reason),
+            () => from(index + 1)
           )
     }
     return from(0)

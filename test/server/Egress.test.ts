@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
+import fc from "fast-check"
 import { nameServer, type Zone } from "../support/dns.ts"
 import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
 
@@ -72,6 +73,34 @@ describe("a look-up", () => {
         assert.strictEqual(Buffer.from((yield* send(request)).body).toString(), "second")
         assert.deepStrictEqual([first.connections(), second.connections()], [1, 1])
       })
+  )
+
+  it.live("that moves at random reaches an address only when all it says is open", () =>
+    Effect.gen(function* () {
+      const open = ["127.0.0.1", "127.0.0.3"]
+      const closed = [
+        "127.0.0.2",
+        "::1",
+        "::ffff:127.0.0.2",
+        "10.0.0.1",
+        "169.254.169.254",
+        "64:ff9b::7f00:2"
+      ]
+      const receiver = yield* peer(answers(ok()))
+      yield* peer(answers(ok()), { host: "127.0.0.3", port: receiver.port })
+      const canary = yield* peer(answers(ok()), { host: "127.0.0.2", port: receiver.port })
+      const sets = fc.sample(fc.subarray([...open, ...closed]), { numRuns: 300, seed: 7 })
+      const dns = yield* nameServer((_question, before) => sets[before] ?? [])
+      const { send } = yield* egress({ dns: dns.address, allow: "127.0.0.1/32,127.0.0.3/32" })
+      for (const set of sets) {
+        const result = yield* Effect.result(send(post(`http://${hooks}:${receiver.port}/`)))
+        const expected =
+          set.length === 0 ? "NameNotFound" : set.every((one) => open.includes(one)) ? 200 : "RefusedAddress"
+        assert.strictEqual(Result.isSuccess(result) ? result.success.status : result.failure.reason, expected)
+      }
+      assert.strictEqual(canary.connections(), 0)
+      assert.lengthOf(dns.questions, 2 * sets.length)
+    })
   )
 
   it.live.each([

@@ -89,6 +89,8 @@ export const makeConnections = (
     const reuseNanos = BigInt(Duration.toMillis(reuse)) * 1_000_000n
     // In order of last use, so that the first is the one to give way.
     const pools = new Map<string, { readonly pool: Pool; readonly until: bigint }>()
+    // Taken out of the book, with requests that have yet to end.
+    const retired = new Set<Pool>()
 
     const fresh = (key: string) => {
       const entry = pools.get(key)
@@ -99,7 +101,9 @@ export const makeConnections = (
     const retire = (key: string): void => {
       const entry = pools.get(key)
       pools.delete(key)
-      if (entry !== undefined) settle(entry.pool.close())
+      if (entry === undefined) return
+      retired.add(entry.pool)
+      settle(entry.pool.close().finally(() => retired.delete(entry.pool)))
     }
 
     const sweep = Effect.sync(() => {
@@ -109,7 +113,8 @@ export const makeConnections = (
     yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(sweepEvery)))
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        for (const { pool } of pools.values()) settle(pool.destroy())
+        for (const pool of [...retired, ...Array.from(pools.values(), (entry) => entry.pool)])
+          settle(pool.destroy())
         pools.clear()
       })
     )

@@ -91,6 +91,8 @@ const reasons: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>
   ["ECONNABORTED", "ConnectionClosed"],
   ["EPIPE", "ConnectionClosed"],
   ["UND_ERR_SOCKET", "ConnectionClosed"],
+  ["UND_ERR_DESTROYED", "ConnectionClosed"],
+  ["UND_ERR_CLOSED", "ConnectionClosed"],
   ["ERR_TLS_CERT_ALTNAME_INVALID", "CertificateName"],
   ["CERT_HAS_EXPIRED", "CertificateExpired"],
   ["CERT_NOT_YET_VALID", "CertificateExpired"],

@@ -1,4 +1,4 @@
-import { Effect, Result, type Scope } from "effect"
+import { Effect, Option, Result, type Scope } from "effect"
 import { Dns, NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
 
@@ -59,12 +59,7 @@ export const makeLookup = (
           const code = "code" in error ? error.code : undefined
           resume(Effect.succeed(typeof code === "string" && noRecords.has(code) ? [] : undefined))
         })
-      }).pipe(
-        Effect.timeoutOrElse({
-          duration: lookupTimeout,
-          orElse: () => Effect.succeed<Answer>(undefined)
-        })
-      )
+      }).pipe(Effect.timeoutOption(lookupTimeout), Effect.map(Option.getOrUndefined))
 
     return Effect.fnUntraced(function* (name: string) {
       const answers = yield* Effect.all(

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { execFile } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import type { Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { TLSSocket } from "node:tls"
@@ -248,6 +249,29 @@ describe("a kept-open connection", () => {
 })
 
 describe("requests in flight", () => {
+  it.effect("end in peace when their connection has grown too old, and with the service at the latest", () =>
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<Socket>()
+      const old = yield* peer((socket, count) => {
+        if (count === 0) socket.write(ok("", ["keep-alive: timeout=3600"]))
+        else Deferred.doneUnsafe(asked, Effect.succeed(socket))
+      })
+      const scope = yield* Scope.make()
+      const { send } = yield* egress().pipe(Effect.provideService(Scope.Scope, scope))
+      const request = post(`http://127.0.0.1:${old.port}/`, { timeout: "1 day" })
+      yield* send(request)
+      yield* TestClock.adjust("40 seconds")
+      const fiber = yield* Effect.forkChild(send(request), { startImmediately: true })
+      yield* Deferred.await(asked)
+      yield* TestClock.adjust("30 seconds")
+      assert.isUndefined(fiber.pollUnsafe())
+      yield* Scope.close(scope, Exit.void)
+      const failed = yield* Effect.flip(Fiber.join(fiber))
+      assert.strictEqual(failed.reason, "ConnectionClosed")
+      yield* old.closed
+    })
+  )
+
   it.live("run side by side", () =>
     Effect.gen(function* () {
       // Answers none before the eighth is there.

@@ -71,6 +71,7 @@ export const peer = (
     const onSocket = (socket: Net.Socket): void => {
       connections++
       sockets.add(socket)
+      socket.on("close", () => sockets.delete(socket))
       socket.on("error", () => socket.destroy())
     }
 
