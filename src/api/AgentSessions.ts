@@ -1,12 +1,12 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentSession, GovernedStep } from "../domain/AgentSession.ts"
+import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/AgentSession.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, StrictBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch } from "./Problems.ts"
-import { Metadata, Name } from "./Text.ts"
+import { NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch, StepNotAllowed } from "./Problems.ts"
+import { Comment, Metadata, Name } from "./Text.ts"
 
 /** What a new session is made of. */
 export const NewAgentSession = Schema.Struct({
@@ -27,6 +27,14 @@ export const StepRequest = Schema.Struct({
   arguments: Schema.optionalKey(Schema.Json)
 }).annotate({ identifier: "StepRequest" })
 export type StepRequest = typeof StepRequest.Type
+
+/** What became of a step that was allowed. */
+export const OutcomeReport = Schema.Struct({
+  status: OutcomeStatus,
+  result: Schema.optionalKey(Schema.Json),
+  error: Schema.optionalKey(Schema.NullOr(Comment))
+}).annotate({ identifier: "OutcomeReport" })
+export type OutcomeReport = typeof OutcomeReport.Type
 
 /** Agent sessions and their governed steps. */
 export class AgentSessionsApi extends HttpApiGroup.make("sessions")
@@ -55,7 +63,20 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
-      .annotate(StrictBody, true)
+      .annotate(StrictBody, true),
+    HttpApiEndpoint.post("complete", "/:id/steps/:step_id/outcome", {
+      params: { id: SessionId, step_id: StepId },
+      payload: OutcomeReport,
+      success: StepOutcome,
+      error: [NotFound, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
+    })
+      .middleware(requires("sessions.write"))
+      .annotate(BodyLimit, ByteSize.mebibytes(4)),
+    HttpApiEndpoint.post("close", "/:id/close", {
+      params: { id: SessionId },
+      success: AgentSession,
+      error: NotFound
+    }).middleware(requires("sessions.write"))
   )
   .prefix("/v1/agent-sessions")
   .middleware(RequestBody)

@@ -2,6 +2,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentApprovalsApi } from "./AgentApprovals.ts"
 import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
+import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 
@@ -16,6 +17,7 @@ export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
+  .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
   .annotate(HttpApi.ParseOptions, { errors: "all" })
   .middleware(Frame)

@@ -36,7 +36,9 @@ export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/B
  * Whether a body is held to I-JSON (RFC 7493) as a whole: no duplicate keys, no number that is no double, no lone surrogate. For
  * operations whose body is bound by a digest, which must not be read in two ways.
  */
-export const StrictBody = Context.Reference<boolean>("countersign/api/StrictBody", { defaultValue: () => false })
+export const StrictBody = Context.Reference<boolean>("countersign/api/StrictBody", {
+  defaultValue: () => false
+})
 
 /**
  * On every operation that creates: the same `Idempotency-Key` with the same body gives the same answer for 24 hours,

@@ -103,6 +103,11 @@ export class StepNotAllowed extends problem<StepNotAllowed>()(
   "The step is not allowed"
 ) {}
 
+/** The rules were replaced since the list of this revision was read. */
+export class RulesChanged extends problem<RulesChanged>()("RULES_CHANGED", 409, "The rules have changed", {
+  current_revision: Schema.Int
+}) {}
+
 /** The session was closed. */
 export class SessionClosed extends problem<SessionClosed>()("SESSION_CLOSED", 409, "The session is closed") {}
 

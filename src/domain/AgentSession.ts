@@ -36,3 +36,18 @@ export const GovernedStep = Schema.Struct({
   arguments_digest: Schema.String
 }).annotate({ identifier: "GovernedStep" })
 export type GovernedStep = typeof GovernedStep.Type
+
+/** How a tool ended. */
+export const OutcomeStatus = Schema.Literals(["succeeded", "failed"])
+export type OutcomeStatus = typeof OutcomeStatus.Type
+
+/** What became of an allowed step. It is said once. */
+export const StepOutcome = Schema.Struct({
+  step_id: StepId,
+  status: OutcomeStatus,
+  /** As the agent gave it; absent when it gave none. */
+  result: Schema.optionalKey(Schema.Json),
+  error: Schema.NullOr(Schema.String),
+  occurred_at: Timestamp
+}).annotate({ identifier: "StepOutcome" })
+export type StepOutcome = typeof StepOutcome.Type

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import type { Approval } from "./Approval.ts"
 import type { ApprovalEventType } from "./ApprovalEvent.ts"
-import type { GovernedStep } from "./AgentSession.ts"
+import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
 import type { StepId } from "./Ids.ts"
 
 /** What a session's stream tells. */
@@ -57,6 +57,16 @@ export const stepGoverned = (
     arguments_digest: step.arguments_digest
   }
 })
+
+/** What became of a step, as the session records it: without the result, which the agent has. */
+export const toolOutcome = (outcome: StepOutcome, tool: string): NewSessionEvent => ({
+  type: "tool:outcome",
+  step_id: outcome.step_id,
+  about: { tool, status: outcome.status, error: outcome.error }
+})
+
+/** The end of a session: its stream ends after this. */
+export const sessionClosed: NewSessionEvent = { type: "session:closed", step_id: null, about: {} }
 
 /** A move of an approval, as the session records it: without the arguments, which the step holds. */
 export const approvalMoved = (

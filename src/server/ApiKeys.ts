@@ -19,7 +19,7 @@ import {
   type KeyRow
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
-import { afterCommit, transaction } from "./Database.ts"
+import { afterCommit, atomic } from "./Database.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -70,6 +70,7 @@ export class ApiKeys extends Context.Service<
     ApiKeys,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const clock = yield* StoreClock
       const organizations = yield* Organizations
 
@@ -138,7 +139,7 @@ export class ApiKeys extends Context.Service<
 
       const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (org_id: OrgId, id: KeyId) {
         const now = yield* clock.now
-        yield* transaction(
+        yield* atomically(
           Effect.gen(function* () {
             // One revocation of an organization at a time, or two admins could revoke each other.
             yield* organizations.lock(org_id)
@@ -150,7 +151,7 @@ export class ApiKeys extends Context.Service<
             if (revoked === undefined) return yield* noKey
             yield* afterCommit(Cache.invalidate(believed, rememberedAs(revoked.public_id, revoked.digest)))
           })
-        ).pipe(Effect.catchTag("SqlError", Effect.die), Effect.provideService(SqlClient.SqlClient, sql))
+        )
       })
 
       return ApiKeys.of({
@@ -178,7 +179,7 @@ export class ApiKeys extends Context.Service<
           const given = Option.map(key, (text) => ApiKeyFormat.parse(Redacted.value(text)))
           if (Option.isSome(given) && Result.isFailure(given.value))
             return yield* refused(given.value.failure)
-          return yield* transaction(
+          return yield* atomically(
             Effect.gen(function* () {
               // Two processes that start at once on an empty store make one key between them.
               yield* organizations.lockAll
@@ -192,10 +193,7 @@ export class ApiKeys extends Context.Service<
               )
               return Option.some(created)
             })
-          ).pipe(
-            Effect.catchTags({ SqlError: Effect.die, INVALID_REQUEST: Effect.die }),
-            Effect.provideService(SqlClient.SqlClient, sql)
-          )
+          ).pipe(Effect.catchTag("INVALID_REQUEST", Effect.die))
         }),
         createFor: Effect.fn("ApiKeys.createFor")(function* (org_name, input) {
           const org_id = yield* organizations.ensure(org_name)

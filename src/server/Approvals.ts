@@ -10,7 +10,7 @@ import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
 import type { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { recordMoves } from "./Approvals/record.ts"
 import { approvalColumns, decodeApprovals, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
-import { transaction } from "./Database.ts"
+import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -48,6 +48,7 @@ export class Approvals extends Context.Service<
     Approvals,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const clock = yield* StoreClock
       const notifications = yield* Notifications
 
@@ -82,7 +83,7 @@ export class Approvals extends Context.Service<
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const { org_id, actor, scopes } = yield* Authorized("approvals.decide")
-          const { approval, refusal } = yield* transaction(
+          const { approval, refusal } = yield* atomically(
             Effect.gen(function* () {
               const [row] = yield* holdApproval(sql, org_id, id)
               if (row === undefined) return yield* noApproval
@@ -99,9 +100,6 @@ export class Approvals extends Context.Service<
               const moved = yield* recordMoves({ notifications, sql }, row, moves, now)
               return { approval: toApproval(moved), refusal }
             })
-          ).pipe(
-            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die }),
-            Effect.provideService(SqlClient.SqlClient, sql)
           )
           if (refusal !== null) return yield* refused(refusal, approval)
           return approval

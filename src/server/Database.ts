@@ -1,5 +1,5 @@
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Cause, Context, Effect, Layer, type Redacted } from "effect"
+import { Cause, Context, Effect, Layer, type Redacted, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { migrations } from "./migrations/index.ts"
 
@@ -64,6 +64,25 @@ export const transaction = <A, E, R>(
       )
     }).pipe(Effect.retry({ while: isLostRace, times: RACE_RETRIES }))
   })
+
+/** `transaction` for a service that holds the client: what none of its callers can act on dies, and only domain errors are left. */
+export const atomic =
+  (sql: SqlClient.SqlClient) =>
+  <A, E, R>(
+    self: Effect.Effect<A, E, R>
+  ): Effect.Effect<A, Exclude<E, SqlError.SqlError | Schema.SchemaError>, Exclude<R, SqlClient.SqlClient>> =>
+    transaction(self).pipe(
+      // A guard does not narrow an open type; what is left after it is exactly the rest of `E`.
+      Effect.catch((error) =>
+        isStoreFault(error)
+          ? Effect.die(error)
+          : Effect.fail(error as Exclude<E, SqlError.SqlError | Schema.SchemaError>)
+      ),
+      Effect.provideService(SqlClient.SqlClient, sql)
+    )
+
+const isStoreFault = (error: unknown): error is SqlError.SqlError | Schema.SchemaError =>
+  SqlError.isSqlError(error) || Schema.isSchemaError(error)
 
 /** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>

@@ -7,7 +7,7 @@ import { Idempotent } from "../api/Frame.ts"
 import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
-import { transaction } from "./Database.ts"
+import { atomic } from "./Database.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -27,6 +27,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
     Idempotent,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const box = yield* SecretBox
       const clock = yield* StoreClock
 
@@ -114,7 +115,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
-          return transaction(once(operation, `${group.identifier}.${endpoint.identifier}`, key)).pipe(
+          return atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key)).pipe(
             Effect.catchIf(SqlError.isSqlError, Effect.die),
             Effect.provideService(SqlClient.SqlClient, sql)
           )

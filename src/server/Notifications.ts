@@ -10,7 +10,7 @@ import { urlHint } from "../domain/PublicUrl.ts"
 import { type Timestamp, toDate } from "../domain/Time.ts"
 import { generateSecret } from "../domain/WebhookSignature.ts"
 import type { Moment } from "./Approvals/record.ts"
-import { afterCommit, transaction } from "./Database.ts"
+import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
 import {
@@ -62,6 +62,7 @@ export class Notifications extends Context.Service<
     Notifications,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const clock = yield* StoreClock
       const box = yield* SecretBox
       const egress = yield* Egress
@@ -119,7 +120,7 @@ export class Notifications extends Context.Service<
             created_by_id: actor.id,
             created_by_name: actor.name
           }
-          yield* transaction(
+          yield* atomically(
             Effect.gen(function* () {
               // One creation of an organization at a time, or the limit could be passed by a race.
               yield* organizations.lock(org_id)
@@ -130,23 +131,20 @@ export class Notifications extends Context.Service<
               }
               yield* insertEndpoint(sql, row)
             })
-          ).pipe(
-            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die }),
-            Effect.provideService(SqlClient.SqlClient, sql)
           )
           const [endpoint] = yield* shown(org_id, [row])
           return { endpoint: endpoint ?? (yield* Effect.die("An endpoint that was made is shown")), secret }
         }),
         remove: Effect.fn("Notifications.remove")(function* (id) {
           const { org_id } = yield* Authorized("org_config.write")
-          yield* transaction(
+          yield* atomically(
             Effect.gen(function* () {
               if (!(yield* deleteEndpoint(sql, org_id, id))) {
                 return yield* new NotFound({ detail: "There is no such endpoint in this organization" })
               }
               yield* delivery.discard(org_id, id)
             })
-          ).pipe(Effect.catchTag("SqlError", Effect.die), Effect.provideService(SqlClient.SqlClient, sql))
+          )
         }),
         publish: Effect.fn("Notifications.publish")(function* (org_id, moments, now) {
           const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))

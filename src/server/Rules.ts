@@ -1,36 +1,110 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { ApprovalRule, judge, type RuledStep, type Verdict } from "../domain/ApprovalRule.ts"
-import type { OrgId } from "../domain/Ids.ts"
+import type { ApprovalRules, NewApprovalRule, ReplaceApprovalRules } from "../api/ApprovalRules.ts"
+import { Authorized } from "../api/Authorization.ts"
+import { RulesChanged } from "../api/Problems.ts"
+import {
+  ApprovalRule,
+  DEFAULT_REVIEW_SECONDS,
+  defaultExpiringSeconds,
+  judge,
+  type RuledStep,
+  type Verdict
+} from "../domain/ApprovalRule.ts"
+import { type OrgId, RuleId } from "../domain/Ids.ts"
+import { atomic } from "./Database.ts"
 
-/** The organization's ordered list of approval rules. */
+/** The organization's ordered list of approval rules, kept and replaced as one. */
 export class Rules extends Context.Service<
   Rules,
   {
     /** What the rules say of a step, as they stand now. */
     readonly judge: (org_id: OrgId, step: RuledStep) => Effect.Effect<Verdict>
+    readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
+    /** A stale revision is refused; without one the list is replaced as it is. */
+    readonly replace: (
+      input: ReplaceApprovalRules
+    ) => Effect.Effect<ApprovalRules, RulesChanged, Authorized<"rules.write">>
   }
 >()("countersign/server/Rules") {
   static readonly layer = Layer.effect(
     Rules,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+
+      const read = Effect.fnUntraced(function* (org_id: OrgId) {
+        const rows = yield* sql`
+          SELECT rules, revision::int
+          FROM approval_rules
+          WHERE org_id = ${org_id}
+        `
+        return Option.getOrElse(Option.fromUndefinedOr((yield* decodeRules(rows))[0]), () => none)
+      }, Effect.orDie)
 
       return Rules.of({
         judge: Effect.fn("Rules.judge")(function* (org_id, step) {
-          const rows = yield* sql`
-            SELECT rules
-            FROM approval_rules
-            WHERE org_id = ${org_id}
-          `
-          const [row] = yield* decodeRules(rows)
-          return judge(row?.rules ?? [], step)
-        }, Effect.orDie)
+          return judge((yield* read(org_id)).rules, step)
+        }),
+        list: Effect.gen(function* () {
+          const { org_id } = yield* Authorized("approvals.read")
+          return yield* read(org_id)
+        }).pipe(Effect.withSpan("Rules.list")),
+        replace: Effect.fn("Rules.replace")(function* (input) {
+          const { org_id } = yield* Authorized("rules.write")
+          const rules = yield* Effect.forEach(input.rules, completed)
+          const text = JSON.stringify(rules)
+          return yield* atomically(
+            Effect.gen(function* () {
+              // The first list of an organization is a row like any other, so that two first lists meet at it.
+              yield* sql`
+                INSERT INTO approval_rules (org_id, revision, rules)
+                VALUES (${org_id}, 0, '[]')
+                ON CONFLICT (org_id) DO NOTHING
+              `
+              const replaced = yield* sql<{ readonly revision: number }>`
+                UPDATE approval_rules
+                SET rules = ${text}, revision = revision + 1
+                WHERE org_id = ${org_id}
+                  ${input.revision === undefined ? sql.literal("") : sql`AND revision = ${input.revision}`}
+                RETURNING revision::int
+              `
+              if (replaced[0] === undefined) {
+                const { revision } = yield* read(org_id)
+                return yield* new RulesChanged({
+                  detail: "Read the rules again, and send them with that revision",
+                  current_revision: revision
+                })
+              }
+              return { rules, revision: replaced[0].revision }
+            })
+          )
+        })
       })
     })
   )
 }
 
+const none: ApprovalRules = { rules: [], revision: 0 }
+
 const decodeRules = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ rules: Schema.Array(ApprovalRule) }))
+  Schema.Array(Schema.Struct({ rules: Schema.Array(ApprovalRule), revision: Schema.Int }))
 )
+
+/** A rule with everything that was left unsaid. */
+const completed = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
+  const review_seconds = rule.review_seconds ?? DEFAULT_REVIEW_SECONDS
+  return Effect.map(rule.id === undefined ? RuleId.generate : Effect.succeed(rule.id), (id) => ({
+    id,
+    tool: rule.tool ?? "*",
+    action_class: rule.action_class ?? "*",
+    task_id: rule.task_id ?? null,
+    effect: rule.effect,
+    review_seconds,
+    expiring_seconds: rule.expiring_seconds ?? defaultExpiringSeconds(review_seconds),
+    escalation_seconds: rule.escalation_seconds ?? null,
+    timeout_action: rule.timeout_action ?? "reject",
+    self_approval: rule.self_approval ?? false,
+    reason: rule.reason ?? ""
+  }))
+}

@@ -5,10 +5,16 @@ import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import { NotFound } from "../api/Problems.ts"
 import type { AgentSession } from "../domain/AgentSession.ts"
-import { generateTraceId, OrgId, SessionId, TaskId, TraceId } from "../domain/Ids.ts"
-import { KeyId } from "../domain/Ids.ts"
+import { transition } from "../domain/ApprovalState.ts"
+import { generateTraceId, KeyId, OrgId, SessionId, TaskId, TraceId } from "../domain/Ids.ts"
+import { sessionClosed } from "../domain/SessionEvent.ts"
 import { TimestampFromDate, toDate } from "../domain/Time.ts"
+import { recordMoves } from "./Approvals/record.ts"
+import { pendingApprovals, stateOf } from "./Approvals/rows.ts"
+import { atomic } from "./Database.ts"
+import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { appendEvents } from "./SessionEvents.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Agent sessions: what steps, approvals and events belong to. */
@@ -22,13 +28,32 @@ export class Sessions extends Context.Service<
       request: PageRequest<SessionId>
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
     readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
+    /** Ends a session: what still waits for a person expires, rejected, with nobody named. Closing again changes nothing. */
+    readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
   }
 >()("countersign/server/Sessions") {
   static readonly layer = Layer.effect(
     Sessions,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const clock = yield* StoreClock
+      const notifications = yield* Notifications
+
+      const find = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        id: SessionId,
+        lock: "" | "FOR NO KEY UPDATE"
+      ) {
+        const rows = yield* sql`
+          SELECT ${sql.literal(columns)}
+          FROM agent_sessions
+          WHERE org_id = ${org_id}
+            AND session_id = ${id}
+          ${sql.literal(lock)}
+        `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+        return rows[0] === undefined ? yield* noSession : toSession(rows[0])
+      })
 
       return Sessions.of({
         // One statement, and the whole answer known before it: nothing is read back.
@@ -69,14 +94,29 @@ export class Sessions extends Context.Service<
         }, Effect.orDie),
         get: Effect.fn("Sessions.get")(function* (id) {
           const { org_id } = yield* Authorized("sessions.read")
-          const rows = yield* sql`
-            SELECT ${sql.literal(columns)}
-            FROM agent_sessions
-            WHERE org_id = ${org_id}
-              AND session_id = ${id}
-          `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
-          if (rows[0] === undefined) return yield* noSession
-          return toSession(rows[0])
+          return yield* find(org_id, id, "")
+        }),
+        close: Effect.fn("Sessions.close")(function* (id) {
+          const { org_id } = yield* Authorized("sessions.write")
+          return yield* atomically(
+            Effect.gen(function* () {
+              const session = yield* find(org_id, id, "FOR NO KEY UPDATE")
+              if (session.status === "closed") return session
+              const now = yield* clock.now
+              yield* Effect.forEach(yield* pendingApprovals(sql, org_id, id), (row) => {
+                const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
+                return recordMoves({ notifications, sql }, row, moves, now)
+              })
+              yield* sql`
+                UPDATE agent_sessions
+                SET closed_at = ${toDate(now)}
+                WHERE org_id = ${org_id}
+                  AND session_id = ${id}
+              `
+              yield* appendEvents(sql, { org_id, session_id: id }, [sessionClosed], now)
+              return { ...session, status: "closed" as const, closed_at: now }
+            })
+          )
         })
       })
     })

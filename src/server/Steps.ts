@@ -1,29 +1,38 @@
 import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
-import type { StepRequest } from "../api/AgentSessions.ts"
+import type { OutcomeReport, StepRequest } from "../api/AgentSessions.ts"
 import { Authorized } from "../api/Authorization.ts"
-import { type NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch } from "../api/Problems.ts"
-import type { GovernedStep, StepDecision } from "../domain/AgentSession.ts"
+import {
+  NotFound,
+  SessionClosed,
+  StepAlreadyCompleted,
+  StepMismatch,
+  StepNotAllowed
+} from "../api/Problems.ts"
+import type { GovernedStep, StepDecision, StepOutcome } from "../domain/AgentSession.ts"
 import type { Approval, ApprovalOutcome } from "../domain/Approval.ts"
 import type { Verdict } from "../domain/ApprovalRule.ts"
 import { request, transition } from "../domain/ApprovalState.ts"
-import { ApprovalId, type OrgId, type SessionId } from "../domain/Ids.ts"
+import { ApprovalId, type OrgId, type SessionId, type StepId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
-import { stepGoverned } from "../domain/SessionEvent.ts"
+import { stepGoverned, toolOutcome } from "../domain/SessionEvent.ts"
 import { stepDigest } from "../domain/StepDigest.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { recordMoves, sessionEventsOf } from "./Approvals/record.ts"
 import { type ApprovalRow, holdApproval, insertApproval, stateOf, toApproval } from "./Approvals/rows.ts"
-import { transaction } from "./Database.ts"
+import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { noSession } from "./Sessions.ts"
-import { findStep, holdSession, insertStep, type KnownStep } from "./Steps/rows.ts"
+import { findStep, holdSession, insertOutcome, insertStep, type KnownStep } from "./Steps/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Why a check is not answered with a decision. */
 export type StepRefused = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
+
+/** Why an outcome is not recorded. */
+export type OutcomeRefused = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
 
 /** Governed steps: an agent asks before it acts. */
 export class Steps extends Context.Service<
@@ -38,12 +47,19 @@ export class Steps extends Context.Service<
       session_id: SessionId,
       step: StepRequest
     ) => Effect.Effect<GovernedStep, StepRefused, Authorized<"sessions.write">>
+    /** Records what became of an allowed step, once. */
+    readonly complete: (
+      session_id: SessionId,
+      step_id: StepId,
+      report: OutcomeReport
+    ) => Effect.Effect<StepOutcome, OutcomeRefused, Authorized<"sessions.write">>
   }
 >()("countersign/server/Steps") {
   static readonly layer = Layer.effect(
     Steps,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const clock = yield* StoreClock
       const rules = yield* Rules
       const notifications = yield* Notifications
@@ -102,29 +118,20 @@ export class Steps extends Context.Service<
         return answer
       })
 
-      /** A step seen before: its approval, if it has one, is asked as it stands at this moment. */
-      const resume = Effect.fnUntraced(function* (
-        org_id: OrgId,
-        known: KnownStep,
-        verdict: Verdict,
-        now: Timestamp
-      ) {
-        if (known.approval_id === null) return resumed(known, null, verdict)
+      /** The approval of a step, if it has one, as it stands at this moment: windows that have passed are closed first. */
+      const approvalNow = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
+        if (known.approval_id === null) return null
         const [row] = yield* holdApproval(sql, org_id, known.approval_id)
         if (row === undefined) return yield* Effect.die("A step's approval exists as long as the step")
         const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
-        return resumed(
-          known,
-          toApproval(yield* recordMoves({ notifications, sql }, row, moves, now)),
-          verdict
-        )
+        return toApproval(yield* recordMoves({ notifications, sql }, row, moves, now))
       })
 
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
           const { org_id } = principal
-          return yield* transaction(
+          return yield* atomically(
             Effect.gen(function* () {
               const session = yield* holdSession(sql, org_id, session_id)
               if (Option.isNone(session)) return yield* noSession
@@ -132,7 +139,7 @@ export class Steps extends Context.Service<
               if (Option.isSome(known))
                 yield* sameStep(known.value, digestOf(principal, session_id, step), step)
               else if (session.value.closed) {
-                return yield* new SessionClosed({ detail: "Open another session for this step" })
+                return yield* closed
               }
               const now = yield* clock.now
               const verdict = yield* rules.judge(org_id, {
@@ -141,18 +148,51 @@ export class Steps extends Context.Service<
                 task_id: step.task_id ?? null
               })
               return Option.isSome(known)
-                ? yield* resume(org_id, known.value, verdict, now)
+                ? resumed(known.value, yield* approvalNow(org_id, known.value, now), verdict)
                 : yield* govern(principal, session_id, step, verdict, now)
             })
-          ).pipe(
-            Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die }),
-            Effect.provideService(SqlClient.SqlClient, sql)
+          )
+        }),
+        complete: Effect.fn("Steps.complete")(function* (session_id, step_id, report) {
+          const { org_id } = yield* Authorized("sessions.write")
+          return yield* atomically(
+            Effect.gen(function* () {
+              const session = yield* holdSession(sql, org_id, session_id)
+              if (Option.isNone(session)) return yield* noSession
+              const known = yield* findStep(sql, org_id, session_id, step_id)
+              if (Option.isNone(known)) return yield* noStep
+              if (session.value.closed) return yield* closed
+              if (known.value.completed) return yield* completed
+              const now = yield* clock.now
+              const approval = yield* approvalNow(org_id, known.value, now)
+              if ((approval === null ? known.value.decision : approval.outcome) !== "allow") {
+                return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
+              }
+              const outcome: StepOutcome = {
+                step_id,
+                status: report.status,
+                ...(report.result === undefined ? {} : { result: report.result }),
+                error: report.error ?? null,
+                occurred_at: now
+              }
+              yield* insertOutcome(sql, org_id, session_id, outcome)
+              yield* appendEvents(sql, { org_id, session_id }, [toolOutcome(outcome, known.value.tool)], now)
+              return outcome
+            })
           )
         })
       })
     })
   )
 }
+
+const noStep = Effect.fail(new NotFound({ detail: "There is no such step in this session" }))
+
+const closed = Effect.fail(new SessionClosed({ detail: "Open another session for this step" }))
+
+const completed = Effect.fail(
+  new StepAlreadyCompleted({ detail: "Its outcome is recorded; use another step_id" })
+)
 
 const argumentsOf = (step: StepRequest) =>
   step.arguments === undefined ? Option.none() : Option.some(step.arguments)
@@ -188,9 +228,7 @@ const sameStep = (
     const detail = `The saved step has another ${mismatched.join(" and another ")}; nothing was consumed`
     return Effect.fail(new StepMismatch({ detail, mismatched }))
   }
-  return known.completed
-    ? Effect.fail(new StepAlreadyCompleted({ detail: "Its outcome is recorded; use another step_id" }))
-    : Effect.void
+  return known.completed ? completed : Effect.void
 }
 
 /** The decision as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */

@@ -68,6 +68,18 @@ export const holdApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approv
     FOR NO KEY UPDATE OF agent_sessions, approvals
   `.pipe(Effect.flatMap(decodeApprovals))
 
+/** What still waits in a session, oldest first. The caller holds the session's row, so that nothing is added meanwhile. */
+export const pendingApprovals = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
+  sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM approvals
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND status = 'pending'
+    ORDER BY approval_id
+    FOR NO KEY UPDATE
+  `.pipe(Effect.flatMap(decodeApprovals))
+
 /** The moving part of an approval. */
 export const stateOf = (row: ApprovalRow): ApprovalState => ({
   status: row.status,

@@ -16,7 +16,9 @@ export const SessionsHttp = HttpApiBuilder.group(
       list: ({ query }) =>
         Effect.map(sessions.list(query), ({ items, next_cursor }) => ({ sessions: items, next_cursor })),
       get: ({ params }) => sessions.get(params.id),
-      step: ({ params, payload }) => steps.check(params.id, payload)
+      step: ({ params, payload }) => steps.check(params.id, payload),
+      complete: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
+      close: ({ params }) => sessions.close(params.id)
     })
   })
 )

@@ -1,8 +1,8 @@
 import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { StepDecision } from "../../domain/AgentSession.ts"
+import { StepDecision, type StepOutcome } from "../../domain/AgentSession.ts"
 import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
-import { TimestampFromDate } from "../../domain/Time.ts"
+import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 
 /** A governed step as it was first asked for, and its outcome once there is one. */
 export const StepRow = Schema.Struct({
@@ -80,3 +80,22 @@ export const holdSession = Effect.fnUntraced(function* (
   `
   return Option.fromUndefinedOr(rows[0])
 })
+
+/** Writes what became of a step. */
+export const insertOutcome = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  outcome: StepOutcome
+) =>
+  sql`
+    UPDATE governed_steps
+    SET
+      outcome_status = ${outcome.status},
+      outcome_result = ${outcome.result === undefined ? null : JSON.stringify(outcome.result)},
+      outcome_error = ${outcome.error},
+      outcome_at = ${toDate(outcome.occurred_at)}
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND step_id = ${outcome.step_id}
+  `
