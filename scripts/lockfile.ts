@@ -44,6 +44,7 @@ if (missing.length > 0 && process.argv.includes("--check")) {
   process.exitCode = 1
 } else if (missing.length > 0) {
   const sorted = Object.fromEntries(Object.entries(packages).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-  writeFileSync(file, `${JSON.stringify({ ...lockfile, packages: sorted }, null, 2)}\n`)
+  const { packages: _, ...rest } = lockfile
+  writeFileSync(file, `${JSON.stringify({ ...rest, packages: sorted }, null, 2)}\n`)
   process.stdout.write(`package-lock.json: added ${missing.length}\n`)
 }

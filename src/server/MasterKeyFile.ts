@@ -1,0 +1,101 @@
+import { Effect, Redacted, Schema } from "effect"
+import { SecureRandom } from "effect/crypto"
+import { link, mkdir, open, readFile, rm, stat } from "node:fs/promises"
+import path from "node:path"
+import { codeOf } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
+import { syncDirectory } from "./EmbeddedPostgres/Cluster.ts"
+
+/** The made master key cannot be used. `phrase` is one line for the operator; it never holds the key. */
+export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>()("MasterKeyFileFailed", {
+  phrase: Schema.String,
+  cause: Schema.optionalKey(Schema.Defect())
+}) {
+  override get message(): string {
+    return this.phrase
+  }
+}
+
+/** Bytes of a master key. */
+const KEY_BYTES = 32
+
+/** Where the made master key of a data directory lies. */
+export const masterKeyFile = (dataDir: string): string => path.join(dataDir, "master-key")
+
+const attempt = <A>(doing: string, run: () => Promise<A>) =>
+  Effect.tryPromise({
+    try: run,
+    catch: (cause) =>
+      new MasterKeyFileFailed({
+        phrase: `${doing} failed (${codeOf(cause) ?? String(cause)}): see to its rights, or set COUNTERSIGN_MASTER_KEY`,
+        cause
+      })
+  })
+
+/**
+ * Writes a new key under a name of its own and links it into place: the file is there whole or not at all, and of
+ * several processes that do so at once the first one's key is the key of all.
+ */
+const make = (file: string) =>
+  attempt(`making the master key ${file}`, async () => {
+    const half = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
+    try {
+      await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
+      const handle = await open(half, "wx", 0o600)
+      try {
+        await handle.writeFile(
+          `${Buffer.from(SecureRandom.randomBytesUnsafe(KEY_BYTES)).toString("base64")}\n`
+        )
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await link(half, file).catch((cause: unknown) => {
+        if (codeOf(cause) !== "EEXIST") throw cause
+      })
+    } finally {
+      await rm(half, { force: true })
+    }
+  })
+
+/** The file's text, or `undefined` where there is no file. Others than its owner must not be able to read it. */
+const read = (file: string) =>
+  attempt(`reading the master key ${file}`, async () => {
+    try {
+      return { text: (await readFile(file, "utf8")).trim(), mode: (await stat(file)).mode }
+    } catch (cause) {
+      if (codeOf(cause) === "ENOENT") return undefined
+      throw cause
+    }
+  })
+
+/**
+ * The master key of a data directory, in base64, as `COUNTERSIGN_MASTER_KEY` would hold it: made once, 32 random bytes,
+ * mode 0600, durable before it is answered. A file that others can read, or that is empty, is refused: nothing is
+ * ever written over a key, because what it sealed opens with no other.
+ */
+export const masterKeyOf = Effect.fn("MasterKeyFile.masterKeyOf")(function* (
+  dataDir: string
+): Effect.fn.Return<Redacted.Redacted, MasterKeyFileFailed> {
+  const file = masterKeyFile(dataDir)
+  let found = yield* read(file)
+  if (found === undefined) {
+    yield* make(file)
+    yield* Effect.mapError(
+      syncDirectory(dataDir),
+      ({ phrase, cause }) => new MasterKeyFileFailed({ phrase, cause })
+    )
+    found = yield* read(file)
+  }
+  if (found === undefined || found.text === "") {
+    return yield* new MasterKeyFileFailed({
+      phrase: `the master key ${file} is empty: put it back from a backup; what it sealed opens with no other`
+    })
+  }
+  // Windows has no mode bits.
+  if (process.platform !== "win32" && (found.mode & 0o077) !== 0) {
+    return yield* new MasterKeyFileFailed({
+      phrase: `the master key ${file} can be read by other accounts: run chmod 600 ${file}`
+    })
+  }
+  return Redacted.make(found.text, { label: "master key" })
+})
