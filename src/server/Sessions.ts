@@ -113,7 +113,7 @@ export class Sessions extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND session_id = ${id}
               `
-              yield* appendEvents(sql, { org_id, session_id: id }, [sessionClosed], now)
+              yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosed] }], now)
               return { ...session, status: "closed" as const, closed_at: now }
             })
           )

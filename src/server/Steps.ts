@@ -1,4 +1,4 @@
-import { Array as Arr, Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../api/AgentSessions.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -18,7 +18,7 @@ import type { Principal } from "../domain/Principal.ts"
 import { stepGoverned, toolOutcome } from "../domain/SessionEvent.ts"
 import { stepDigest } from "../domain/StepDigest.ts"
 import type { Timestamp } from "../domain/Time.ts"
-import { recordMoves, sessionEventsOf } from "./Approvals/record.ts"
+import { recordMoves, sessionEventOf } from "./Approvals/record.ts"
 import { type ApprovalRow, holdApproval, insertApproval, stateOf, toApproval } from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
@@ -108,13 +108,13 @@ export class Steps extends Context.Service<
         const governed = stepGoverned(answer, step)
         if (pending === null) {
           // Immediate decisions are recorded in the session and sent to nobody.
-          yield* appendEvents(sql, { org_id, session_id }, [governed], now)
+          yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
           return answer
         }
         yield* insertApproval(sql, pending)
-        const moments = Arr.of({ event: "approval.requested" as const, approval: toApproval(pending) })
-        yield* appendEvents(sql, { org_id, session_id }, Arr.prepend(sessionEventsOf(moments), governed), now)
-        yield* notifications.publish(org_id, moments, now)
+        const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
+        yield* appendEvents(sql, [{ org_id, session_id, events: [governed, sessionEventOf(requested)] }], now)
+        yield* notifications.publish(org_id, [requested], now)
         return answer
       })
 
@@ -176,7 +176,11 @@ export class Steps extends Context.Service<
                 occurred_at: now
               }
               yield* insertOutcome(sql, org_id, session_id, outcome)
-              yield* appendEvents(sql, { org_id, session_id }, [toolOutcome(outcome, known.value.tool)], now)
+              yield* appendEvents(
+                sql,
+                [{ org_id, session_id, events: [toolOutcome(outcome, known.value.tool)] }],
+                now
+              )
               return outcome
             })
           )

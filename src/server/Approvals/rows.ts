@@ -1,4 +1,4 @@
-import { Effect, Option, Schema } from "effect"
+import { type Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   Approval,
@@ -9,7 +9,7 @@ import {
 } from "../../domain/Approval.ts"
 import { type ApprovalState, nextDueAt } from "../../domain/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
-import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 
 /** An approval as the store holds it. */
 export const ApprovalRow = Schema.Struct({
@@ -154,27 +154,64 @@ export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
   yield* sql`INSERT INTO approvals ${sql.insert({ ...values, next_due_at: due === null ? null : toDate(due) })}`
 })
 
-/** Writes where an approval has moved. The caller holds the session's row, so nobody else moves it meanwhile. */
-export const updateApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
-  const due = nextDueAt(stateOf(row))
-  const values = yield* Schema.encodeEffect(ApprovalRow)(row)
+/** Writes where approvals have moved. The caller holds their sessions' rows, so nobody else moves them meanwhile. */
+export const updateApprovals = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  rows: Arr.NonEmptyReadonlyArray<ApprovalRow>
+) {
+  const due = rows.map((row) => nextDueAt(stateOf(row)))
   yield* sql`
     UPDATE approvals
-    SET ${sql.update({
-      status: values.status,
-      stage: values.stage,
-      expires_at: values.expires_at,
-      expiring_notified: values.expiring_notified,
-      escalated_at: values.escalated_at,
-      outcome: values.outcome,
-      decision_source: values.decision_source,
-      decided_at: values.decided_at,
-      decided_by_id: values.decided_by_id,
-      decided_by_name: values.decided_by_name,
-      comment: values.comment,
-      next_due_at: due === null ? null : toDate(due)
-    })}
-    WHERE org_id = ${row.org_id}
-      AND approval_id = ${row.approval_id}
+    SET
+      status = moved.status,
+      stage = moved.stage,
+      expires_at = moved.expires_at,
+      expiring_notified = moved.expiring_notified,
+      escalated_at = moved.escalated_at,
+      outcome = moved.outcome,
+      decision_source = moved.decision_source,
+      decided_at = moved.decided_at,
+      decided_by_id = moved.decided_by_id,
+      decided_by_name = moved.decided_by_name,
+      comment = moved.comment,
+      next_due_at = moved.next_due_at
+    FROM unnest(
+      ${rows.map((row) => row.org_id)}::text[],
+      ${rows.map((row) => row.approval_id)}::text[],
+      ${rows.map((row) => row.status)}::text[],
+      ${rows.map((row) => row.stage)}::text[],
+      ${rows.map((row) => toDate(row.expires_at))}::timestamptz[],
+      ${rows.map((row) => row.expiring_notified)}::boolean[],
+      ${rows.map((row) => toDateOrNull(row.escalated_at))}::timestamptz[],
+      ${rows.map((row) => row.outcome)}::text[],
+      ${rows.map((row) => row.decision_source)}::text[],
+      ${rows.map((row) => toDateOrNull(row.decided_at))}::timestamptz[],
+      ${rows.map((row) => row.decided_by_id)}::text[],
+      ${rows.map((row) => row.decided_by_name)}::text[],
+      ${rows.map((row) => row.comment)}::text[],
+      ${due.map(toDateOrNull)}::timestamptz[]
+    ) AS moved (
+      org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source,
+      decided_at, decided_by_id, decided_by_name, comment, next_due_at
+    )
+    WHERE approvals.org_id = moved.org_id
+      AND approvals.approval_id = moved.approval_id
   `
 })
+
+const toDateOrNull = (at: Timestamp | null): Date | null => (at === null ? null : toDate(at))
+
+/**
+ * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that
+ * somebody else holds are left out: whoever moves them looks at the time too, or the next round does.
+ */
+export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
+  sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM approvals
+      JOIN agent_sessions USING (org_id, session_id)
+    WHERE approvals.next_due_at <= ${toDate(now)}
+    ORDER BY approvals.next_due_at
+    LIMIT ${limit}
+    FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED
+  `.pipe(Effect.flatMap(decodeApprovals))
