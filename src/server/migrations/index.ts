@@ -4,11 +4,13 @@ import identity from "./0001_identity.ts"
 import sessions from "./0002_sessions.ts"
 import notifications from "./0003_notifications.ts"
 import idempotency from "./0004_idempotency.ts"
+import delivery from "./0005_delivery.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
   "0001_identity": identity,
   "0002_sessions": sessions,
   "0003_notifications": notifications,
-  "0004_idempotency": idempotency
+  "0004_idempotency": idempotency,
+  "0005_delivery": delivery
 }
