@@ -1,0 +1,75 @@
+import type { Effect, Schema } from "effect"
+import type { HttpClientError } from "effect/http"
+import type {
+  HttpApi,
+  HttpApiClient,
+  HttpApiEndpoint,
+  HttpApiGroup,
+  HttpApiMiddleware
+} from "effect/http-api"
+import type { Api } from "../api/Api.ts"
+
+/** One part of a request; a part of which nothing is required may be left out. */
+type Part<Name extends string, Value> = [Value] extends [never]
+  ? unknown
+  : {} extends Value
+    ? { readonly [K in Name]?: Value }
+    : { readonly [K in Name]: Value }
+
+/** What a call takes: `params`, `query`, `headers` and `payload`, as far as the operation has them. */
+export type Input<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part<
+  "params",
+  Endpoint["~Params"]["Type"]
+> &
+  Part<"query", Endpoint["~Query"]["Type"]> &
+  Part<"headers", Endpoint["~Headers"]["Type"]> &
+  Part<"payload", Endpoint["~Payload"]["Type"]>
+
+/** What a call answers with. */
+export type Answer<Endpoint extends HttpApiEndpoint.ConstraintRequest> = HttpApiClient.SuccessType<
+  Endpoint["~Success"]
+>
+
+/**
+ * Why a call can fail: the problems of its operation, no answer (`HttpClientError`), or an answer that is not of the contract
+ * (`SchemaError`), as from another service at that address.
+ */
+export type Failure<Endpoint extends HttpApiEndpoint.ConstraintRequest> =
+  | Endpoint["~Error"]["Type"]
+  | HttpApiMiddleware.Error<Endpoint["~Middleware"]>
+  | HttpClientError.HttpClientError
+  | Schema.SchemaError
+
+type Groups = typeof Api extends HttpApi.HttpApi<infer _Id, infer G> ? G : never
+
+type Endpoints<Id> = Extract<Groups, { readonly identifier: Id }>["endpoints"]
+
+type Arguments<I, Options extends ReadonlyArray<unknown>> = {} extends I
+  ? [input?: I, ...Options]
+  : [input: I, ...Options]
+
+/** Every operation of the contract as an effect: `calls.approvals.decide({ params: { id }, payload: { decision } })`. */
+export type EffectCalls = {
+  readonly [Id in HttpApiGroup.Identifier<Groups>]: {
+    readonly [Name in keyof Endpoints<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
+      HttpApiEndpoint.ConstraintRequest
+      ? (...args: Arguments<Input<Endpoint>, []>) => Effect.Effect<Answer<Endpoint>, Failure<Endpoint>>
+      : never
+  }
+}
+
+/** How one call by promise goes. */
+export interface CallOptions {
+  /** Ends the call. What the service was asked may have happened by then. */
+  readonly signal?: AbortSignal
+}
+
+/** The same operations as promises, which reject with what the effect fails with. */
+export type PromiseCalls = {
+  readonly [Id in HttpApiGroup.Identifier<Groups>]: {
+    readonly [Name in keyof Endpoints<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
+      HttpApiEndpoint.ConstraintRequest
+      ? (...args: Arguments<Input<Endpoint>, [options?: CallOptions]>) => Promise<Answer<Endpoint>>
+      : never
+  }
+}

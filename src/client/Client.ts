@@ -1,0 +1,99 @@
+import { Context, Effect, Layer, Redacted } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
+import { Api } from "../api/Api.ts"
+import { Authentication } from "../api/Authorization.ts"
+import type { EffectCalls } from "./Call.ts"
+import { type RetryOptions, withRetries } from "./retry.ts"
+
+/** Which service a client speaks to, and as whom. */
+export interface ClientOptions extends RetryOptions {
+  /** Where the service is: `https://approve.example`, with a path if it lies under one. */
+  readonly url: string | URL
+  /** An API key. It is sent to that service alone: no redirect is followed. */
+  readonly key: string | Redacted.Redacted
+}
+
+/**
+ * The typed client: every operation of the contract as an effect, failing with the problems of the operation.
+ *
+ * ```ts
+ * const program = Effect.gen(function* () {
+ *   const { sessions } = yield* Client
+ *   return yield* sessions.create({ payload: { metadata: { ticket: "4711" } } })
+ * })
+ * program.pipe(Effect.provide(Client.layer({ url: "http://127.0.0.1:8080", key })))
+ * ```
+ *
+ * What may be sent again (`GET`, or with an `Idempotency-Key`) is, a few times, when the service is busy or out of reach.
+ */
+export class Client extends Context.Service<Client, EffectCalls>()("countersign/client/Client") {
+  /** A client over `fetch`: in Node, in browsers and elsewhere. A URL that is none of http is a defect. */
+  static readonly layer = (options: ClientOptions): Layer.Layer<Client> =>
+    Client.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(fetchDefaults))
+
+  /** A client over an HTTP client of one's own. */
+  static readonly layerHttp = (options: ClientOptions): Layer.Layer<Client, never, HttpClient.HttpClient> =>
+    Layer.effect(Client, make(options)).pipe(Layer.provide(authenticated(options.key)))
+}
+
+const make = Effect.fnUntraced(function* (options: ClientOptions) {
+  const url = yield* Effect.sync(() => baseUrl(options.url))
+  const derived = yield* HttpApiClient.make(Api, {
+    transformClient: (client) =>
+      client.pipe(withRetries(options), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
+  })
+  return lenient(derived)
+})
+
+/** The key must reach no other host, and no cookie of a browser the service. */
+const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
+  redirect: "error",
+  credentials: "omit",
+  cache: "no-store"
+})
+
+const authenticated = (key: string | Redacted.Redacted) => {
+  const hidden = Redacted.isRedacted(key) ? key : Redacted.make(key, { label: "ApiKey" })
+  return HttpApiMiddleware.layerClient(Authentication, ({ next, request }) =>
+    next(HttpClientRequest.bearerToken(request, hidden))
+  )
+}
+
+/** The service's address without a slash at its end; throws where it is none. */
+const baseUrl = (given: string | URL): string => {
+  const url = URL.parse(String(given))
+  if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) {
+    throw new TypeError("The client's url must be an http or https URL, such as http://127.0.0.1:8080")
+  }
+  if (url.username + url.password + url.search + url.hash !== "") {
+    throw new TypeError("The client's url must have no user, query or fragment")
+  }
+  return url.href.replace(/\/+$/, "")
+}
+
+/** The derived client asks for every part of a request, empty ones too; this one fills those in. */
+const lenient = (derived: object): EffectCalls =>
+  // The same groups and methods as the derived client's, whose types `EffectCalls` is made from.
+  mapCalls(derived, (call) => (input?: object) => call({ ...empty, ...input })) as EffectCalls
+
+const empty = { query: {}, headers: {}, payload: {} }
+
+type AnyCall = (input?: object, ...rest: ReadonlyArray<never>) => unknown
+
+/** The same groups with each method replaced. */
+export const mapCalls = (
+  groups: object,
+  change: (call: (input: object) => unknown, group: string, name: string) => AnyCall
+): Record<string, Record<string, AnyCall>> =>
+  Object.fromEntries(
+    Object.entries(groups).map(([group, calls]: [string, object]) => [
+      group,
+      Object.fromEntries(
+        Object.entries(calls).map(([name, call]: [string, (input: object) => unknown]) => [
+          name,
+          change(call, group, name)
+        ])
+      )
+    ])
+  )

@@ -1,0 +1,101 @@
+import { Clock, Duration, Effect, Random } from "effect"
+import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
+
+/** How a client treats answers that do not come. */
+export interface RetryOptions {
+  /** Attempts after the first, of requests that may be sent again. Default 3; 0: none. */
+  readonly retries?: number
+  /** Longest wait for the head of one answer. Default 30 seconds. */
+  readonly timeout?: Duration.Input
+}
+
+const RETRIES = 3
+const TIMEOUT = "30 seconds"
+
+/** A server that asks for more patience than this is not waited for: its answer is the caller's to deal with. */
+const LONGEST_WAIT = Duration.seconds(30)
+
+/** The first wait where the server names none; each further one is twice as long, less up to half. */
+const FIRST_WAIT = Duration.millis(200)
+
+/** Answers of a service, or of a proxy before it, that pass by themselves. */
+const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504])
+
+/** Whether sending a request twice is the same as sending it once: it only reads, or it bears an `Idempotency-Key`. */
+const mayBeSentAgain = (request: HttpClientRequest.HttpClientRequest): boolean =>
+  request.method === "GET" || request.headers["idempotency-key"] !== undefined
+
+/** `Retry-After` in both its forms (RFC 9110, 10.2.3): seconds, or a date. */
+const retryAfter = (header: string | undefined, nowMillis: number): Duration.Duration | undefined => {
+  if (header === undefined) return undefined
+  if (/^\d{1,9}$/.test(header)) return Duration.seconds(Number(header))
+  const at = Date.parse(header)
+  return Number.isNaN(at) ? undefined : Duration.millis(Math.max(0, at - nowMillis))
+}
+
+const backoff = (attempt: number) =>
+  Effect.map(Random.next, (share) => Duration.times(FIRST_WAIT, 2 ** attempt * (1 - share / 2)))
+
+/** How long to wait before the next attempt; undefined: no further one. */
+const waitFor = Effect.fnUntraced(function* (
+  attempt: number,
+  response: HttpClientResponse.HttpClientResponse | undefined
+) {
+  const now = yield* Clock.currentTimeMillis
+  const asked = retryAfter(response?.headers["retry-after"], now)
+  if (asked !== undefined) return Duration.isGreaterThan(asked, LONGEST_WAIT) ? undefined : asked
+  return yield* backoff(attempt)
+})
+
+/**
+ * A client whose every attempt ends in time, and that sends anew what may be sent again: where no answer came, or 429, 502, 503
+ * or 504 did. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back.
+ */
+export const withRetries =
+  (options: RetryOptions) =>
+  (client: HttpClient.HttpClient): HttpClient.HttpClient => {
+    const retries = options.retries ?? RETRIES
+    const timeout = Duration.fromInputUnsafe(options.timeout ?? TIMEOUT)
+    return HttpClient.transform(client, (send, request) => {
+      const once = Effect.timeoutOrElse(send, {
+        duration: timeout,
+        orElse: () => Effect.fail(noAnswer(request, `No answer within ${Duration.format(timeout)}`))
+      })
+      if (!mayBeSentAgain(request)) return once
+      const from = (attempt: number): typeof once =>
+        attempt >= retries
+          ? once
+          : Effect.matchEffect(once, {
+              onFailure: (error) =>
+                error.reason._tag === "TransportError"
+                  ? again(attempt, undefined, Effect.fail(error))
+                  : Effect.fail(error),
+              onSuccess: (response) =>
+                PASSING.has(response.status)
+                  ? again(attempt, response, Effect.succeed(response))
+                  : Effect.succeed(response)
+            })
+      const again = (
+        attempt: number,
+        response: HttpClientResponse.HttpClientResponse | undefined,
+        asItStands: typeof once
+      ): typeof once =>
+        Effect.flatMap(waitFor(attempt, response), (wait) =>
+          wait === undefined
+            ? asItStands
+            : discard(response).pipe(Effect.andThen(Effect.sleep(wait)), Effect.andThen(from(attempt + 1)))
+        )
+      return from(0)
+    })
+  }
+
+/** Reads the rest of an answer that nobody will see, so that its connection is free for the next attempt. */
+const discard = (response: HttpClientResponse.HttpClientResponse | undefined): Effect.Effect<void> =>
+  response === undefined
+    ? Effect.void
+    : response.arrayBuffer.pipe(Effect.timeoutOption("1 second"), Effect.ignore)
+
+const noAnswer = (request: HttpClientRequest.HttpClientRequest, description: string) =>
+  new HttpClientError.HttpClientError({
+    reason: new HttpClientError.TransportError({ request, description })
+  })

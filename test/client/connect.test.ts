@@ -1,0 +1,87 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { connect, type CountersignClient } from "../../src/client/index.ts"
+import { type Scripted, scriptedServer } from "../support/scripted.ts"
+
+const key = "csk_secret"
+
+const against = (
+  answers: ReadonlyArray<Scripted>,
+  use: (
+    client: CountersignClient,
+    server: Effect.Success<ReturnType<typeof scriptedServer>>
+  ) => Promise<unknown>
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const server = yield* scriptedServer(answers)
+      const client = connect({ url: server.url, key })
+      yield* Effect.promise(() => use(client, server).finally(client.close))
+    })
+  )
+
+const rejection = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => assert.fail("the call was answered"),
+    (error: unknown) => error
+  )
+
+describe("connect", () => {
+  it.live("answers calls with promises", () =>
+    against([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
+      assert.deepStrictEqual(await client.api_keys.list(), { keys: [], next_cursor: null })
+      assert.strictEqual(seen[0]?.headers.authorization, `Bearer ${key}`)
+    })
+  )
+
+  it.live("rejects with the problem that the service answered", () =>
+    against(
+      [
+        {
+          status: 403,
+          body: {
+            type: "urn:problem-type:countersign:INSUFFICIENT_SCOPE",
+            title: "The API key lacks a scope",
+            status: 403,
+            code: "INSUFFICIENT_SCOPE",
+            required_scope: "keys.write",
+            request_id: "req_1"
+          }
+        }
+      ],
+      async (client) => {
+        const error = await rejection(client.api_keys.list())
+        if (!(error instanceof Error)) return assert.fail("rejected with no error")
+        assert.strictEqual("code" in error && error.code, "INSUFFICIENT_SCOPE")
+        assert.strictEqual("required_scope" in error && error.required_scope, "keys.write")
+        assert.strictEqual("request_id" in error && error.request_id, "req_1")
+      }
+    )
+  )
+
+  it.live("ends a call with its caller's signal", () =>
+    against(["never"], async (client, { arrived }) => {
+      const stop = new AbortController()
+      const call = rejection(client.api_keys.list({}, { signal: stop.signal }))
+      await arrived(1)
+      const reason = new Error("enough")
+      stop.abort(reason)
+      assert.strictEqual(await call, reason)
+    })
+  )
+
+  it.live("ends the calls under way when it is closed, and answers no more", () =>
+    against(["never"], async (client, { arrived, seen }) => {
+      const call = rejection(client.api_keys.list())
+      await arrived(1)
+      await client.close()
+      assert.include(String(await call), "closed")
+      assert.include(String(await rejection(client.api_keys.list())), "closed")
+      assert.strictEqual(seen.length, 1)
+    })
+  )
+
+  it("refuses an address that is none of http, and says which it should be", () => {
+    assert.throws(() => connect({ url: "localhost:8080", key }), /http or https URL/)
+  })
+})

@@ -1,0 +1,72 @@
+import { Effect, type Scope } from "effect"
+import { createServer, type IncomingMessage } from "node:http"
+import type { AddressInfo } from "node:net"
+
+/** One answer of a scripted server; "never" holds the request open. */
+export type Scripted =
+  | {
+      readonly status: number
+      readonly headers?: Readonly<Record<string, string>>
+      readonly body?: unknown
+    }
+  | "never"
+  | "hang up"
+
+/** A request as the scripted server saw it. */
+export interface Seen {
+  readonly method: string
+  readonly url: string
+  readonly headers: IncomingMessage["headers"]
+  readonly body: string
+}
+
+/** A real HTTP server on loopback that gives the answers listed, in order, the last one again and again. */
+export const scriptedServer = (
+  answers: ReadonlyArray<Scripted>
+): Effect.Effect<
+  { readonly url: string; readonly seen: Array<Seen>; readonly arrived: (count: number) => Promise<void> },
+  never,
+  Scope.Scope
+> =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const seen: Array<Seen> = []
+      const waiting: Array<{ readonly count: number; readonly done: () => void }> = []
+      const server = createServer((request, response) => {
+        const chunks: Array<Buffer> = []
+        request.on("data", (chunk: Buffer) => chunks.push(chunk))
+        request.on("end", () => {
+          const answer = answers[Math.min(seen.length, answers.length - 1)] ?? "never"
+          seen.push({
+            method: request.method ?? "",
+            url: request.url ?? "",
+            headers: request.headers,
+            body: Buffer.concat(chunks).toString()
+          })
+          for (const { count, done } of waiting) if (seen.length >= count) done()
+          if (answer === "never") return
+          if (answer === "hang up") {
+            request.socket.destroy()
+            return
+          }
+          const problem = answer.status >= 400 ? "application/problem+json" : "application/json"
+          response.writeHead(answer.status, {
+            ...(answer.body === undefined ? {} : { "content-type": problem }),
+            ...answer.headers
+          })
+          response.end(answer.body === undefined ? undefined : JSON.stringify(answer.body))
+        })
+      })
+      await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
+      // A server that listens on TCP has an address and a port.
+      const { port } = server.address() as AddressInfo
+      const arrived = (count: number) =>
+        new Promise<void>((done) => (seen.length >= count ? done() : waiting.push({ count, done })))
+      return { server, url: `http://127.0.0.1:${port}`, seen, arrived }
+    }),
+    ({ server }) =>
+      Effect.promise(async () => {
+        server.closeAllConnections()
+        await new Promise((done) => server.close(done))
+      })
+  )
