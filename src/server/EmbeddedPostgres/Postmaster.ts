@@ -1,4 +1,4 @@
-import { Effect, Schedule } from "effect"
+import { Clock, Effect, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import { chown, copyFile, lstat, mkdir, open, readFile, rm, stat, truncate } from "node:fs/promises"
@@ -185,21 +185,43 @@ const commandOf = (pid: number) =>
           capture: true
         }).pipe(Effect.map(({ code, output }) => (code === 0 ? output : undefined)))
 
-/**
- * Removes a `postmaster.pid` whose process is another program: in a container that was restarted, ids come again and
- * PostgreSQL takes whatever lives under its old one for a server. (Server processes that lost their parent are still seen
- * by PostgreSQL itself, by the memory they share.) Answers whether it did.
- */
-export const removeForeignClaim = Effect.fn("EmbeddedPostgres.removeForeignClaim")(function* (
-  cluster: Cluster
-): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
+/** How long a server may take from making its pid file to filling it in, in milliseconds: it takes none to speak of. */
+const EMPTY_CLAIM_LIMIT = 5_000
+
+/** Whether the pid file has been empty for too long: its server, or the machine, stopped before it was filled in. */
+const isLeftEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster: Cluster) {
+  const now = yield* Clock.currentTimeMillis
+  return yield* attempt(`looking at ${pidFile(cluster)}`, async () => {
+    try {
+      const { mtimeMs, size } = await stat(pidFile(cluster))
+      return size === 0 && now - mtimeMs > EMPTY_CLAIM_LIMIT
+    } catch (cause) {
+      if (codeOf(cause) === "ENOENT") return false
+      throw cause
+    }
+  })
+})
+
+/** Whether the pid file names a process that lives and is another program. */
+const isForeign = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cluster) {
   const pid = yield* claimedPid(cluster)
   if (pid === undefined || !isAlive(pid)) return false
   const command = yield* commandOf(pid)
   // An empty command line is a process that is ending, or one of the kernel's.
-  if (command === undefined || command === "" || command.includes("postgres")) return false
-  yield* attempt(`removing ${pidFile(cluster)}`, () => rm(pidFile(cluster), { force: true }))
-  return true
+  return command !== undefined && command !== "" && !command.includes("postgres")
+})
+
+/**
+ * Removes a `postmaster.pid` that is no server's and that PostgreSQL itself respects for ever: an empty one, or one whose
+ * process is another program (in a container that was restarted, ids come again). Server processes that lost their parent
+ * are still seen by PostgreSQL, by the memory they share. Answers whether there was one.
+ */
+export const removeStaleClaim = Effect.fn("EmbeddedPostgres.removeStaleClaim")(function* (
+  cluster: Cluster
+): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
+  const stale = (yield* isLeftEmpty(cluster)) || (yield* isForeign(cluster))
+  if (stale) yield* attempt(`removing ${pidFile(cluster)}`, () => rm(pidFile(cluster), { force: true }))
+  return stale
 })
 
 /** Stops the server in order (a fast stop: open transactions are rolled back) and waits until it is gone. */

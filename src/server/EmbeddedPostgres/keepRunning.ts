@@ -1,7 +1,7 @@
 import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
 import { chooseAnother, EmbeddedPostgresFailed, knownTrouble } from "./EmbeddedPostgresFailed.ts"
 import { type Held, leave, tryHold } from "./Holder.ts"
-import { removeForeignClaim, type Settings, type Start, start, stop, trimLog } from "./Postmaster.ts"
+import { removeStaleClaim, type Settings, type Start, start, stop, trimLog } from "./Postmaster.ts"
 
 /** Longest start. Recovery after a crash replays at most `max_wal_size`, which takes seconds, on a slow disk a minute. */
 const START_LIMIT = "3 minutes"
@@ -20,9 +20,8 @@ const RECOVER_EVERY = Schedule.min([Schedule.exponential("250 millis"), Schedule
  * processes of one that was killed still hold its memory (they are on their way out). Everything else is for a person.
  */
 const whyEnded = Effect.fn("EmbeddedPostgres.whyEnded")(function* (settings: Settings, log: string) {
-  if (/lock file .* already exists/.test(log)) {
-    if (yield* removeForeignClaim(settings.cluster))
-      yield* Effect.logWarning("removed a stale postmaster.pid")
+  if (/lock file .* (already exists|is empty)/.test(log)) {
+    if (yield* removeStaleClaim(settings.cluster)) yield* Effect.logWarning("removed a stale postmaster.pid")
     return
   }
   if (
@@ -105,7 +104,9 @@ export const keepRunning = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
   )
   yield* untilLost.pipe(
     Effect.tapError((error) =>
-      Effect.flatMap(Deferred.fail(ready, error), (first) => (first ? Effect.void : Effect.logError(error.phrase)))
+      Effect.flatMap(Deferred.fail(ready, error), (first) =>
+        first ? Effect.void : Effect.logError(error.phrase)
+      )
     ),
     Effect.retry(RECOVER_EVERY),
     Effect.forever,
