@@ -1,0 +1,234 @@
+-- What the migrations make. Written by: node scripts/schema.ts
+
+CREATE TABLE agent_sessions (
+  org_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C",
+  trace_id text COLLATE "C" NOT NULL,
+  metadata json,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  closed_at timestamp with time zone,
+  last_event bigint DEFAULT 0 NOT NULL,
+  CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
+) WITH (fillfactor=80);
+
+CREATE TABLE api_keys (
+  org_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  public_id text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  name text NOT NULL,
+  preset text,
+  scopes text[] NOT NULL,
+  email text,
+  created_at timestamp with time zone NOT NULL,
+  created_by json,
+  expires_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
+  CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id)
+);
+CREATE UNIQUE INDEX api_keys_public_id ON api_keys USING btree (public_id);
+
+CREATE TABLE approval_events (
+  org_id text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  type text NOT NULL,
+  approval_id text COLLATE "C",
+  body bytea NOT NULL,
+  occurred_at timestamp with time zone NOT NULL,
+  CONSTRAINT approval_events_pkey PRIMARY KEY (org_id, event_id)
+);
+
+CREATE TABLE approval_rules (
+  org_id text COLLATE "C" NOT NULL,
+  revision bigint NOT NULL,
+  rules json NOT NULL,
+  CONSTRAINT approval_rules_pkey PRIMARY KEY (org_id)
+);
+
+CREATE TABLE approvals (
+  org_id text COLLATE "C" NOT NULL,
+  approval_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  step_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C",
+  tool text NOT NULL,
+  action_class text NOT NULL,
+  arguments json,
+  arguments_digest text COLLATE "C" NOT NULL,
+  status text NOT NULL,
+  stage text NOT NULL,
+  requested_at timestamp with time zone NOT NULL,
+  requested_by_id text COLLATE "C" NOT NULL,
+  review_deadline_at timestamp with time zone NOT NULL,
+  escalation_deadline_at timestamp with time zone,
+  expires_at timestamp with time zone NOT NULL,
+  expiring_seconds double precision NOT NULL,
+  expiring_notified boolean DEFAULT false NOT NULL,
+  escalated_at timestamp with time zone,
+  timeout_action text NOT NULL,
+  self_approval boolean DEFAULT false NOT NULL,
+  outcome text,
+  decision_source text,
+  decided_at timestamp with time zone,
+  decided_by_id text COLLATE "C",
+  decided_by_name text,
+  comment text,
+  next_due_at timestamp with time zone,
+  CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
+  CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
+  CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
+  CONSTRAINT approvals_stage_check CHECK ((stage = ANY (ARRAY['reviewer'::text, 'admin'::text]))),
+  CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
+  CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
+) WITH (fillfactor=80);
+CREATE INDEX approvals_due ON approvals USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
+CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
+
+CREATE TABLE deliveries (
+  org_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  delivery_id text COLLATE "C" NOT NULL,
+  channel text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  label text NOT NULL,
+  status text NOT NULL,
+  attempts integer DEFAULT 0 NOT NULL,
+  replays integer DEFAULT 0 NOT NULL,
+  last_error text,
+  created_at timestamp with time zone NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT deliveries_pkey PRIMARY KEY (org_id, destination_id, delivery_id),
+  CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+) WITH (fillfactor=70);
+
+CREATE TABLE delivery_attempts (
+  org_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  delivery_id text COLLATE "C" NOT NULL,
+  attempt integer NOT NULL,
+  started_at timestamp with time zone NOT NULL,
+  duration_ms integer NOT NULL,
+  status integer,
+  error text
+) PARTITION BY RANGE (started_at);
+CREATE INDEX delivery_attempts_delivery ON ONLY delivery_attempts USING btree (org_id, destination_id, delivery_id, attempt);
+
+CREATE TABLE delivery_attempts_default PARTITION OF delivery_attempts DEFAULT;
+
+CREATE TABLE delivery_destinations (
+  org_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  consecutive_failures integer DEFAULT 0 NOT NULL,
+  cooldown_round integer DEFAULT 0 NOT NULL,
+  cooldown_until timestamp with time zone,
+  CONSTRAINT delivery_destinations_pkey PRIMARY KEY (org_id, destination_id)
+) WITH (fillfactor=70);
+
+CREATE TABLE delivery_owners (
+  owner text COLLATE "C" NOT NULL,
+  lease_until timestamp with time zone NOT NULL,
+  CONSTRAINT delivery_owners_pkey PRIMARY KEY (owner)
+);
+
+CREATE TABLE delivery_queue (
+  shard smallint NOT NULL,
+  seq bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  org_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  delivery_id text COLLATE "C" NOT NULL,
+  channel text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  due_at timestamp with time zone NOT NULL,
+  attempt integer NOT NULL,
+  round_start integer NOT NULL,
+  CONSTRAINT delivery_queue_pkey PRIMARY KEY (shard, seq)
+) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
+CREATE INDEX delivery_queue_lanes ON delivery_queue USING btree (shard, org_id, destination_id, due_at, seq);
+
+CREATE TABLE delivery_shards (
+  shard smallint NOT NULL,
+  owner text COLLATE "C",
+  epoch bigint DEFAULT 0 NOT NULL,
+  lease_until timestamp with time zone,
+  CONSTRAINT delivery_shards_pkey PRIMARY KEY (shard)
+) WITH (fillfactor=50);
+
+CREATE TABLE governed_steps (
+  org_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  step_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C",
+  tool text NOT NULL,
+  action_class text NOT NULL,
+  arguments json,
+  arguments_digest text COLLATE "C" NOT NULL,
+  rule_id text COLLATE "C",
+  decision text NOT NULL,
+  reason text NOT NULL,
+  approval_id text COLLATE "C",
+  requested_by_id text COLLATE "C" NOT NULL,
+  requested_at timestamp with time zone NOT NULL,
+  outcome_status text,
+  outcome_result json,
+  outcome_error text,
+  outcome_at timestamp with time zone,
+  CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
+  CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
+  CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
+) WITH (fillfactor=80);
+
+CREATE TABLE idempotency_keys (
+  org_id text COLLATE "C" NOT NULL,
+  operation text NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  fingerprint bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  answer bytea,
+  CONSTRAINT idempotency_keys_pkey PRIMARY KEY (org_id, operation, key)
+);
+CREATE INDEX idempotency_keys_age ON idempotency_keys USING btree (created_at);
+
+CREATE TABLE notification_endpoints (
+  org_id text COLLATE "C" NOT NULL,
+  endpoint_id text COLLATE "C" NOT NULL,
+  url bytea NOT NULL,
+  url_hint text NOT NULL,
+  secret bytea NOT NULL,
+  events text[] NOT NULL,
+  active boolean DEFAULT true NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id)
+);
+
+CREATE TABLE organizations (
+  org_id text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT organizations_pkey PRIMARY KEY (org_id)
+);
+CREATE UNIQUE INDEX organizations_name ON organizations USING btree (name);
+
+CREATE TABLE schema_migrations (
+  migration_id integer NOT NULL,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  name text NOT NULL,
+  CONSTRAINT schema_migrations_pkey PRIMARY KEY (migration_id)
+);
+
+CREATE TABLE session_events (
+  org_id text COLLATE "C" NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  number bigint NOT NULL,
+  type text NOT NULL,
+  step_id text COLLATE "C",
+  occurred_at timestamp with time zone NOT NULL,
+  data json NOT NULL,
+  CONSTRAINT session_events_pkey PRIMARY KEY (org_id, session_id, number)
+);
