@@ -60,8 +60,8 @@ export interface SignedAttempt {
   readonly body: Uint8Array | string
 }
 
-/** The headers of one attempt that say what it is and prove where it is from. */
-export interface SignatureHeaders {
+/** The headers of one attempt that say what it is and prove where it is from. A type alias, so that it passes for a record. */
+export type SignatureHeaders = {
   readonly "X-Svc-Event-Id": string
   readonly "X-Svc-Event-Type": string
   readonly "X-Svc-Signature": string

@@ -1,0 +1,183 @@
+import { refuse, type Refusal } from "./refusal.ts"
+
+export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired"
+
+/** Whose review window is open. An escalated approval is pending in stage `admin`. */
+export type ApprovalStage = "reviewer" | "admin"
+
+/** Who decided: the API key's id and the name that it had then. */
+export interface Decider {
+  readonly id: string
+  readonly name: string
+}
+
+/**
+ * An approval as it stood when the event was recorded. Times are RFC 3339 in UTC. What stands now is read from
+ * `GET /v1/agent-approvals/:id`: a notification never replaces the governed step's own check.
+ */
+export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus> {
+  readonly approval_id: string
+  readonly session_id: string
+  readonly step_id: string
+  readonly task_id: string | null
+  readonly status: Status
+  readonly stage: ApprovalStage
+  readonly requested_at: string
+  /** End of the reviewers' window. */
+  readonly review_deadline_at: string
+  /** End of the admins' window; null where the rule grants none. */
+  readonly escalation_deadline_at: string | null
+  /** End of the window that is open. */
+  readonly expires_at: string
+}
+
+/** An approval that a person decided. */
+export interface DecidedApproval<
+  Status extends "approved" | "rejected" = "approved" | "rejected"
+> extends ApprovalSnapshot<Status> {
+  readonly decided_at: string
+  readonly decided_by: Decider
+}
+
+interface EventOf<Type extends string, Approval> {
+  /** Stable over attempts and replays: the key to deduplicate by. */
+  readonly id: string
+  readonly type: Type
+  readonly org_id: string
+  readonly occurred_at: string
+  readonly approval: Approval
+}
+
+/** Every event that Countersign sends, told apart by `type`. `test` is what an endpoint's owner sends to try it. */
+export type WebhookEvent =
+  | EventOf<"approval.requested", ApprovalSnapshot<"pending">>
+  | EventOf<"approval.expiring", ApprovalSnapshot<"pending">>
+  | EventOf<"approval.escalated", ApprovalSnapshot<"pending">>
+  | EventOf<"approval.approved", DecidedApproval<"approved">>
+  | EventOf<"approval.rejected", DecidedApproval<"rejected">>
+  | EventOf<"approval.expired", ApprovalSnapshot<"expired">>
+  | EventOf<"test", null>
+
+export type WebhookEventType = WebhookEvent["type"]
+
+type EventRefusal = Refusal<"malformed_event" | "unknown_event_type">
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** Thrown and caught in this file alone: names the field, never its value. */
+class FieldFault {
+  readonly field: string
+  readonly expected: string
+  constructor(field: string, expected: string) {
+    this.field = field
+    this.expected = expected
+  }
+}
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const fieldsAt = (value: unknown, field: string): Fields => {
+  if (!isFields(value)) throw new FieldFault(field, "an object")
+  return value
+}
+
+const textAt = (fields: Fields, name: string, field: string): string => {
+  const value = fields[name]
+  if (typeof value !== "string" || value === "") throw new FieldFault(field, "a text that is not empty")
+  return value
+}
+
+const timeAt = (fields: Fields, name: string, field: string): string => {
+  const value = textAt(fields, name, field)
+  if (Number.isNaN(Date.parse(value))) throw new FieldFault(field, "a time")
+  return value
+}
+
+const snapshotOf = <Status extends ApprovalStatus>(
+  approval: Fields,
+  status: Status
+): ApprovalSnapshot<Status> => {
+  if (approval["status"] !== status)
+    throw new FieldFault("approval.status", `"${status}", as the type has it`)
+  const stage = approval["stage"]
+  if (stage !== "reviewer" && stage !== "admin")
+    throw new FieldFault("approval.stage", `"reviewer" or "admin"`)
+  return {
+    approval_id: textAt(approval, "approval_id", "approval.approval_id"),
+    session_id: textAt(approval, "session_id", "approval.session_id"),
+    step_id: textAt(approval, "step_id", "approval.step_id"),
+    task_id: approval["task_id"] === null ? null : textAt(approval, "task_id", "approval.task_id"),
+    status,
+    stage,
+    requested_at: timeAt(approval, "requested_at", "approval.requested_at"),
+    review_deadline_at: timeAt(approval, "review_deadline_at", "approval.review_deadline_at"),
+    escalation_deadline_at:
+      approval["escalation_deadline_at"] === null
+        ? null
+        : timeAt(approval, "escalation_deadline_at", "approval.escalation_deadline_at"),
+    expires_at: timeAt(approval, "expires_at", "approval.expires_at")
+  }
+}
+
+const decidedOf = <Status extends "approved" | "rejected">(
+  approval: Fields,
+  status: Status
+): DecidedApproval<Status> => {
+  const decider = fieldsAt(approval["decided_by"], "approval.decided_by")
+  return {
+    ...snapshotOf(approval, status),
+    decided_at: timeAt(approval, "decided_at", "approval.decided_at"),
+    decided_by: {
+      id: textAt(decider, "id", "approval.decided_by.id"),
+      name: textAt(decider, "name", "approval.decided_by.name")
+    }
+  }
+}
+
+const eventOf = (body: unknown): WebhookEvent | EventRefusal => {
+  const fields = fieldsAt(body, "the body")
+  const type = textAt(fields, "type", "type")
+  const envelope = {
+    id: textAt(fields, "id", "id"),
+    org_id: textAt(fields, "org_id", "org_id"),
+    occurred_at: timeAt(fields, "occurred_at", "occurred_at")
+  }
+  const approval = () => fieldsAt(fields["approval"], "approval")
+  switch (type) {
+    case "approval.requested":
+    case "approval.expiring":
+    case "approval.escalated":
+      return { ...envelope, type, approval: snapshotOf(approval(), "pending") }
+    case "approval.approved":
+      return { ...envelope, type, approval: decidedOf(approval(), "approved") }
+    case "approval.rejected":
+      return { ...envelope, type, approval: decidedOf(approval(), "rejected") }
+    case "approval.expired":
+      return { ...envelope, type, approval: snapshotOf(approval(), "expired") }
+    case "test":
+      if (fields["approval"] !== null) throw new FieldFault("approval", "null in a test")
+      return { ...envelope, type, approval: null }
+    default:
+      return refuse("unknown_event_type", "The event is of a type that this version does not know.")
+  }
+}
+
+/**
+ * Reads an event from parsed JSON. Fields that this version does not know are left out, so that a later service may add
+ * some without breaking anyone.
+ */
+export const readEvent = (
+  body: unknown
+): { readonly ok: true; readonly event: WebhookEvent } | EventRefusal => {
+  try {
+    const event = eventOf(body)
+    return "ok" in event ? event : { ok: true, event }
+  } catch (fault) {
+    if (!(fault instanceof FieldFault)) throw fault
+    return refuse(
+      "malformed_event",
+      `The event does not have its shape: ${fault.field} must be ${fault.expected}.`
+    )
+  }
+}

@@ -1,0 +1,27 @@
+/**
+ * `countersign/webhook`: for those who receive Countersign's notifications. Web Crypto only, no dependency; runs on Node
+ * from 18 on, Deno, Bun and Workers.
+ *
+ * ```ts
+ * import { verify } from "countersign/webhook"
+ *
+ * const result = await verify(rawBody, request.headers, secret)
+ * if (!result.ok) return new Response(result.reason, { status: 401 })
+ * switch (result.event.type) { ... }
+ * ```
+ */
+export type {
+  ApprovalSnapshot,
+  ApprovalStage,
+  ApprovalStatus,
+  DecidedApproval,
+  Decider,
+  WebhookEvent,
+  WebhookEventType
+} from "./event.ts"
+export { handler } from "./handler.ts"
+export { nodeHandler, type NodeRequest, type NodeResponse } from "./node.ts"
+export type { ReceiverOptions, ReceiverRefusalReason } from "./receiver.ts"
+export type { Refusal, RefusalReason } from "./refusal.ts"
+export { type Claim, type EventClaims, memorySeen, type SeenEvents } from "./seen.ts"
+export { type RawBody, type Verification, verify, type VerifyOptions, type WebhookHeaders } from "./verify.ts"

@@ -1,0 +1,117 @@
+import { joined } from "./bytes.ts"
+import { refuse, type Refusal } from "./refusal.ts"
+
+/** Longest header that is looked into: 150 characters are enough for two signatures. */
+const maxHeaderLength = 1024
+
+/** Most secrets that one delivery is tried with: two suffice for a rotation. */
+const maxSecrets = 16
+
+/** What a well-formed `X-Svc-Signature` says. */
+export interface ReadSignature {
+  /** The digits of `t`, as they were signed. */
+  readonly time: string
+  /** Each `v1`, 32 bytes. */
+  readonly digests: ReadonlyArray<Uint8Array>
+}
+
+const bytesOfHex = (hex: string): Uint8Array => {
+  const bytes = new Uint8Array(hex.length / 2)
+  for (let at = 0; at < bytes.length; at++) bytes[at] = Number.parseInt(hex.slice(at * 2, at * 2 + 2), 16)
+  return bytes
+}
+
+/**
+ * Reads `t=<unix seconds>,v1=<64 lowercase hex digits>`, in which `v1` may come more than once and parts of other names
+ * (`v2=...`, should there ever be one) are passed over. One malformed `v1` spoils the header: nobody honest sends it.
+ */
+export const readSignature = (
+  header: string
+): { readonly ok: true; readonly signature: ReadSignature } | Refusal<"malformed_signature"> => {
+  const malformed = (why: string) =>
+    refuse("malformed_signature", `The signature header is malformed: ${why}.`)
+  if (header.length > maxHeaderLength) return malformed(`it is longer than ${maxHeaderLength} characters`)
+  let time: string | undefined
+  const digests: Array<Uint8Array> = []
+  for (const part of header.split(",")) {
+    const name = part.slice(0, Math.max(part.indexOf("="), 0))
+    const value = part.slice(name.length + 1)
+    if (name === "t") {
+      if (time !== undefined) return malformed("t comes twice")
+      if (!/^[1-9][0-9]{0,11}$/.test(value)) return malformed("t is not a number of unix seconds")
+      time = value
+    } else if (name === "v1") {
+      if (!/^[0-9a-f]{64}$/.test(value)) return malformed("a v1 is not 64 lowercase hex digits")
+      digests.push(bytesOfHex(value))
+    } else if (!/^[a-z][a-z0-9]*$/.test(name)) {
+      return malformed("a part is not of the form name=value")
+    }
+  }
+  if (time === undefined) return malformed("t is missing")
+  if (digests.length === 0) return malformed("v1 is missing")
+  return { ok: true, signature: { time, digests } }
+}
+
+/** Compares two digests in a time that does not tell where they differ. */
+const sameDigest = (left: Uint8Array, right: Uint8Array): boolean => {
+  let difference = left.length ^ right.length
+  for (let at = 0; at < left.length; at++) difference |= (left[at] ?? 0) ^ (right[at] ?? 0)
+  return difference === 0
+}
+
+type Subtle = typeof globalThis.crypto.subtle
+
+const subtle = async (): Promise<Subtle> => {
+  if (typeof crypto !== "undefined") return crypto.subtle
+  // Node 18 has Web Crypto without the global. The name is not written inside `import()`, so that bundlers for other
+  // runtimes do not look for the module.
+  const name = "node:crypto"
+  const loaded: { readonly webcrypto: { readonly subtle: Subtle } } = await import(name)
+  return loaded.webcrypto.subtle
+}
+
+/** Refuses what cannot be a secret as it was returned: that is a mistake in the receiver's own configuration. */
+const checkSecrets = (secret: string | ReadonlyArray<string>): ReadonlyArray<string> => {
+  // Not told by `typeof secret === "string"`: from an unset environment variable comes `undefined`, types or not.
+  const secrets = typeof secret === "object" && secret !== null ? secret : [secret]
+  if (secrets.length === 0 || secrets.length > maxSecrets) {
+    throw new TypeError(`countersign/webhook: give 1 to ${maxSecrets} secrets`)
+  }
+  for (const one of secrets) {
+    if (typeof one !== "string" || one === "" || one.trim() !== one) {
+      throw new TypeError("countersign/webhook: a secret is empty, or has white space around it")
+    }
+  }
+  return secrets
+}
+
+/** Whether one of the digests is the HMAC-SHA256 of `<time>.<body>` under one of the secrets. */
+export type SignatureCheck = (signature: ReadSignature, body: Uint8Array) => Promise<boolean>
+
+/** Prepares the secrets' keys once, for any number of checks. Throws a TypeError on what can be no secret. */
+export const signatureCheck = (secret: string | ReadonlyArray<string>): SignatureCheck => {
+  const secrets = checkSecrets(secret)
+  const encoder = new TextEncoder()
+  const prepare = async () => {
+    const api = await subtle()
+    const algorithm = { name: "HMAC", hash: "SHA-256" }
+    const keys = await Promise.all(
+      secrets.map((text) => api.importKey("raw", encoder.encode(text), algorithm, false, ["sign"]))
+    )
+    return { api, keys }
+  }
+  let prepared: ReturnType<typeof prepare> | undefined
+  return async ({ digests, time }, body) => {
+    prepared ??= prepare()
+    const { api, keys } = await prepared
+    const signed = joined([encoder.encode(`${time}.`), body])
+    let found = false
+    // Every pair is compared, also after the right one: how long it takes tells nothing. The digest is made and compared
+    // here instead of by `verify`, whose comparison was not constant-time in every Node (CVE-2026-21713).
+    for (const key of keys) {
+      const expected = new Uint8Array(await api.sign("HMAC", key, signed))
+      for (const digest of digests) if (sameDigest(expected, digest)) found = true
+    }
+    return found
+  }
+}

@@ -1,0 +1,104 @@
+import { DateTime, Schema } from "effect"
+import { Approval } from "../../src/domain/Approval.ts"
+import { type ApprovalEventType, approvalEventTypes, eventBody } from "../../src/domain/ApprovalEvent.ts"
+import { EventId, OrgId } from "../../src/domain/Ids.ts"
+
+const hex = "0192f0c1a2b37c4d8e5f60718293a4b5"
+
+const pending = {
+  approval_id: `apr_${hex}`,
+  session_id: `ses_${hex}`,
+  step_id: "step 1 ☂",
+  task_id: null,
+  tool: "refund",
+  action_class: "payment",
+  arguments: { amount: 12 },
+  arguments_digest: "0".repeat(64),
+  status: "pending",
+  stage: "reviewer",
+  requested_at: "2026-11-21T02:33:05.123Z",
+  review_deadline_at: "2026-11-21T03:33:05.123Z",
+  escalation_deadline_at: null,
+  expires_at: "2026-11-21T03:33:05.123Z",
+  escalated_at: null,
+  timeout_action: "reject",
+  outcome: null,
+  decision_source: null,
+  decided_at: null,
+  decided_by: null,
+  comment: "not for receivers"
+}
+
+const decided = {
+  decision_source: "human",
+  decided_at: "2026-11-21T02:40:00.000Z",
+  decided_by: { id: `key_${hex}`, name: "Ada" }
+}
+
+const approvals: Record<ApprovalEventType, object> = {
+  "approval.requested": pending,
+  "approval.expiring": { ...pending, task_id: `tsk_${hex}` },
+  "approval.escalated": {
+    ...pending,
+    stage: "admin",
+    escalation_deadline_at: "2026-11-21T04:33:05.123Z",
+    expires_at: "2026-11-21T04:33:05.123Z"
+  },
+  "approval.approved": { ...pending, ...decided, status: "approved", outcome: "allow" },
+  "approval.rejected": { ...pending, ...decided, status: "rejected", outcome: "reject" },
+  "approval.expired": { ...pending, status: "expired", outcome: "reject", decision_source: "timeout" }
+}
+
+const write = (type: ApprovalEventType): unknown =>
+  JSON.parse(
+    eventBody({
+      id: EventId.make(`evt_${hex}`),
+      type,
+      org_id: OrgId.make(`org_${hex}`),
+      occurred_at: DateTime.makeUnsafe("2026-11-21T02:33:05.123Z"),
+      approval: Schema.decodeUnknownSync(Approval)(approvals[type])
+    })
+  )
+
+export const test = {
+  id: `evt_${hex}`,
+  type: "test",
+  org_id: `org_${hex}`,
+  occurred_at: "2026-11-21T02:33:05.123Z",
+  approval: null
+}
+
+/** One event of each type, as the service writes them. */
+export const all: ReadonlyArray<unknown> = [...approvalEventTypes.map(write), test]
+
+const requested = Object(write("approval.requested"))
+const approved = Object(write("approval.approved"))
+
+const changed = (event: { readonly approval: object }, approval: object) => ({
+  ...event,
+  approval: { ...event.approval, ...approval }
+})
+
+/** Bodies that are no event, with the reason for which each is refused. */
+export const malformed: ReadonlyArray<readonly [body: unknown, reason: string]> = [
+  [null, "malformed_event"],
+  [[], "malformed_event"],
+  ["approval.requested", "malformed_event"],
+  [{}, "malformed_event"],
+  [{ ...test, id: 1 }, "malformed_event"],
+  [{ ...test, id: "" }, "malformed_event"],
+  [{ ...test, org_id: null }, "malformed_event"],
+  [{ ...test, occurred_at: "yesterday" }, "malformed_event"],
+  [{ ...test, approval: {} }, "malformed_event"],
+  [{ ...test, type: "approval.pigeon" }, "unknown_event_type"],
+  [{ ...test, type: "toString" }, "unknown_event_type"],
+  [{ ...test, type: "approval.requested" }, "malformed_event"],
+  [changed(requested, { status: "approved" }), "malformed_event"],
+  [changed(requested, { stage: "boss" }), "malformed_event"],
+  [changed(requested, { approval_id: null }), "malformed_event"],
+  [changed(requested, { task_id: undefined }), "malformed_event"],
+  [changed(requested, { expires_at: null }), "malformed_event"],
+  [changed(approved, { decided_at: undefined }), "malformed_event"],
+  [changed(approved, { decided_by: "Ada" }), "malformed_event"],
+  [changed(approved, { decided_by: { id: "key_1" } }), "malformed_event"]
+]

@@ -1,0 +1,243 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Redacted, Result } from "effect"
+import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import {
+  type Claim,
+  handler,
+  memorySeen,
+  type ReceiverOptions,
+  type WebhookEvent
+} from "../../src/webhook/index.ts"
+import * as Events from "./events.ts"
+
+const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+const keys = { current: Result.getOrThrow(signingKey(Redacted.make(secret))), previous: null }
+const at = 1_795_228_385
+
+const headersOf = (body: string) =>
+  signatureHeaders(keys, { eventId: "evt_unsigned", eventType: "unsigned", timestamp: at, body })
+
+const delivery = (event: unknown = Events.test, init: RequestInit = {}) => {
+  const body = JSON.stringify(event)
+  return new Request("https://receiver.example.com/hook", {
+    method: "POST",
+    headers: headersOf(body),
+    body,
+    ...init
+  })
+}
+
+const setUp = (options: Partial<ReceiverOptions> = {}) => {
+  const events: Array<WebhookEvent> = []
+  const refused: Array<string> = []
+  const errors: Array<unknown> = []
+  const receive = handler({
+    secret,
+    now: () => at * 1000,
+    seen: memorySeen(),
+    onEvent: (event) => events.push(event),
+    onRefused: (refusal) => refused.push(refusal.reason),
+    onError: (error) => errors.push(error),
+    ...options
+  })
+  return { receive, events, refused, errors }
+}
+
+const gate = () => {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open, opened }
+}
+
+describe("handler", () => {
+  it("passes an event on once and answers 204 each time", async () => {
+    const { errors, events, receive, refused } = setUp()
+    for (const _ of [1, 2, 3]) {
+      const answer = await receive(delivery())
+      assert.strictEqual(answer.status, 204)
+      assert.isNull(answer.body)
+    }
+    assert.deepStrictEqual<unknown>(events, [Events.test])
+    assert.deepStrictEqual([refused, errors], [[], []])
+  })
+
+  it("deduplicates by the id in the signed body, not by a header", async () => {
+    const { events, receive } = setUp()
+    const other = { ...Events.test, id: "evt_other" }
+    await receive(delivery())
+    await receive(delivery(other))
+    await receive(delivery(other))
+    assert.deepStrictEqual(
+      events.map((event) => event.id),
+      [Events.test.id, "evt_other"]
+    )
+  })
+
+  it("handles two deliveries of one event at the same time once, and answers both alike", async () => {
+    const { open, opened } = gate()
+    let calls = 0
+    const { receive } = setUp({
+      onEvent: async () => {
+        calls++
+        await opened
+      }
+    })
+    const both = [receive(delivery()), receive(delivery())]
+    open()
+    assert.deepStrictEqual(
+      (await Promise.all(both)).map((answer) => answer.status),
+      [204, 204]
+    )
+    assert.strictEqual(calls, 1)
+  })
+
+  it("answers 500 when the event could not be handled, and handles it when it comes again", async () => {
+    let broken = true
+    const { errors, receive } = setUp({
+      onEvent: () => {
+        if (broken) throw new Error("the store is away")
+      }
+    })
+    const first = await receive(delivery())
+    assert.strictEqual(first.status, 500)
+    assert.notInclude(await first.text(), "store")
+    assert.deepStrictEqual(errors.map(String), ["Error: the store is away"])
+    broken = false
+    assert.strictEqual((await receive(delivery())).status, 204)
+  })
+
+  it("claims across processes: busy comes again, a failure releases", async () => {
+    const claims = new Map<string, Claim>()
+    const seen = {
+      claim: (id: string) => {
+        const state = claims.get(id)
+        if (state === undefined) claims.set(id, "busy")
+        return Promise.resolve(state ?? "claimed")
+      },
+      complete: (id: string) => claims.set(id, "done"),
+      release: (id: string) => claims.delete(id)
+    }
+    const { open, opened } = gate()
+    const claimed = gate()
+    let fails = true
+    const one = setUp({
+      seen,
+      onEvent: async () => {
+        claimed.open()
+        await opened
+        if (fails) throw new Error("lost")
+      }
+    })
+    const two = setUp({ seen })
+    const working = one.receive(delivery())
+    await claimed.opened
+    const meanwhile = await two.receive(delivery())
+    assert.deepStrictEqual([meanwhile.status, meanwhile.headers.get("retry-after")], [503, "5"])
+    open()
+    assert.strictEqual((await working).status, 500)
+    fails = false
+    assert.strictEqual((await two.receive(delivery())).status, 204)
+    assert.strictEqual(two.events.length, 1)
+    assert.strictEqual((await one.receive(delivery())).status, 204)
+    assert.strictEqual(claims.get(Events.test.id), "done")
+  })
+
+  it("answers 500 when the memory of events is away", async () => {
+    const { errors, events, receive } = setUp({
+      seen: { has: () => Promise.reject(new Error("away")), add: () => undefined }
+    })
+    assert.strictEqual((await receive(delivery())).status, 500)
+    assert.deepStrictEqual([events.length, errors.length], [0, 1])
+  })
+
+  it("refuses events of another organization", async () => {
+    const { events, receive, refused } = setUp({ orgId: "org_mine" })
+    const answer = await receive(delivery())
+    assert.strictEqual(answer.status, 403)
+    assert.deepStrictEqual([events.length, refused], [0, ["wrong_organization"]])
+    assert.strictEqual((await receive(delivery({ ...Events.test, org_id: "org_mine" }))).status, 204)
+  })
+
+  const unsigned = { method: "POST", body: "{}" }
+  const refusals: ReadonlyArray<readonly [status: number, reason: string, request: () => Request]> = [
+    [405, "method_not_allowed", () => new Request("https://receiver.example.com/hook")],
+    [401, "missing_signature", () => new Request("https://receiver.example.com/hook", unsigned)],
+    [400, "malformed_signature", () => delivery(Events.test, { headers: { "x-svc-signature": "v1=ab" } })],
+    [401, "no_matching_signature", () => delivery(Events.test, { body: "{}" })],
+    [422, "unknown_event_type", () => delivery({ ...Events.test, type: "later" })],
+    [422, "malformed_event", () => delivery({ ...Events.test, id: 1 })],
+    [413, "body_too_large", () => delivery({ ...Events.test, more: "x".repeat(300_000) })]
+  ]
+  for (const [status, reason, request] of refusals) {
+    it(`answers ${status} ${reason}`, async () => {
+      const { events, receive, refused } = setUp()
+      const answer = await receive(request())
+      assert.strictEqual(answer.status, status)
+      assert.strictEqual(JSON.parse(await answer.text()).reason, reason)
+      assert.deepStrictEqual([events.length, refused], [0, [reason]])
+      assert.strictEqual(answer.headers.get("allow"), status === 405 ? "POST" : null)
+    })
+  }
+
+  it("stops reading an endless body at its limit", async () => {
+    let pulled = 0
+    let cancelled = false
+    const endless = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        pulled++
+        controller.enqueue(new Uint8Array(1_000))
+      },
+      cancel: () => {
+        cancelled = true
+      }
+    })
+    const { receive, refused } = setUp({ maxBodyBytes: 10_000 })
+    const init: RequestInit = { body: endless, duplex: "half" }
+    assert.strictEqual((await receive(delivery(Events.test, init))).status, 413)
+    assert.deepStrictEqual(refused, ["body_too_large"])
+    assert.isBelow(pulled, 20)
+    assert.isTrue(cancelled)
+  })
+
+  it("reads no body where the header is enough to refuse", async () => {
+    const body = new ReadableStream<Uint8Array>(
+      { pull: () => assert.fail("the body was read") },
+      { highWaterMark: 0 }
+    )
+    const { receive } = setUp()
+    const request = new Request("https://receiver.example.com/hook", { method: "POST", body, duplex: "half" })
+    assert.strictEqual((await receive(request)).status, 401)
+  })
+
+  it("answers 400 where the body breaks off", async () => {
+    const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("gone")) })
+    const { receive, refused } = setUp()
+    assert.strictEqual((await receive(delivery(Events.test, { body, duplex: "half" }))).status, 400)
+    assert.deepStrictEqual(refused, ["body_unreadable"])
+  })
+
+  it("says so when something read the body before", async () => {
+    const { errors, receive } = setUp()
+    const request = delivery()
+    await request.text()
+    assert.strictEqual((await receive(request)).status, 500)
+    assert.match(String(errors[0]), /mount the handler ahead of body parsers/)
+  })
+
+  it("refuses its own options where they cannot work", () => {
+    assert.throws(() => setUp({ secret: "" }), TypeError)
+  })
+})
+
+describe("memorySeen", () => {
+  it("forgets the oldest first", () => {
+    const seen = memorySeen(2)
+    for (const id of ["a", "b", "b", "c"]) seen.add(id)
+    assert.deepStrictEqual(
+      ["a", "b", "c"].map((id) => seen.has(id)),
+      [false, true, true]
+    )
+  })
+})

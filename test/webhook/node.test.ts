@@ -1,0 +1,103 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Redacted, Result } from "effect"
+import { createServer, type RequestListener, request } from "node:http"
+import type { AddressInfo } from "node:net"
+import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
+import * as Events from "./events.ts"
+
+const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+const keys = { current: Result.getOrThrow(signingKey(Redacted.make(secret))), previous: null }
+const at = 1_795_228_385
+const body = JSON.stringify(Events.test)
+const headers = signatureHeaders(keys, { eventId: "evt_1", eventType: "test", timestamp: at, body })
+
+const optionsWith = (more: Partial<ReceiverOptions> = {}) => {
+  const events: Array<WebhookEvent> = []
+  const errors: Array<unknown> = []
+  const options: ReceiverOptions = {
+    secret,
+    now: () => at * 1000,
+    seen: memorySeen(),
+    onEvent: (event) => events.push(event),
+    onError: (error) => errors.push(error),
+    ...more
+  }
+  return { events, errors, options }
+}
+
+const withServer = async <A>(listener: RequestListener, use: (port: number) => Promise<A>): Promise<A> => {
+  const server = createServer(listener)
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  try {
+    // `address` is of this form for every server that listens on a port.
+    return await use((server.address() as AddressInfo).port)
+  } finally {
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+}
+
+const post = (port: number, sent: string | Uint8Array) =>
+  fetch(`http://127.0.0.1:${port}/hook`, { method: "POST", headers, body: sent })
+
+describe("nodeHandler", () => {
+  it("receives over node:http", async () => {
+    const { events, options } = optionsWith()
+    await withServer(nodeHandler(options), async (port) => {
+      assert.strictEqual((await post(port, body)).status, 204)
+      assert.strictEqual((await post(port, body)).status, 204)
+      assert.strictEqual((await post(port, `${body} `)).status, 401)
+    })
+    assert.deepStrictEqual<unknown>(events, [Events.test])
+  })
+
+  it("answers an endless body at its limit, and closes", async () => {
+    const { events, options } = optionsWith({ maxBodyBytes: 10_000 })
+    await withServer(nodeHandler(options), async (port) => {
+      const status = await new Promise((resolve, reject) => {
+        const sending = request({ port, host: "127.0.0.1", method: "POST", headers })
+        const more = () => sending.write(Buffer.alloc(5_000))
+        sending.on("drain", more)
+        sending.on("response", (response) => {
+          sending.off("drain", more)
+          resolve(`${response.statusCode} ${response.headers.connection}`)
+          sending.destroy()
+        })
+        sending.on("error", reject)
+        for (let chunk = 0; chunk < 5; chunk++) more()
+      })
+      assert.strictEqual(status, "413 close")
+    })
+    assert.deepStrictEqual(events, [])
+  })
+
+  it("takes the bytes that a raw body parser left, and names a JSON parser as the fault", async () => {
+    const { errors, events, options } = optionsWith()
+    const listener = nodeHandler(options)
+    const behind =
+      (parse: (raw: Buffer) => unknown): RequestListener =>
+      (incoming, response) => {
+        const chunks: Array<Buffer> = []
+        incoming.on("data", (chunk: Buffer) => chunks.push(chunk))
+        incoming.on("end", () => {
+          const parsed = Object.assign(incoming, { body: parse(Buffer.concat(chunks)) })
+          setImmediate(() => void listener(parsed, response))
+        })
+      }
+    await withServer(
+      behind((raw) => raw),
+      async (port) => {
+        assert.strictEqual((await post(port, body)).status, 204)
+      }
+    )
+    await withServer(
+      behind((raw) => JSON.parse(raw.toString())),
+      async (port) => {
+        assert.strictEqual((await post(port, body)).status, 500)
+      }
+    )
+    assert.strictEqual(events.length, 1)
+    assert.match(String(errors[0]), /ahead of body parsers/)
+  })
+})
