@@ -3,6 +3,7 @@ import { HttpRouter, HttpServerRequest, HttpServerRespondable, HttpServerRespons
 import { PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
 import { createHash, timingSafeEqual } from "node:crypto"
+import { openApiDocument } from "../api/document.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { isReady } from "./Database.ts"
 
@@ -28,6 +29,14 @@ const layerReady = HttpRouter.use((router) =>
   })
 )
 
+/** `/openapi.json`: the contract as a document, made when it is first asked for. */
+const layerDocument = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const document = yield* Effect.cached(Effect.sync(() => HttpServerResponse.jsonUnsafe(openApiDocument())))
+    yield* router.add("GET", "/openapi.json", document)
+  })
+)
+
 /** `/metrics`: Prometheus text for the bearer of the token; there is no such path where no token is set. */
 const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
   HttpRouter.add(
@@ -50,7 +59,7 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
 
 /** The paths beside the contract that operators use. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
-  Layer.mergeAll(layerHealth, layerReady, layerMetrics(options.metricsToken))
+  Layer.mergeAll(layerHealth, layerReady, layerDocument, layerMetrics(options.metricsToken))
 
 /** Whether two texts are the same, in a time that does not tell where they differ. */
 const sameText = (left: string, right: string): boolean => timingSafeEqual(sha256(left), sha256(right))

@@ -159,7 +159,13 @@ export const updateApprovals = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   rows: Arr.NonEmptyReadonlyArray<ApprovalRow>
 ) {
-  const due = rows.map((row) => nextDueAt(stateOf(row)))
+  const moved = yield* Effect.forEach(rows, (row) => {
+    const due = nextDueAt(stateOf(row))
+    return Effect.map(encodeMoved(row), (values) => ({
+      ...values,
+      next_due_at: due === null ? null : toDate(due)
+    }))
+  })
   yield* sql`
     UPDATE approvals
     SET
@@ -175,31 +181,18 @@ export const updateApprovals = Effect.fnUntraced(function* (
       decided_by_name = moved.decided_by_name,
       comment = moved.comment,
       next_due_at = moved.next_due_at
-    FROM unnest(
-      ${rows.map((row) => row.org_id)}::text[],
-      ${rows.map((row) => row.approval_id)}::text[],
-      ${rows.map((row) => row.status)}::text[],
-      ${rows.map((row) => row.stage)}::text[],
-      ${rows.map((row) => toDate(row.expires_at))}::timestamptz[],
-      ${rows.map((row) => row.expiring_notified)}::boolean[],
-      ${rows.map((row) => toDateOrNull(row.escalated_at))}::timestamptz[],
-      ${rows.map((row) => row.outcome)}::text[],
-      ${rows.map((row) => row.decision_source)}::text[],
-      ${rows.map((row) => toDateOrNull(row.decided_at))}::timestamptz[],
-      ${rows.map((row) => row.decided_by_id)}::text[],
-      ${rows.map((row) => row.decided_by_name)}::text[],
-      ${rows.map((row) => row.comment)}::text[],
-      ${due.map(toDateOrNull)}::timestamptz[]
-    ) AS moved (
-      org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source,
-      decided_at, decided_by_id, decided_by_name, comment, next_due_at
+    FROM json_to_recordset(${JSON.stringify(moved)}::json) AS moved (
+      org_id text, approval_id text, status text, stage text, expires_at timestamptz, expiring_notified boolean,
+      escalated_at timestamptz, outcome text, decision_source text, decided_at timestamptz, decided_by_id text,
+      decided_by_name text, comment text, next_due_at timestamptz
     )
     WHERE approvals.org_id = moved.org_id
       AND approvals.approval_id = moved.approval_id
   `
 })
 
-const toDateOrNull = (at: Timestamp | null): Date | null => (at === null ? null : toDate(at))
+const { arguments: _, ...movedFields } = ApprovalRow.fields
+const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields))
 
 /**
  * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that

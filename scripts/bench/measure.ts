@@ -1,0 +1,62 @@
+/** What every benchmark here shares: rounds that alternate, medians with their spread, and the machine by name. */
+import { cpus, totalmem } from "node:os"
+import { readFileSync } from "node:fs"
+
+/** The value in the middle. */
+export const median = (values: ReadonlyArray<number>): number => quantile(values, 0.5)
+
+/** The value below which the share `q` of all lies. */
+export const quantile = (values: ReadonlyArray<number>, q: number): number => {
+  const sorted = values.toSorted((left, right) => left - right)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
+}
+
+/** Runs each side once a round, in turn, so that what disturbs the machine disturbs all; the first rounds warm up. */
+export const alternate = async <Name extends string>(
+  sides: Readonly<Record<Name, () => Promise<number>>>,
+  options: { readonly warmUp: number; readonly rounds: number }
+): Promise<Record<Name, ReadonlyArray<number>>> => {
+  const names = Object.keys(sides) as Array<Name>
+  const results = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
+    Name,
+    Array<number>
+  >
+  for (let round = 0; round < options.warmUp + options.rounds; round++) {
+    // Each second round the other way about, so that no side always follows the same one.
+    for (const name of round % 2 === 0 ? names : names.toReversed()) {
+      const value = await sides[name]()
+      if (round >= options.warmUp) results[name].push(value)
+    }
+  }
+  return results
+}
+
+/** One line: median, lowest and highest. */
+export const line = (what: string, values: ReadonlyArray<number>, unit: string): string =>
+  `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`
+
+/** The machine, as a reader needs to know it. */
+export const machine = (): string => {
+  const [first] = cpus()
+  return `${cpus().length} × ${first?.model ?? "unknown processor"}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
+}
+
+/** Resident memory of a process, in MB; Linux only, else NaN. */
+export const residentMegabytes = (pid: number): number => {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8")
+    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** Processor time a process has used, in seconds; Linux only, else NaN. */
+export const processorSeconds = (pid: number): number => {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
+    return (Number(fields[11]) + Number(fields[12])) / 100
+  } catch {
+    return Number.NaN
+  }
+}

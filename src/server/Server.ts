@@ -1,0 +1,81 @@
+/**
+ * The one place where layers meet. Each is useful alone: the services over any store (for those who compose them), the routes over
+ * any services, and the whole, listening.
+ */
+import { Layer, Option } from "effect"
+import { HttpRouter } from "effect/http"
+import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
+import { Api } from "../api/Api.ts"
+import { ApiKeys } from "./ApiKeys.ts"
+import { ApiKeysHttp } from "./ApiKeys/http.ts"
+import { Approvals } from "./Approvals.ts"
+import { ApprovalsHttp } from "./Approvals/http.ts"
+import * as Authentication from "./Authentication.ts"
+import * as Database from "./Database.ts"
+import * as Deadlines from "./Deadlines.ts"
+import { Delivery } from "./Delivery.ts"
+import { Egress } from "./Egress.ts"
+import { layerEnvelope, layerFrame } from "./Frame.ts"
+import * as Idempotency from "./Idempotency.ts"
+import { Notifications } from "./Notifications.ts"
+import { NotificationsHttp } from "./Notifications/http.ts"
+import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
+import { Organizations } from "./Organizations.ts"
+import * as RequestBody from "./RequestBody.ts"
+import { Rules } from "./Rules.ts"
+import { RulesHttp } from "./Rules/http.ts"
+import { layerListen } from "./Server/listen.ts"
+import { layerStore } from "./Server/store.ts"
+import { Sessions } from "./Sessions.ts"
+import { SessionsHttp } from "./Sessions/http.ts"
+import type { Settings } from "./Settings.ts"
+import { Steps } from "./Steps.ts"
+import { StoreClock } from "./StoreClock.ts"
+import * as System from "./System.ts"
+
+/** What the services are set to, apart from where the store is and where the whole listens. */
+export type ServiceSettings = Pick<Settings, "egress" | "notifications" | "metricsToken">
+
+/**
+ * Every service of Countersign over a migrated store and a ring of master keys. Nothing runs by itself yet: `layerSchedulers` keeps
+ * deadlines.
+ */
+export const layerServices = (settings: ServiceSettings) =>
+  Layer.mergeAll(ApiKeys.layer, Sessions.layer, Steps.layer, Approvals.layer, Deadlines.Deadlines.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
+    Layer.provideMerge(Delivery.layer(settings.notifications)),
+    Layer.provideMerge(WebhookChannel.layer),
+    Layer.provideMerge(Layer.mergeAll(Organizations.layer, Egress.layer(settings.egress))),
+    Layer.provideMerge(StoreClock.layer)
+  )
+
+/** What happens without anybody asking. */
+export const layerSchedulers = Deadlines.layerLoop
+
+/** The routes of the contract and those beside it, over the services. */
+export const layerRoutes = (settings: ServiceSettings) =>
+  Layer.mergeAll(
+    HttpApiBuilder.layer(Api).pipe(
+      Layer.provide([ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp]),
+      Layer.provide([
+        Authentication.layer,
+        Authentication.layerGates,
+        RequestBody.layer,
+        Idempotency.layer,
+        layerFrame
+      ])
+    ),
+    HttpApiScalar.layer(Api, { path: "/docs" }),
+    System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
+    layerEnvelope
+  )
+
+/** The whole service: a migrated store, the services, their schedulers, and the routes, listening. */
+export const layer = (settings: Settings) =>
+  HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provideMerge(layerSchedulers),
+    Layer.provideMerge(layerServices(settings)),
+    Layer.provideMerge(Database.layerMigrated),
+    Layer.provideMerge(layerStore(settings.store)),
+    Layer.provideMerge(layerListen({ host: settings.host, port: settings.port, drain: settings.stop }))
+  )

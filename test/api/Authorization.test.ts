@@ -1,0 +1,94 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Redacted } from "effect"
+import { Api } from "../../src/api/Api.ts"
+import { Authentication, scopeOf } from "../../src/api/Authorization.ts"
+import { generate } from "../../src/domain/ApiKeyFormat.ts"
+import { scopes } from "../../src/domain/Scope.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { send, service } from "../support/service.ts"
+
+/** Every operation of the contract, with the scopes that its gates ask for. */
+const operations = Object.values(Api.groups).flatMap((group) =>
+  Object.values(group.endpoints).map((endpoint) => {
+    const middlewares = [...endpoint.middlewares].map((middleware) =>
+      String((middleware as { key: string }).key)
+    )
+    return {
+      name: `${group.identifier}.${endpoint.identifier}`,
+      method: endpoint.method,
+      path: endpoint.path.replaceAll(/:\w+/g, `apr_${"0".repeat(32)}`).replace(/(?<=.)\/$/, ""),
+      authenticated: middlewares.includes(Authentication.key),
+      scopes: middlewares.map(scopeOf).filter((scope) => scope !== undefined)
+    }
+  })
+)
+
+layer(service(), { excludeTestServices: true })("every operation", (it) => {
+  it.effect("asks for a key and for exactly one scope", () =>
+    Effect.sync(() => {
+      assert.isAbove(operations.length, 10)
+      for (const operation of operations) {
+        assert.isTrue(operation.authenticated, operation.name)
+        assert.lengthOf(operation.scopes, 1, operation.name)
+      }
+    })
+  )
+
+  it.effect("refuses no key, a key with a typo, an unknown, a revoked and an expired one", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client()
+      const revoked = yield* admin.api_keys.create({ payload: { name: "revoked", preset: "admin" } })
+      yield* admin.api_keys.revoke({ params: { id: revoked.key.id } })
+      const soon = DateTime.add(yield* DateTime.now, { milliseconds: 150 })
+      const expired = yield* admin.api_keys.create({
+        payload: { name: "expired", preset: "admin", expires_at: soon }
+      })
+      yield* Effect.repeat(send("/v1/agent-sessions", { key: expired.secret }), {
+        until: ({ status }) => status === 401
+      })
+      const good = Redacted.value(yield* countersign.key())
+      const unknown = Redacted.value((yield* generate).key)
+      const keys: Record<string, string | undefined> = {
+        "no key": undefined,
+        empty: "",
+        malformed: "csk_nonsense",
+        "a typo": good.slice(0, -1) + (good.endsWith("a") ? "b" : "a"),
+        unknown,
+        revoked: revoked.secret,
+        expired: expired.secret
+      }
+      for (const { method, name, path } of operations) {
+        for (const [kind, key] of Object.entries(keys)) {
+          const answer = yield* send(path, {
+            method,
+            ...(key === undefined ? {} : { key }),
+            ...(method === "GET" || method === "DELETE" ? {} : { body: "{}" })
+          })
+          assert.strictEqual(answer.status, 401, `${name} with ${kind}`)
+          assert.strictEqual(answer.body["code"], "INVALID_API_KEY")
+          assert.match(answer.headers.get("www-authenticate") ?? "", /^Bearer/)
+        }
+      }
+    })
+  )
+
+  it.effect("refuses a key that holds every scope but the right one, and names that", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      for (const { method, name, path, scopes: asked } of operations) {
+        const [scope] = asked
+        const [first, ...rest] = scopes.filter((held) => held !== scope)
+        const key = yield* countersign.key({ name: "all but one", scopes: [first ?? "keys.write", ...rest] })
+        const answer = yield* send(path, {
+          method,
+          key,
+          ...(method === "GET" || method === "DELETE" ? {} : { body: "{}" })
+        })
+        assert.strictEqual(answer.status, 403, name)
+        assert.strictEqual(answer.body["code"], "INSUFFICIENT_SCOPE", name)
+        assert.strictEqual(answer.body["required_scope"], scope, name)
+      }
+    })
+  )
+})

@@ -1,0 +1,135 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { generate } from "../../src/domain/ApiKeyFormat.ts"
+import { ApiKeys } from "../../src/server/ApiKeys.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { send, service } from "../support/service.ts"
+
+layer(service(), { excludeTestServices: true })("API keys", (it) => {
+  it.effect("are shown once, listed without their secret, and stored as a digest", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "shown once")
+      const { key, secret } = yield* admin.api_keys.create({
+        payload: { name: "integration", preset: "integration", email: "a@example.com" }
+      })
+      assert.match(secret, /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/)
+      assert.deepStrictEqual(key.scopes, ["feedback.write", "feedback.read"])
+      assert.isTrue(secret.startsWith(key.hint))
+      const { keys } = yield* admin.api_keys.list({})
+      assert.deepStrictEqual(keys[0], key)
+      assert.notInclude(JSON.stringify(keys), secret)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql`SELECT to_json(api_keys)::text AS row FROM api_keys`
+      assert.notInclude(JSON.stringify(rows), secret.slice(21))
+    })
+  )
+
+  it.effect("cannot give a scope they lack", () =>
+    Effect.gen(function* () {
+      const narrow = yield* (yield* Countersign).client({
+        name: "narrow",
+        scopes: ["keys.write", "tasks.read"]
+      })
+      const refused = yield* Effect.flip(
+        narrow.api_keys.create({ payload: { name: "wider", scopes: ["tasks.read", "tasks.write"] } })
+      )
+      assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
+      if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
+      const made = yield* narrow.api_keys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
+      assert.deepStrictEqual(made.key.scopes, ["tasks.read"])
+    })
+  )
+
+  it.effect("need a preset or a scope, and a time to come", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      for (const [body, pointer] of [
+        [{ name: "x" }, "#/scopes"],
+        [{ name: "x", preset: "runtime", scopes: ["keys.write"] }, "#/scopes"],
+        [{ name: "x", preset: "runtime", expires_at: "2020-01-01T00:00:00Z" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", email: "no address" }, "#/email"],
+        [{ name: "", preset: "runtime" }, "#/name"],
+        [{ name: "x", preset: "owner" }, "#/preset"]
+      ] as const) {
+        const answer = yield* send("/v1/api-keys", { method: "POST", key, body: JSON.stringify(body) })
+        assert.strictEqual(answer.status, 400)
+        assert.deepInclude(answer.body["errors"], {
+          pointer,
+          detail: (answer.body["errors"] as ReadonlyArray<{ detail: string }>)[0]?.detail ?? ""
+        })
+      }
+    })
+  )
+
+  it.effect("of an organization: the last usable admin key stays, however many race to revoke", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "last admin")
+      const other = yield* countersign.client({}, "last admin")
+      const { keys } = yield* admin.api_keys.list({})
+      assert.lengthOf(keys, 2)
+      const outcomes = yield* Effect.forEach(
+        [0, 1].map((index) => keys[index]?.id),
+        (id) =>
+          id === undefined
+            ? Effect.die("two keys")
+            : Effect.result(other.api_keys.revoke({ params: { id } })),
+        { concurrency: "unbounded" }
+      )
+      const failures = outcomes.filter(({ _tag }) => _tag === "Failure")
+      assert.lengthOf(failures, 1)
+      assert.propertyVal(failures[0]?._tag === "Failure" ? failures[0].failure : {}, "_tag", "LAST_ADMIN_KEY")
+    })
+  )
+
+  it.effect("of another organization are not there", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const theirs = yield* (yield* countersign.client({}, "theirs")).api_keys.list({})
+      const ours = yield* countersign.client({}, "ours")
+      const id = theirs.keys[0]?.id
+      if (id === undefined) return assert.fail("they have a key")
+      assert.propertyVal(yield* Effect.flip(ours.api_keys.revoke({ params: { id } })), "_tag", "NOT_FOUND")
+      assert.lengthOf((yield* ours.api_keys.list({})).keys, 1)
+    })
+  )
+
+  it.effect("are listed in pages, newest first, each once", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "pages")
+      for (let count = 0; count < 7; count++) {
+        yield* admin.api_keys.create({ payload: { name: `key ${count}`, preset: "runtime" } })
+      }
+      const seen: Array<string> = []
+      let cursor: (typeof page)["next_cursor"] | undefined
+      let page = yield* admin.api_keys.list({ query: { limit: 3 } })
+      for (;;) {
+        seen.push(...page.keys.map(({ name }) => name))
+        cursor = page.next_cursor
+        if (cursor === null) break
+        page = yield* admin.api_keys.list({ query: { limit: 3, cursor } })
+      }
+      assert.deepStrictEqual(seen, ["key 6", "key 5", "key 4", "key 3", "key 2", "key 1", "key 0", "test"])
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("the first admin key", (it) => {
+  it.effect("is made once, by whoever comes first; once there is a key the given one is ignored", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const given = Option.some((yield* generate).key)
+      const made = yield* Effect.all(
+        Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: given })),
+        { concurrency: "unbounded" }
+      )
+      const created = made.filter(Option.isSome)
+      assert.lengthOf(created, 1)
+      assert.strictEqual(Redacted.value(created[0]?.value.secret ?? given.value), Redacted.value(given.value))
+      assert.isTrue(Option.isNone(yield* keys.bootstrap({ org_name: "first", key: Option.none() })))
+      const { org_id } = yield* keys.verify(given.value)
+      assert.match(org_id, /^org_/)
+    })
+  )
+})

@@ -1,0 +1,161 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { Countersign } from "../../src/testing/index.ts"
+import { send, service } from "../support/service.ts"
+
+const deep = (levels: number) => `{"metadata":{"a":${"[".repeat(levels)}${"]".repeat(levels)}}}`
+
+layer(service(), { excludeTestServices: true })("the frame of every operation", (it) => {
+  const refused: ReadonlyArray<readonly [what: string, body: string, pointer: string | undefined]> = [
+    ["no JSON", "{", "#"],
+    ["nothing", "", "#"],
+    ["another type", "[]", "#"],
+    ["a wrong member", `{"metadata":"no object"}`, "#/metadata"],
+    ["NUL in a string", `{"metadata":{"note":"a\\u0000b"}}`, undefined],
+    ["too deep", deep(65), undefined],
+    ["much too deep", deep(200_000), undefined]
+  ]
+  it.effect.each(refused)("refuses %s with a problem that names the place", ([, body, pointer]) =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const answer = yield* send("/v1/agent-sessions", { method: "POST", key, body })
+      assert.strictEqual(answer.status, 400)
+      assert.strictEqual(answer.body["code"], "INVALID_REQUEST")
+      assert.strictEqual(answer.headers.get("content-type"), "application/problem+json")
+      assert.strictEqual(answer.body["request_id"], answer.headers.get("x-request-id"))
+      if (pointer !== undefined) {
+        const errors = answer.body["errors"] as ReadonlyArray<{ pointer: string }> | undefined
+        assert.strictEqual(errors?.[0]?.pointer ?? "#", pointer)
+      }
+    })
+  )
+
+  it.effect("stores nothing of a refused request", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM agent_sessions`
+      assert.strictEqual(rows[0]?.count, 0)
+    })
+  )
+
+  it.effect("lists every field at fault, and never what was in it", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const body = JSON.stringify({ name: 17, scopes: ["SECRET-MARKER"], email: "SECRET-MARKER" })
+      const answer = yield* send("/v1/api-keys", { method: "POST", key, body })
+      assert.strictEqual(answer.status, 400)
+      const errors = answer.body["errors"] as ReadonlyArray<{ pointer: string }>
+      assert.sameMembers(
+        errors.map(({ pointer }) => pointer),
+        ["#/name", "#/scopes/0", "#/email"]
+      )
+      assert.notInclude(JSON.stringify(answer.body), "SECRET-MARKER")
+    })
+  )
+
+  it.effect("refuses bytes that are no UTF-8, another content type, and a body over its limit", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const post = { method: "POST", key }
+      const bytes = yield* send("/v1/agent-sessions", { ...post, body: new Uint8Array([0x7b, 0xff, 0x7d]) })
+      assert.strictEqual(bytes.body["code"], "INVALID_REQUEST")
+      const type = yield* send("/v1/agent-sessions", {
+        ...post,
+        body: "a=b",
+        headers: { "content-type": "application/x-www-form-urlencoded" }
+      })
+      assert.strictEqual(type.status, 415)
+      assert.strictEqual(type.body["code"], "UNSUPPORTED_MEDIA_TYPE")
+      const large = JSON.stringify({ metadata: { note: "x".repeat(1024 * 1024) } })
+      const over = yield* send("/v1/agent-sessions", { ...post, body: large })
+      assert.strictEqual(over.status, 413)
+      assert.strictEqual(over.body["code"], "PAYLOAD_TOO_LARGE")
+      const chunked = yield* send("/v1/agent-sessions", {
+        ...post,
+        body: new Blob([large]).stream(),
+        duplex: "half"
+      } as RequestInit)
+      assert.strictEqual(chunked.status, 413)
+    })
+  )
+
+  it.effect("answers unknown paths, methods and identifiers with problems", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const path = yield* send("/v1/nothing", { key })
+      assert.strictEqual(path.status, 404)
+      assert.strictEqual(path.body["code"], "NOT_FOUND")
+      const method = yield* send("/v1/agent-sessions", { method: "PUT", key, body: "{}" })
+      assert.strictEqual(method.status, 405)
+      assert.strictEqual(method.body["code"], "METHOD_NOT_ALLOWED")
+      assert.strictEqual(method.headers.get("allow"), "POST, GET")
+      for (const id of ["nonsense", `ses_${"0".repeat(32)}`, `apr_${"0".repeat(32)}`, "%00", "..%2f"]) {
+        const answer = yield* send(`/v1/agent-sessions/${id}`, { key })
+        assert.strictEqual(answer.status, 404, id)
+        assert.strictEqual(answer.body["code"], "NOT_FOUND", id)
+        assert.isString(answer.body["request_id"])
+      }
+    })
+  )
+
+  it.effect("refuses a limit and a cursor that are none", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      for (const query of [
+        "limit=0",
+        "limit=101",
+        "limit=1.5",
+        "limit=x",
+        "cursor=x",
+        "cursor=YWJj",
+        "limit=1&limit=2"
+      ]) {
+        const answer = yield* send(`/v1/agent-sessions?${query}`, { key })
+        assert.strictEqual(answer.status, 400, query)
+        assert.strictEqual(answer.body["code"], "INVALID_REQUEST", query)
+      }
+    })
+  )
+
+  it.effect("answers health, readiness, the document and the docs without a key; metrics are off", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual((yield* send("/healthz")).body, { status: "alive" })
+      assert.deepStrictEqual((yield* send("/readyz")).body, { status: "ready" })
+      assert.strictEqual((yield* send("/openapi.json")).body["openapi"], "3.1.0")
+      assert.strictEqual((yield* send("/docs")).status, 200)
+      assert.strictEqual((yield* send("/metrics")).status, 404)
+      assert.match((yield* send("/healthz")).headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
+    })
+  )
+
+  it.effect("answers a fault of ours with the request id and nothing else", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`ALTER TABLE agent_sessions RENAME COLUMN metadata TO elsewhere`
+      const answer = yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
+      yield* sql`ALTER TABLE agent_sessions RENAME COLUMN elsewhere TO metadata`
+      assert.strictEqual(answer.status, 500)
+      assert.strictEqual(answer.body["code"], "INTERNAL_ERROR")
+      assert.strictEqual(answer.body["request_id"], answer.headers.get("x-request-id"))
+      assert.notMatch(JSON.stringify(answer.body), /metadata|column|sql/i)
+    })
+  )
+
+  it.effect("answers 503 while connections are lost, and recovers by itself", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const sql = yield* SqlClient.SqlClient
+      yield* Effect.ignore(
+        sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+      )
+      for (let count = 0; count < 30; count++) {
+        const answer = yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
+        assert.include([201, 503], answer.status)
+        if (answer.status === 503) assert.strictEqual(answer.headers.get("retry-after"), "1")
+      }
+      assert.strictEqual((yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })).status, 201)
+    })
+  )
+})
