@@ -1,0 +1,118 @@
+/**
+ * The whole gate, in the order of what fails fastest: each step with a headline and its time; the first failure ends it. The last
+ * line is `N passed, N failed`.
+ */
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const cache = path.join(root, "node_modules", ".cache")
+const results = path.join(cache, "vitest.json")
+
+/** A step of the gate. `unless` says why it cannot be done here, and then it is not. */
+interface Step {
+  readonly name: string
+  readonly command: ReadonlyArray<string>
+  readonly unless?: string | undefined
+}
+
+const program = (name: string) => {
+  const windows = process.platform === "win32"
+  return path.join(root, "node_modules", ".bin", windows ? `${name}.cmd` : name)
+}
+
+/** Checks of generated files: `--check` fails where the committed one is not what would be written now. */
+const generated = (name: string, file: string): Step => ({
+  name,
+  command: [process.execPath, path.join("scripts", file), "--check"],
+  unless: existsSync(path.join(root, "scripts", file)) ? undefined : `there is no scripts/${file}`
+})
+
+const has = (tool: string) => spawnSync(tool, ["--version"], { stdio: "ignore" }).status === 0
+
+const steps: ReadonlyArray<Step> = [
+  generated("lockfile", "lockfile.ts"),
+  { name: "format", command: [program("prettier"), "--check", "--log-level=warn", "."] },
+  { name: "types", command: [program("tsc"), "--noEmit"] },
+  {
+    name: "Effect's diagnostics",
+    command: [
+      program("effect-tsgo"),
+      ...[
+        "diagnostics",
+        "--project",
+        "tsconfig.json",
+        "--format",
+        "text",
+        "--strict",
+        "--severity",
+        "error,warning"
+      ]
+    ]
+  },
+  {
+    name: "lint",
+    command: [program("oxlint"), "--type-aware", "--deny-warnings", "--report-unused-disable-directives"]
+  },
+  {
+    name: "flake",
+    command: ["nix-instantiate", "--parse", "flake.nix"],
+    unless: has("nix-instantiate") ? undefined : "nix-instantiate is not installed"
+  },
+  generated("openapi.json", "openapi.ts"),
+  generated("schema.sql", "schema.ts"),
+  {
+    name: "tests",
+    command: [
+      program("vitest"),
+      "run",
+      "--reporter=default",
+      "--reporter=json",
+      `--outputFile.json=${results}`
+    ]
+  }
+]
+
+const say = (line: string) => process.stdout.write(`${line}\n`)
+
+/** What vitest counted. */
+const count = () => {
+  const found: unknown = JSON.parse(readFileSync(results, "utf8"))
+  const number = (name: string) => {
+    const value: unknown = typeof found === "object" && found !== null ? Reflect.get(found, name) : undefined
+    return typeof value === "number" ? value : 0
+  }
+  const skipped = number("numPendingTests") + number("numTodoTests")
+  if (skipped > 0) say(`${skipped} skipped`)
+  say(`${number("numPassedTests")} passed, ${number("numFailedTests")} failed`)
+}
+
+mkdirSync(cache, { recursive: true })
+// A count of another run must not stand for one that did not happen.
+rmSync(results, { force: true })
+for (const { command, name, unless } of steps) {
+  if (unless !== undefined) {
+    say(`== ${name}: not checked, ${unless}`)
+    continue
+  }
+  say(`== ${name}`)
+  const began = performance.now()
+  const [file = "", ...args] = command
+  // The parse of the flake is of no interest, its errors are.
+  const stdout = name === "flake" ? "ignore" : "inherit"
+  const { error, status } = spawnSync(file, args, {
+    cwd: root,
+    stdio: ["ignore", stdout, "inherit"],
+    shell: process.platform === "win32"
+  })
+  const seconds = ((performance.now() - began) / 1000).toFixed(1)
+  const failed = error !== undefined || status !== 0
+  say(`== ${name}: ${failed ? "FAILED" : "ok"} (${seconds} s)`)
+  if (name === "tests" && existsSync(results)) count()
+  if (failed) {
+    process.exitCode = status ?? 1
+    break
+  }
+}
