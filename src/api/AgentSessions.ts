@@ -5,7 +5,15 @@ import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, StrictBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { NotFound, SessionClosed, StepAlreadyCompleted, StepMismatch, StepNotAllowed } from "./Problems.ts"
+import {
+  CursorExpired,
+  NotFound,
+  SessionClosed,
+  StepAlreadyCompleted,
+  StepMismatch,
+  StepNotAllowed
+} from "./Problems.ts"
+import { EventCursor, SessionEventStream, streamDocument } from "./SessionStream.ts"
 import { Comment, Metadata, Name } from "./Text.ts"
 
 /** What a new session is made of. */
@@ -72,6 +80,15 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4)),
+    HttpApiEndpoint.get("stream", "/:id/events/stream", {
+      params: { id: SessionId },
+      headers: { "last-event-id": Schema.optionalKey(EventCursor) },
+      query: { after: Schema.optionalKey(EventCursor) },
+      success: [SessionEventStream, HttpApiSchema.NoContent],
+      error: [NotFound, CursorExpired]
+    })
+      .middleware(requires("sessions.read"))
+      .annotateMerge(streamDocument),
     HttpApiEndpoint.post("close", "/:id/close", {
       params: { id: SessionId },
       success: AgentSession,

@@ -135,6 +135,14 @@ export class IdempotencyKeyInUse extends problem<IdempotencyKeyInUse>()(
   "The first request with this idempotency key is still at work"
 ) {}
 
+/** Events after the stream's cursor are no longer kept: what became of the session is read anew. */
+export class CursorExpired extends problem<CursorExpired>()(
+  "CURSOR_EXPIRED",
+  410,
+  "The events after the cursor are no longer kept",
+  { first_kept: Schema.Int }
+) {}
+
 /** The body is larger than the operation takes. */
 export class PayloadTooLarge extends problem<PayloadTooLarge>()(
   "PAYLOAD_TOO_LARGE",

@@ -28,6 +28,7 @@ import { layerListen } from "./Server/listen.ts"
 import { layerStore } from "./Server/store.ts"
 import { Sessions } from "./Sessions.ts"
 import { SessionsHttp } from "./Sessions/http.ts"
+import { SessionStream } from "./SessionStream.ts"
 import type { Settings } from "./Settings.ts"
 import { Steps } from "./Steps.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -41,7 +42,14 @@ export type ServiceSettings = Pick<Settings, "egress" | "notifications" | "metri
  * deadlines.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(ApiKeys.layer, Sessions.layer, Steps.layer, Approvals.layer, Deadlines.Deadlines.layer).pipe(
+  Layer.mergeAll(
+    ApiKeys.layer,
+    Sessions.layer,
+    SessionStream.layer(),
+    Steps.layer,
+    Approvals.layer,
+    Deadlines.Deadlines.layer
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
     Layer.provideMerge(Delivery.layer(settings.notifications)),
     Layer.provideMerge(WebhookChannel.layer),
@@ -72,7 +80,11 @@ export const layerRoutes = (settings: ServiceSettings) =>
 
 /** The whole service: a migrated store, the services, their schedulers, and the routes, listening. */
 export const layer = (settings: Settings) =>
-  HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true }).pipe(
+  // Over the listening server, so that a stop ends open streams first and then waits for the requests that are left.
+  SessionStream.layerEndAtStop.pipe(
+    Layer.provideMerge(
+      HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
+    ),
     Layer.provideMerge(layerSchedulers),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(Database.layerMigrated),
