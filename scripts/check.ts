@@ -36,6 +36,11 @@ const steps: ReadonlyArray<Step> = [
   generated("lockfile", "lockfile.ts"),
   { name: "format", command: [program("prettier"), "--check", "--log-level=warn", "."] },
   { name: "types", command: [program("tsc"), "--noEmit"] },
+  // What is published must also be nameable in declarations.
+  {
+    name: "declarations",
+    command: [program("tsc"), "-p", "tsconfig.build.json", "--outDir", path.join(cache, "declarations")]
+  },
   {
     name: "Effect's diagnostics",
     command: [
@@ -58,7 +63,7 @@ const steps: ReadonlyArray<Step> = [
   },
   {
     name: "flake",
-    command: ["nix-instantiate", "--parse", "flake.nix"],
+    command: ["nix-instantiate", "--parse", "flake.nix", "nix/package.nix", "nix/module.nix"],
     unless: has("nix-instantiate") ? undefined : "nix-instantiate is not installed"
   },
   generated("openapi.json", "openapi.ts"),
