@@ -1,0 +1,251 @@
+import { JsonPointer, Result } from "effect"
+
+/**
+ * What is wrong with a JSON text that `JSON.parse` takes, and that must not get further:
+ *
+ * - `too_deep`: nesting over the limit; `JSON.stringify` of a deep value overflows the stack
+ * - `nul`: U+0000 in a text or a name; the store takes it nowhere
+ * - `duplicate_key`: two members of one name; readers differ in which of them counts (RFC 8259, 4)
+ * - `number_out_of_range`: a number that is no finite double, such as `1e400`
+ * - `lone_surrogate`: half of a pair, which has no UTF-8 and no canonical form
+ */
+export type JsonProblem = "too_deep" | "nul" | "duplicate_key" | "number_out_of_range" | "lone_surrogate"
+
+/** The first thing wrong. `pointer` is a JSON Pointer in URI fragment form; of a name at fault, that of its object. */
+export interface JsonFault {
+  readonly problem: JsonProblem
+  readonly pointer: string
+  readonly detail: string
+}
+
+export interface ScanOptions {
+  /** Arrays and objects that may stand in one another. Default 64. */
+  readonly maxDepth?: number | undefined
+}
+
+const defaultMaxDepth = 64
+
+/** Longest pointer that is given. Past it the pointer is that of the closest ancestor that fits. */
+const maxPointerLength = 1024
+
+/** Digits that no number without an exponent needs more of to stay below 1e308. */
+const safeDigits = 308
+
+/** Names of one object that are compared one by one before a set is made for them: most objects have fewer. */
+const fewKeys = 8
+
+const quote = 0x22
+const backslash = 0x5c
+
+/**
+ * Scans for depth and NUL alone: for every body, ahead of `JSON.parse`. One pass over what is between the strings, which
+ * are jumped over. Neither scan recurses or takes more than linear time, and neither judges syntax: of a text that is no
+ * JSON either may say anything, without throwing, and `JSON.parse` refuses it next.
+ */
+export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> => {
+  const maxDepth = options.maxDepth ?? defaultMaxDepth
+  return mayHoldNul(text) || isDeeper(text, maxDepth)
+    ? new Walk(text, maxDepth, false).run() // the exact one, which also knows where
+    : Result.void
+}
+
+/** Scans for everything that {@link JsonProblem} lists: for bodies that are kept, signed or digested. */
+export const scanStrict = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
+  new Walk(text, options.maxDepth ?? defaultMaxDepth, true).run()
+
+const mayHoldNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
+
+/** The closing quote of the string that opens at `start`; -1 where there is none. */
+const closingQuote = (text: string, start: number): number => {
+  let end = text.indexOf('"', start + 1)
+  // A quote after an odd number of backslashes is escaped. Each run of backslashes stands before one quote only, so that
+  // counting them stays linear.
+  while (end !== -1 && text.charCodeAt(end - 1) === backslash) {
+    let run = 1
+    while (text.charCodeAt(end - 1 - run) === backslash) run++
+    if (run % 2 === 0) break
+    end = text.indexOf('"', end + 1)
+  }
+  return end
+}
+
+const isDeeper = (text: string, maxDepth: number): boolean => {
+  let depth = 0
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === quote) {
+      at = closingQuote(text, at)
+      if (at === -1) return false
+    } else if (code >= 0x5b) {
+      // `[` and `{`, `]` and `}` differ in one bit.
+      const bracket = code | 0x20
+      if (bracket === 0x7b) {
+        if (++depth > maxDepth) return true
+      } else if (bracket === 0x7d) depth--
+    }
+  }
+  return false
+}
+
+/** An array or object that is open: where in it the walk is, and the names that it had so far. */
+class Frame {
+  readonly isArray: boolean
+  index = 0
+  key = ""
+  #few: Array<string> = []
+  #many: Set<string> | undefined
+
+  constructor(isArray: boolean) {
+    this.isArray = isArray
+  }
+
+  /** Enters the member of this name; false where there was one. */
+  enter(key: string): boolean {
+    this.key = key
+    if (this.#many !== undefined) {
+      const size = this.#many.size
+      return this.#many.add(key).size > size
+    }
+    if (this.#few.includes(key)) return false
+    if (this.#few.push(key) > fewKeys) this.#many = new Set(this.#few)
+    return true
+  }
+}
+
+class Walk {
+  readonly #text: string
+  readonly #maxDepth: number
+  readonly #strict: boolean
+  readonly #stack: Array<Frame> = []
+  /** Whether any text or name may hold NUL or, where it matters, a lone surrogate. If not, none is looked into. */
+  readonly #suspect: boolean
+  /** The first backslash at or after the string that was looked at last. */
+  #nextBackslash = -1
+
+  constructor(text: string, maxDepth: number, strict: boolean) {
+    this.#text = text
+    this.#maxDepth = maxDepth
+    this.#strict = strict
+    this.#suspect = mayHoldNul(text) || (strict && (/\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()))
+  }
+
+  run(): Result.Result<void, JsonFault> {
+    const text = this.#text
+    const stack = this.#stack
+    let nameComes = false
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at)
+      const top = stack[stack.length - 1]
+      if (code === quote) {
+        const end = closingQuote(text, at)
+        if (end === -1) return Result.void
+        const isName = nameComes && top !== undefined && !top.isArray
+        // A text that is not looked into is not even cut out.
+        if (isName || this.#suspect) {
+          const raw = text.slice(at + 1, end)
+          const value = this.#unescape(raw, at, end)
+          if (value === undefined) return Result.void
+          const problem = this.#suspect ? this.#problemOf(value) : undefined
+          if (problem !== undefined) return this.#fault(problem, isName ? stack.length - 1 : stack.length)
+          if (isName) {
+            nameComes = false
+            if (!top.enter(value) && this.#strict) return this.#fault("duplicate_key", stack.length)
+          }
+        }
+        at = end
+      } else if (code === 0x2c) {
+        if (top?.isArray === true) top.index++
+        else nameComes = true
+      } else if (code === 0x5b || code === 0x7b) {
+        if (stack.length === this.#maxDepth) return this.#fault("too_deep", stack.length)
+        nameComes = code === 0x7b
+        stack.push(new Frame(!nameComes))
+      } else if (code === 0x5d || code === 0x7d) {
+        stack.pop()
+        nameComes = false
+      } else if (this.#strict && (code === 0x2d || isDigit(code))) {
+        const end = numberEnd(text, at + 1)
+        if (!isFiniteNumber(text, at, end)) return this.#fault("number_out_of_range", stack.length)
+        at = end - 1
+      } else if (code === 0) {
+        return this.#fault("nul", stack.length)
+      }
+    }
+    return Result.void
+  }
+
+  /** What a string stands for; undefined where it is no JSON string. Backslashes are looked for once for the whole text. */
+  #unescape(raw: string, start: number, end: number): string | undefined {
+    if (this.#nextBackslash < start) {
+      const next = this.#text.indexOf("\\", start)
+      this.#nextBackslash = next === -1 ? this.#text.length : next
+    }
+    if (this.#nextBackslash > end) return raw
+    // Raw control characters are no JSON, and JSON.parse would not say that NUL is the one that is here.
+    if (raw.includes("\0")) return "\0"
+    try {
+      return String(JSON.parse(`"${raw}"`))
+    } catch {
+      return undefined
+    }
+  }
+
+  #problemOf(value: string): "nul" | "lone_surrogate" | undefined {
+    if (value.includes("\0")) return "nul"
+    return this.#strict && !value.isWellFormed() ? "lone_surrogate" : undefined
+  }
+
+  #fault(problem: JsonProblem, depth: number): Result.Result<void, JsonFault> {
+    return Result.fail({ problem, pointer: this.#pointer(depth), detail: this.#detail(problem) })
+  }
+
+  /** The pointer through the outermost `depth` frames. */
+  #pointer(depth: number): string {
+    let pointer = "#"
+    for (const frame of this.#stack.slice(0, depth)) {
+      // Cut before it is encoded: a name may be as long as the body.
+      const token = frame.isArray ? String(frame.index) : frame.key.slice(0, maxPointerLength).toWellFormed()
+      const longer = pointer + JsonPointer.formatUriFragment([token]).slice(1)
+      if (frame.key.length > maxPointerLength || longer.length > maxPointerLength) break
+      pointer = longer
+    }
+    return pointer
+  }
+
+  #detail(problem: JsonProblem): string {
+    switch (problem) {
+      case "too_deep":
+        return `The nesting is deeper than ${this.#maxDepth} levels`
+      case "nul":
+        return "A text holds the character U+0000, which cannot be stored"
+      case "duplicate_key":
+        return "The name comes twice in its object"
+      case "number_out_of_range":
+        return "The number is beyond the range of a double"
+      case "lone_surrogate":
+        return "A text holds half of a surrogate pair"
+    }
+  }
+}
+
+const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
+
+const numberEnd = (text: string, start: number): number => {
+  let end = start
+  for (; end < text.length; end++) {
+    const code = text.charCodeAt(end)
+    // digits, `.`, `e`, `E`, `+`, `-`
+    if (!(isDigit(code) || code === 0x2e || (code | 0x20) === 0x65 || code === 0x2b || code === 0x2d)) break
+  }
+  return end
+}
+
+/** Whether a number's text stands for a finite double. What is no number at all is not judged here. */
+const isFiniteNumber = (text: string, start: number, end: number): boolean => {
+  // No text is shorter than `9e308` and leaves the range.
+  if (end - start < 5) return true
+  const raw = text.slice(start, end)
+  if (raw.length <= safeDigits && !/[eE]/.test(raw)) return true
+  const value = Number(raw)
+  return Number.isFinite(value) || Number.isNaN(value)
+}
