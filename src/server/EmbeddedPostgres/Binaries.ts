@@ -14,9 +14,9 @@ import {
 } from "node:fs/promises"
 import { createRequire } from "node:module"
 import path from "node:path"
-import type { Account } from "./Account.ts"
-import { firstBarrier } from "./Account.ts"
+import { type Account, firstBarrier } from "./Account.ts"
 import { attempt, codeOf, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { halfOf, removeHalves } from "./halves.ts"
 
 /** The programs of one PostgreSQL, all from the same directory. */
 export interface Binaries {
@@ -117,23 +117,28 @@ const copyBeside = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options
     )
   )
   if (there) return
-  const half = `${to}.new-${process.pid}`
-  yield* attempt(`copying PostgreSQL to ${to}`, async () => {
-    await rm(half, { recursive: true, force: true })
-    await mkdir(half)
-    await chmod(half, 0o755)
-    await copyTree(path.join(from, "native"), path.join(half, "native"))
+  yield* removeHalves(path.dirname(to))
+  const half = halfOf(to)
+  const copy = Effect.gen(function* () {
+    yield* attempt(`copying PostgreSQL to ${to}`, async () => {
+      await mkdir(half)
+      await chmod(half, 0o755)
+      await copyTree(path.join(from, "native"), path.join(half, "native"))
+    })
+    yield* makeLinks(half, links)
+    yield* attempt(`copying PostgreSQL to ${to}`, async () => {
+      try {
+        await rename(half, to)
+      } catch (cause) {
+        // Another process was quicker: its copy is as good.
+        if (codeOf(cause) !== "ENOTEMPTY" && codeOf(cause) !== "EEXIST") throw cause
+      }
+    })
   })
-  yield* makeLinks(half, links)
-  yield* attempt(`copying PostgreSQL to ${to}`, async () => {
-    try {
-      await rename(half, to)
-    } catch (cause) {
-      await rm(half, { recursive: true, force: true })
-      // Another process was quicker: its copy is as good.
-      if (codeOf(cause) !== "ENOTEMPTY" && codeOf(cause) !== "EEXIST") throw cause
-    }
-  })
+  yield* Effect.ensuring(
+    copy,
+    Effect.promise(() => rm(half, { recursive: true, force: true }).catch(() => {}))
+  )
 })
 
 /**

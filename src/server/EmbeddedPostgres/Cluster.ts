@@ -1,7 +1,7 @@
 import { Effect, Redacted } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { Base64Url } from "effect/encoding"
-import { chmod, chown, lstat, mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises"
+import { chmod, chown, lstat, mkdir, open, readFile, rename, rm, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
@@ -14,6 +14,7 @@ import {
   failedWhile,
   knownTrouble
 } from "./EmbeddedPostgresFailed.ts"
+import { halfOf, removeHalves } from "./halves.ts"
 import { run } from "./run.ts"
 
 /** The major version that the package carries. A cluster of another one cannot be opened. */
@@ -57,26 +58,6 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
     })
   }
 })
-
-/** Removes what starts that were killed left behind. */
-const removeHalves = (dataDir: string) =>
-  attempt(`clearing ${dataDir}`, async () => {
-    for (const name of await readdir(dataDir)) {
-      const pid = /^postgres\.new-(\d+)-/.exec(name)?.[1]
-      if (pid === undefined || isAlive(Number(pid))) continue
-      await rm(path.join(dataDir, name), { recursive: true, force: true })
-    }
-  })
-
-/** Whether a process of this id exists. Another account's counts. */
-export const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (cause) {
-    return codeOf(cause) !== "ESRCH"
-  }
-}
 
 /** Writes a file of the cluster, mode 0600, through to the disk. */
 const writeDurably = (file: string, content: string, account: Account | undefined) =>
@@ -131,7 +112,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
 }): Effect.fn.Return<void, EmbeddedPostgresFailed> {
   const { account, binaries, dataDir, directory } = options
   yield* removeHalves(dataDir)
-  const half = path.join(dataDir, `postgres.new-${process.pid}-${yield* randomText(6)}`)
+  const half = halfOf(directory)
   const steps = Effect.gen(function* () {
     yield* attempt(`making ${half}`, async () => {
       await mkdir(half, { mode: 0o700 })

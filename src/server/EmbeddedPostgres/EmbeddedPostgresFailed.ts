@@ -26,6 +26,7 @@ const phrases: Readonly<Record<string, string>> = {
   EROFS: "the file system is read-only: make it writable",
   EACCES: "permission is denied: give this account the right",
   EPERM: "the operation is not permitted to this account: give it the right",
+  ENOENT: "a directory on the way is not there and cannot be made: make it",
   ENOTDIR: "something on the path is a file, not a directory: move it away",
   EMFILE: "too many files are open: raise the limit of open files",
   ENAMETOOLONG: "the path is too long: shorten it"

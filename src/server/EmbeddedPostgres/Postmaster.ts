@@ -6,8 +6,9 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import type { Account } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
-import { type Cluster, isAlive } from "./Cluster.ts"
+import type { Cluster } from "./Cluster.ts"
 import { attempt, codeOf, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { isAlive } from "./halves.ts"
 import { environment, run } from "./run.ts"
 
 /**
