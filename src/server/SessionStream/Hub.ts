@@ -19,6 +19,9 @@ import type { Answer, Channel, Reading, SessionKey, Subscription } from "./Subsc
 /** Comments of one sweep: those of many streams that began together spread out over time. */
 const COMMENTS_PER_SWEEP = 1_000
 
+/** How long the socket of a stream that is to end may take for what it was handed. */
+const LAST_WORDS_MS = 1_000
+
 export interface HubOptions {
   readonly clock: Clock.Clock
   /** Milliseconds between two comments of a stream. */
@@ -182,8 +185,11 @@ export const makeHub = (options: HubOptions): Hub => {
   const end = (subscription: Subscription): void => {
     subscription.ended = true
     if (subscription.resume !== undefined) settle(subscription)
-    // Its socket does not take what it has: an orderly end could not be written either.
-    else if (subscription.handedAt !== undefined) subscription.fiber?.interruptUnsafe()
+    // It ends when the socket has taken what it was handed, for which there is little time left.
+    else if (subscription.handedAt !== undefined) {
+      const left = options.slowReaderMillis - LAST_WORDS_MS
+      subscription.handedAt = Math.min(subscription.handedAt, now() - left)
+    }
   }
 
   return {
