@@ -116,11 +116,10 @@ describe("both scans", () => {
     text.map(([character]) => character).join("")
   const written = (text: ReadonlyArray<readonly [string, boolean]>) =>
     `"${text
-      .map(([character, escaped]) =>
-        escaped || character === '"' || character === "\\"
-          ? `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
-          : character
-      )
+      .map(([character, escaped]) => {
+        if (escaped) return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
+        return character === '"' || character === "\\" ? `\\${character}` : character
+      })
       .join("")}"`
   const write = (node: Node): string => {
     if ("text" in node) return written(node.text)

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
 import { createServer, type RequestListener, request } from "node:http"
-import type { AddressInfo } from "node:net"
 import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
@@ -30,8 +29,9 @@ const withServer = async <A>(listener: RequestListener, use: (port: number) => P
   const server = createServer(listener)
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
   try {
-    // `address` is of this form for every server that listens on a port.
-    return await use((server.address() as AddressInfo).port)
+    const address = server.address()
+    assert(typeof address === "object" && address !== null)
+    return await use(address.port)
   } finally {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
