@@ -85,16 +85,11 @@ layer(box(newKey))("SecretBox", (it) => {
         maxLength: 4
       })
       const places = fc.record({ org_id: part, table: part, row_id: part, column: part })
-      yield* Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(places, places, async (here, there) => {
-            fc.pre(JSON.stringify(Object.values(here)) !== JSON.stringify(Object.values(there)))
-            const sealed = await Effect.runPromise(box.seal(here, secret))
-            assert.strictEqual(await Effect.runPromise(reasonOf(box, there, sealed)), "not_authentic")
-          }),
-          { numRuns: 300 }
-        )
-      )
+      for (const [here, there] of fc.sample(fc.tuple(places, places), 500)) {
+        if (JSON.stringify(Object.values(here)) === JSON.stringify(Object.values(there))) continue
+        const sealed = yield* box.seal(here, secret)
+        assert.strictEqual(yield* reasonOf(box, there, sealed), "not_authentic")
+      }
     })
   )
 
@@ -130,16 +125,10 @@ layer(box(newKey))("SecretBox", (it) => {
   it.effect("seals any bytes", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
-      yield* Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(fc.uint8Array({ maxLength: 2_000 }), async (bytes) => {
-            const sealed = await Effect.runPromise(box.sealBytes(place, bytes))
-            const opened = await Effect.runPromise(box.openBytes(place, sealed))
-            assert.deepStrictEqual(Uint8Array.from(opened), bytes)
-          }),
-          { numRuns: 300 }
-        )
-      )
+      for (const bytes of fc.sample(fc.uint8Array({ maxLength: 2_000 }), 500)) {
+        const sealed = yield* box.sealBytes(place, bytes)
+        assert.deepStrictEqual(Uint8Array.from(yield* box.openBytes(place, sealed)), bytes)
+      }
     })
   )
 
