@@ -1,6 +1,7 @@
 /** `npm run bench [-- name …]`: runs the named benchmarks, or says which there are. */
 const benchmarks: Readonly<Record<string, () => Promise<unknown>>> = {
   ground: () => import("./ground.ts"),
+  deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts")
 }
 

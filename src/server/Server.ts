@@ -2,7 +2,7 @@
  * The one place where layers meet. Each is useful alone: the services over any store (for those who compose them), the routes over
  * any services, and the whole, listening.
  */
-import { Layer, Option } from "effect"
+import { Effect, Layer, Option } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -51,8 +51,11 @@ export const layerServices = (settings: ServiceSettings) =>
     Deadlines.Deadlines.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
-    Layer.provideMerge(Delivery.layer(settings.notifications)),
-    Layer.provideMerge(WebhookChannel.layer),
+    Layer.provideMerge(
+      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications)]), {
+        retention: { keep: settings.notifications.retention }
+      })
+    ),
     Layer.provideMerge(Layer.mergeAll(Organizations.layer, Egress.layer(settings.egress))),
     Layer.provideMerge(StoreClock.layer)
   )
