@@ -1,0 +1,49 @@
+import { Console, Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import { unknownVariables } from "../server/Settings/read.ts"
+import { type ConfigRow, markdown, report } from "../server/Settings/report.ts"
+import { ProcessEnvironment, readSettings } from "./environment.ts"
+
+/** How a variable stands, for people. */
+const standing = (row: ConfigRow): string => {
+  if (row.fault !== null) return `WRONG: ${row.fault}`
+  if (!row.set) return `default: ${row.default}`
+  return row.secret ? "set (hidden)" : `set to ${row.value}`
+}
+
+const text = (rows: ReadonlyArray<ConfigRow>): string =>
+  rows.map((row) => `${row.variable}\n    ${row.meaning} (${row.unit})\n    ${standing(row)}`).join("\n")
+
+const config = Effect.fnUntraced(function* (flags: { readonly json: boolean; readonly markdown: boolean }) {
+  if (flags.markdown) return yield* Console.log(markdown())
+  const { variables } = yield* ProcessEnvironment
+  const rows = report(variables)
+  yield* Console.log(flags.json ? JSON.stringify(rows, null, 2) : text(rows))
+  if (!flags.json) {
+    yield* Effect.forEach(unknownVariables(variables), (line) => Console.error(`warning: ${line}`), {
+      discard: true
+    })
+  }
+  // Also what only together is wrong, so that a deployment can be checked before it is made.
+  yield* readSettings
+})
+
+export const configCommand = Command.make(
+  "config",
+  {
+    json: Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.withDefault(false)),
+    markdown: Flag.Boolean("markdown").pipe(
+      Flag.withDescription("The table of the documentation, whatever is set"),
+      Flag.withDefault(false)
+    )
+  },
+  config
+).pipe(
+  Command.withDescription(
+    "List every environment variable with its meaning, unit, default and how it is set; secrets are hidden. Exit code 1 if the service would not start with them."
+  ),
+  Command.withExamples([
+    { command: "countersign config", description: "What this environment says" },
+    { command: "countersign config --json", description: "The same for programs" }
+  ])
+)

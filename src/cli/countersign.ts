@@ -1,0 +1,28 @@
+import { NodeServices } from "@effect/platform-node"
+import { Effect } from "effect"
+import { Command } from "effect/cli"
+import { VERSION } from "../domain/Version.ts"
+import { configCommand } from "./config.ts"
+import { demoCommand } from "./demo.ts"
+import { keysCommand } from "./keys.ts"
+import { listenCommand } from "./listen.ts"
+import { migrateCommand } from "./migrate.ts"
+import { serveCommand } from "./serve.ts"
+
+const command = Command.make("countersign").pipe(
+  Command.withDescription(
+    "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents."
+  ),
+  Command.withSubcommands([
+    serveCommand,
+    migrateCommand,
+    keysCommand,
+    configCommand,
+    listenCommand,
+    demoCommand
+  ])
+)
+
+/** The command line: `countersign <command> [flags]`, as the arguments say. */
+export const countersign = (args: ReadonlyArray<string>) =>
+  Command.runWith(command, { version: VERSION })(args).pipe(Effect.provide(NodeServices.layer))

@@ -1,0 +1,20 @@
+import { Effect, Schema } from "effect"
+
+/** The demo did not go as it should; the message says where and why, in one line. */
+export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", {
+  message: Schema.String
+}) {}
+
+/** Says at which point of the story an effect failed. */
+export const during =
+  (doing: string) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, DemoFailed, R> =>
+    Effect.mapError(self, (error) =>
+      error instanceof DemoFailed ? error : new DemoFailed({ message: `${doing} failed: ${reasonOf(error)}` })
+    )
+
+const reasonOf = (error: unknown): string => {
+  const text = error instanceof Error ? error.message : String(error)
+  const code = error instanceof Error && "code" in error ? `${String(error.code)}: ` : ""
+  return `${code}${text}`.replace(/\s+/g, " ")
+}

@@ -1,0 +1,54 @@
+import { Context, Effect, Layer, Option, type Redacted } from "effect"
+import { HttpServer } from "effect/http"
+import { NetAddress } from "effect/net"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { ApiKeys } from "../../server/ApiKeys.ts"
+import * as Server from "../../server/Server.ts"
+import { decode } from "../../server/Settings.ts"
+import { DEFAULT_ORGANIZATION } from "../organization.ts"
+import { DemoFailed, during } from "./DemoFailed.ts"
+
+/** The service that the demo plays against. */
+export interface DemoService {
+  readonly url: string
+  /** A key that may make keys and endpoints. */
+  readonly key: Redacted.Redacted
+  /** In words, where it came from. */
+  readonly about: string
+}
+
+/** A service of the demo's own, in this process: a store that is thrown away, a free port, and one receiver it may send to. */
+export const startService = Effect.fnUntraced(function* (receiverPort: number) {
+  const dataDir = yield* Effect.acquireRelease(
+    Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-demo-"))),
+    (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))
+  )
+  const { settings } = yield* Effect.fromResult(
+    decode(
+      {
+        PORT: "0",
+        COUNTERSIGN_DATA_DIR: dataDir,
+        COUNTERSIGN_EGRESS_ALLOW: `127.0.0.1:${receiverPort}`,
+        COUNTERSIGN_EGRESS_HTTP: "true",
+        COUNTERSIGN_STOP_SECONDS: "2"
+      },
+      { cwd: dataDir, uid: process.getuid?.() }
+    )
+  )
+  const running = yield* Layer.build(Server.layer(settings)).pipe(during("starting the service"))
+  const { address } = Context.get(running, HttpServer.HttpServer)
+  const first = yield* Context.get(running, ApiKeys)
+    .bootstrap({ org_name: DEFAULT_ORGANIZATION, key: Option.none() })
+    .pipe(during("making the first key"))
+  if (Option.isNone(first) || !NetAddress.isInetAddress(address)) {
+    return yield* new DemoFailed({ message: "the demo's own service did not start on an empty store" })
+  }
+  const service: DemoService = {
+    url: `http://127.0.0.1:${address.port}`,
+    key: first.value.secret,
+    about: "started for this demo, on a store that is thrown away after it"
+  }
+  return service
+})

@@ -1,0 +1,176 @@
+import { Console, DateTime, Effect, Option, Redacted, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import { NewApiKey } from "../api/ApiKeys.ts"
+import { ApiKey } from "../domain/ApiKey.ts"
+import { KeyId } from "../domain/Ids.ts"
+import { Preset } from "../domain/Scope.ts"
+import { ApiKeys } from "../server/ApiKeys.ts"
+import { layerKeys } from "../server/Server/keys.ts"
+import { readSettings } from "./environment.ts"
+import { DEFAULT_ORGANIZATION } from "./organization.ts"
+import { table } from "./table.ts"
+
+/** Runs with the keys of this environment's store; an embedded one that does not run is started and stopped. */
+const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) =>
+  Effect.flatMap(readSettings, ({ settings }) =>
+    Effect.provide(Effect.flatMap(ApiKeys, use), layerKeys(settings.store))
+  )
+
+const org = Flag.String("org").pipe(
+  Flag.withDescription("Name of the organization; default: default"),
+  Flag.withDefault(DEFAULT_ORGANIZATION)
+)
+
+const json = Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.withDefault(false))
+
+const encodeKey = Schema.encodeEffect(Schema.toCodecJson(ApiKey))
+
+/** What was typed is not a key that can be made: the first fault, in words. */
+const decodeNewKey = (typed: object) =>
+  Schema.decodeUnknownEffect(NewApiKey)(typed).pipe(
+    Effect.mapError((error) => new Error(`the key cannot be made: ${error.message}`))
+  )
+
+const create = Command.make(
+  "create",
+  {
+    org,
+    name: Flag.String("name").pipe(
+      Flag.withDescription("What the key is called in lists and decisions; default: its preset"),
+      Flag.optional
+    ),
+    preset: Flag.Literals("preset", Preset.literals).pipe(
+      Flag.withDescription("A named set of scopes"),
+      Flag.optional
+    ),
+    scopes: Flag.String("scopes").pipe(
+      Flag.withDescription("Scopes, separated by commas; beside a preset they narrow it"),
+      Flag.optional
+    ),
+    email: Flag.String("email").pipe(
+      Flag.withDescription("Where notices go, if the key is a reviewer's or an admin's"),
+      Flag.optional
+    ),
+    expires: Flag.String("expires").pipe(
+      Flag.withDescription("When it ends, as 2027-01-31T00:00:00Z"),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function* (flags) {
+    const preset = Option.getOrUndefined(flags.preset)
+    const input = yield* decodeNewKey({
+      name: Option.getOrElse(flags.name, () => preset ?? "key"),
+      ...(preset === undefined ? {} : { preset }),
+      ...Option.match(flags.scopes, {
+        onNone: () => ({}),
+        onSome: (list) => ({ scopes: list.split(",").map((scope) => scope.trim()) })
+      }),
+      ...Option.match(flags.email, { onNone: () => ({}), onSome: (email) => ({ email }) }),
+      ...Option.match(flags.expires, { onNone: () => ({}), onSome: (expires_at) => ({ expires_at }) })
+    })
+    const { key, secret } = yield* withKeys((keys) => keys.createFor(flags.org, input))
+    const text = Redacted.value(secret)
+    if (flags.json) {
+      return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))
+    }
+    yield* Console.error(`${key.id} (${key.name}) of ${flags.org}; its text is shown this once:`)
+    // Alone on stdout, so that KEY=$(countersign keys create …) holds it.
+    yield* Console.log(text)
+  })
+).pipe(
+  Command.withDescription(
+    "Make a key and print its text, once. The organization is made where there is none."
+  ),
+  Command.withExamples([
+    { command: "countersign keys create --org acme --preset admin", description: "An administrator's key" },
+    {
+      command: "countersign keys create --org acme --preset reviewer --email ann@acme.example --name Ann",
+      description: "A reviewer's key"
+    },
+    {
+      command: "KEY=$(countersign keys create --preset runtime)",
+      description: "An agent runtime's key, in a variable"
+    }
+  ])
+)
+
+/** Keys read from the store at once, and the most that a list shows. */
+const PAGE = 100
+const MOST_LISTED = 10_000
+
+const allKeys = Effect.fnUntraced(function* (keys: ApiKeys["Service"], organization: string) {
+  const listed: Array<ApiKey> = []
+  let cursor: KeyId | undefined
+  do {
+    const page = yield* keys.listFor(organization, { limit: PAGE, ...(cursor && { cursor }) })
+    listed.push(...page.items)
+    cursor = page.next_cursor ?? undefined
+  } while (cursor !== undefined && listed.length < MOST_LISTED)
+  return listed
+})
+
+const standing = (key: ApiKey, now: DateTime.Utc): string => {
+  if (key.revoked_at !== null) return `revoked ${DateTime.formatIso(key.revoked_at)}`
+  if (key.expires_at === null) return "valid"
+  return `${DateTime.isLessThanOrEqualTo(key.expires_at, now) ? "expired" : "valid until"} ${DateTime.formatIso(key.expires_at)}`
+}
+
+const list = Command.make(
+  "list",
+  { org, json },
+  Effect.fnUntraced(function* (flags) {
+    const keys = yield* withKeys((keys) => allKeys(keys, flags.org))
+    if (flags.json) {
+      return yield* Console.log(JSON.stringify(yield* Effect.forEach(keys, (key) => encodeKey(key)), null, 2))
+    }
+    const now = yield* DateTime.now
+    yield* Console.log(
+      table([
+        ["ID", "KEY", "PRESET", "STANDING", "NAME"],
+        ...keys.map((key) => [
+          key.id,
+          `${key.hint}…`,
+          key.preset ?? `${key.scopes.length} scopes`,
+          standing(key, now),
+          key.name
+        ])
+      ])
+    )
+  })
+).pipe(
+  Command.withDescription(
+    "List an organization's keys, newest first. Their secrets are not stored, so not shown."
+  ),
+  Command.withExamples([{ command: "countersign keys list --org acme", description: "The keys of acme" }])
+)
+
+const revoke = Command.make(
+  "revoke",
+  {
+    org,
+    id: Argument.String("id").pipe(
+      Argument.withDescription("The key's id: key_ and 32 hex digits"),
+      Argument.withSchema(KeyId)
+    )
+  },
+  Effect.fnUntraced(function* (flags) {
+    yield* withKeys((keys) => keys.revokeFor(flags.org, flags.id))
+    yield* Console.log(`${flags.id} is revoked; a running service stops taking it within 5 seconds`)
+  })
+).pipe(
+  Command.withDescription("Revoke a key. The last usable admin key of an organization stays."),
+  Command.withExamples([
+    {
+      command: "countersign keys revoke --org acme key_01998f…",
+      description: "End a key"
+    }
+  ])
+)
+
+export const keysCommand = Command.make("keys").pipe(
+  Command.withDescription(
+    "Make, list and revoke API keys, beside a running service or without one. Needs the store, not a key."
+  ),
+  Command.withSubcommands([create, list, revoke])
+)

@@ -1,0 +1,58 @@
+import { Cause, Effect, Exit, Layer, Logger, Runtime } from "effect"
+import { isFault, phraseOf } from "./phrase.ts"
+
+/** Signals that ask for an orderly stop. */
+const STOPS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
+
+/**
+ * A second signal within this time is the same one: a terminal sends Ctrl-C to the whole process group, and npm passes it on once
+ * more.
+ */
+const SAME_SIGNAL_MILLIS = 1_000
+
+/** Exit code of a command that a signal cut short: that of a shell for SIGINT. */
+const CUT_SHORT = 130
+
+/**
+ * Runs a command as the process. A signal interrupts it and whatever it has acquired is released; a second signal, a second later,
+ * ends it at once. A failure is one line on stderr and exit code 1. A command for which a signal is the way to end
+ * ({@link endsBySignal}) exits with 0 then, others with 130.
+ */
+export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
+  runMain(Effect.provide(effect, layerLog), { disableErrorReporting: true })
+
+const runMain = Runtime.makeRunMain(({ fiber }) => {
+  let stoppedAt: number | undefined
+  const stop = () => {
+    if (stoppedAt === undefined) {
+      stoppedAt = Date.now()
+      fiber.interruptUnsafe(fiber.id)
+    } else if (Date.now() - stoppedAt > SAME_SIGNAL_MILLIS) process.exit(1)
+  }
+  for (const signal of STOPS) process.on(signal, stop)
+  fiber.addObserver((exit) => process.exit(exitCode(exit)))
+})
+
+/** Marks a command that runs until a signal ends it: that is its success. */
+export const endsBySignal = <A, E, R>(command: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.onInterrupt(command, () =>
+    Effect.sync(() => {
+      process.exitCode = 0
+    })
+  )
+
+/** Tells the operator what went wrong, and the shell whether anything did. */
+const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
+  if (Exit.isSuccess(exit)) return 0
+  if (Cause.hasInterruptsOnly(exit.cause)) return process.exitCode === 0 ? 0 : CUT_SHORT
+  const phrase = phraseOf(exit.cause)
+  if (phrase !== undefined) process.stderr.write(`countersign: ${phrase}\n`)
+  if (isFault(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)
+  return 1
+}
+
+/** Logs go to stderr, for people on a terminal and as JSON elsewhere; stdout is for what was asked for. */
+const layerLog = Layer.mergeAll(
+  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
+  Layer.succeed(Logger.LogToStderr)(true)
+)

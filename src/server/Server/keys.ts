@@ -1,0 +1,19 @@
+import { Layer } from "effect"
+import { ApiKeys } from "../ApiKeys.ts"
+import * as Database from "../Database.ts"
+import { Organizations } from "../Organizations.ts"
+import type { StoreSettings } from "../Settings.ts"
+import { StoreClock } from "../StoreClock.ts"
+import { layerStore } from "./store.ts"
+
+/**
+ * The keys of a store and no more: for the command line. Nothing is delivered and no deadline kept. Migrates a store that lacks
+ * migrations, so that the first key can be made before the first start.
+ */
+export const layerKeys = (store: StoreSettings) =>
+  ApiKeys.layer.pipe(
+    Layer.provide(Organizations.layer),
+    Layer.provide(StoreClock.layer),
+    Layer.provide(Database.layerMigrated),
+    Layer.provide(layerStore(store))
+  )

@@ -1,0 +1,47 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { variableNames } from "../../src/server/Settings/variables.ts"
+import { cli } from "../support/cli.ts"
+
+describe("countersign config", () => {
+  it.effect("lists every variable, how it is set, and no secret", () =>
+    Effect.gen(function* () {
+      const { ok, out } = yield* cli(["config"], {
+        PORT: "81",
+        COUNTERSIGN_METRICS_TOKEN: "hunter2-hunter2-hunter2"
+      })
+      assert.isTrue(ok)
+      for (const name of variableNames) assert.include(out, name)
+      assert.include(out, "set to 81")
+      assert.include(out, "set (hidden)")
+      assert.include(out, "default: 127.0.0.1")
+      assert.notInclude(out, "hunter2")
+    })
+  )
+
+  it.effect("tells what is wrong in its place, fails with one line, and names what was misspelt", () =>
+    Effect.gen(function* () {
+      const { err, ok, out } = yield* cli(["config"], { PORT: "abc", COUNTERSIGN_DATADIR: "/x" })
+      assert.isFalse(ok)
+      assert.include(out, `WRONG: must be a whole number from 0 to 65535, not "abc"`)
+      assert.include(err, "did you mean COUNTERSIGN_DATA_DIR?")
+      assert.include(err, `PORT must be a whole number from 0 to 65535, not "abc"`)
+    })
+  )
+
+  it.effect("is JSON where it is asked for", () =>
+    Effect.gen(function* () {
+      const { out } = yield* cli(["config", "--json"], { PORT: "81" })
+      const rows: unknown = JSON.parse(out)
+      assert.isTrue(Array.isArray(rows) && rows.length === variableNames.length)
+    })
+  )
+
+  it.effect("fails when the service would not start", () =>
+    Effect.gen(function* () {
+      const { err, ok } = yield* cli(["config"], { DATABASE_URL: "postgres://u:hunter2@db/x" })
+      assert.isFalse(ok)
+      assert.match(err, /^COUNTERSIGN_MASTER_KEY must be set with DATABASE_URL/)
+    })
+  )
+})

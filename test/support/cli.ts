@@ -1,0 +1,37 @@
+import { Console, Effect, Exit } from "effect"
+import { countersign } from "../../src/cli/countersign.ts"
+import { ProcessEnvironment } from "../../src/cli/environment.ts"
+import { phraseOf } from "../../src/cli/phrase.ts"
+import type { Environment } from "../../src/server/Settings.ts"
+
+/** What a command printed, and in what words it failed. */
+export interface Outcome {
+  readonly ok: boolean
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs the command line in this process, with an environment of its own. */
+export const cli = (args: ReadonlyArray<string>, variables: Environment = {}): Effect.Effect<Outcome> =>
+  Effect.suspend(() => {
+    const out: Array<string> = []
+    const err: Array<string> = []
+    const captured: Console.Console = {
+      ...globalThis.console,
+      log: (...parts: ReadonlyArray<unknown>) => void out.push(parts.join(" ")),
+      error: (...parts: ReadonlyArray<unknown>) => void err.push(parts.join(" "))
+    }
+    return countersign(args).pipe(
+      Effect.provideService(ProcessEnvironment, { variables, machine: { cwd: "/work", uid: 1000 } }),
+      Effect.provideService(Console.Console, captured),
+      Effect.exit,
+      Effect.map((exit) => {
+        const phrase = Exit.isFailure(exit) ? phraseOf(exit.cause) : undefined
+        return {
+          ok: Exit.isSuccess(exit),
+          out: out.join("\n"),
+          err: [...err, ...(phrase === undefined ? [] : [phrase])].join("\n")
+        }
+      })
+    )
+  })
