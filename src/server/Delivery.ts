@@ -1,0 +1,199 @@
+import type { PgClient } from "@effect/sql-pg"
+import { Clock, Context, type DateTime, Effect, Latch, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
+import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
+import type { DeliveryId, OrgId } from "../domain/Ids.ts"
+import type { Channel } from "./Delivery/Channel.ts"
+import { defaultSlots, makeDispatcher, type SlotOptions } from "./Delivery/Dispatcher.ts"
+import { makeFinisher } from "./Delivery/Finisher.ts"
+import { type DestinationHealth, type Enqueued, makeLog } from "./Delivery/Log.ts"
+import { defaultReader, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
+import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
+import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
+import { makeWakeups } from "./Delivery/Wakeups.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+export { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "./Delivery/Channel.ts"
+export type { DestinationHealth, Enqueued } from "./Delivery/Log.ts"
+
+/** How the engine runs in one process. What is left out has the defaults named beside each part. */
+export interface DeliveryOptions {
+  readonly lease?: Partial<LeaseOptions>
+  readonly slots?: Partial<SlotOptions>
+  readonly reader?: Partial<ReaderOptions>
+  readonly retention?: Partial<RetentionOptions>
+  /** The longest wait at the stop for attempts that are under way. Default 6,000: longer than any attempt. */
+  readonly drainMillis?: number
+}
+
+/**
+ * Carries events to destinations, at least once. What is queued is carried by whichever process owns the destination's
+ * shard; any number of processes share one store.
+ */
+export class Delivery extends Context.Service<
+  Delivery,
+  {
+    /**
+     * Within the caller's transaction: a record and a place in the queue for each. Past a destination's capacity the record
+     * is `failed` with "queue full", and can be replayed. Follow it with `wake` after the commit.
+     */
+    readonly enqueue: (list: ReadonlyArray<Enqueued>) => Effect.Effect<void, SqlError.SqlError>
+    /** After a commit: there are new rows. Answers at once. */
+    readonly wake: Effect.Effect<void>
+    /** The latest 50, newest first. */
+    readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<DeliveryRecord>>
+    readonly get: (
+      org_id: OrgId,
+      destination_id: string,
+      delivery_id: DeliveryId
+    ) => Effect.Effect<DeliveryDetail, NotFound>
+    /** Queues a failed delivery again: the same event, the whole schedule, after the destination's cooldown. */
+    readonly replay: (
+      org_id: OrgId,
+      destination_id: string,
+      delivery_id: DeliveryId
+    ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
+    /** Queues every failed delivery that was created in the window, oldest first, up to the capacity. */
+    readonly replayWindow: (
+      org_id: OrgId,
+      destination_id: string,
+      window: { readonly since: DateTime.Utc; readonly until: DateTime.Utc | null }
+    ) => Effect.Effect<{ readonly queued: number; readonly skipped: number }>
+    /** How destinations fare, by id. */
+    readonly health: (
+      org_id: OrgId,
+      destination_ids: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyMap<string, DestinationHealth>>
+    /** Within the caller's transaction, when a destination is removed: nothing waits for it any more. */
+    readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+    /** Removes what is older than is kept, once; runs by itself, too. */
+    readonly removeOld: Effect.Effect<Removed, SqlError.SqlError>
+  }
+>()("countersign/server/Delivery") {
+  /** The engine with its channels; it runs while the layer lives, and hands over its shards when that ends. */
+  static readonly layer = <E, R>(
+    channels: Effect.Effect<ReadonlyArray<Channel>, E, R>,
+    options: DeliveryOptions = {}
+  ): Layer.Layer<Delivery, E, R | PgClient.PgClient | SqlClient.SqlClient | StoreClock> =>
+    Layer.effect(
+      Delivery,
+      Effect.flatMap(channels, (list) => make(list, options))
+    )
+}
+
+/** Between two tries of a loop whose work failed. */
+const AFTER_FAILURE_MILLIS = 500
+
+/** Between two looks at what is still under way, at the stop. */
+const DRAIN_STEP_MILLIS = 20
+
+/** Does its work for ever. What fails is logged and tried again: nothing ends the engine but its scope. */
+const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<never> =>
+  turn.pipe(
+    Effect.catchCause((cause) =>
+      Effect.andThen(
+        Effect.logWarning(`Deliveries: ${what} failed and is tried again`, cause),
+        Effect.sleep(AFTER_FAILURE_MILLIS)
+      )
+    ),
+    Effect.forever
+  )
+
+const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options: DeliveryOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* Clock.Clock
+  const channels = new Map(list.map((channel) => [channel.name, channel]))
+  const lease = { ...defaultLease, ...options.lease }
+  const shards = makeShards(sql, clock, lease)
+  const dispatcher = yield* makeDispatcher(channels, shards, { ...defaultSlots, ...options.slots })
+  const reader = yield* makeReader(sql, shards, dispatcher, { ...defaultReader, ...options.reader })
+  const finisher = yield* makeFinisher(sql, dispatcher)
+  const wakeups = yield* makeWakeups
+  const { now } = yield* StoreClock
+  const log = makeLog(sql, channels, now, dispatcher.isSending)
+  const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
+  const shareDue = Latch.makeUnsafe(false)
+
+  const share = Effect.gen(function* () {
+    const { gained, lost, released } = yield* shards.share.pipe(Effect.timeout(lease.renewMillis * 2))
+    dispatcher.forget([...lost, ...released])
+    if (released.length > 0) yield* wakeups.shards
+    if (gained.length > 0) reader.sweepSoon()
+    dispatcher.kick()
+  })
+
+  const sharing = Effect.andThen(
+    Effect.timeoutOption(shareDue.await, lease.renewMillis),
+    Effect.suspend(() => {
+      shareDue.closeUnsafe()
+      return share
+    })
+  )
+
+  yield* retention.partitions.pipe(
+    Effect.catchCause((cause) => Effect.logWarning("Attempts wait for their partitions", cause))
+  )
+  // The first round is over before the layer is there: a process that is alone sends from its first request on.
+  yield* share.pipe(Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause)))
+
+  yield* Effect.forkScoped(
+    Effect.all(
+      [
+        loop("sharing out", sharing),
+        loop("reading", reader.turns.tail),
+        loop("sweeping", reader.turns.sweep),
+        loop("refilling", reader.turns.refill),
+        loop("writing", finisher.turn),
+        retention.loop,
+        loop("notifying", wakeups.notifying),
+        loop(
+          "listening",
+          wakeups.listening((wakeUp) => {
+            if (wakeUp === "shards") shareDue.openUnsafe()
+            else reader.signal()
+          })
+        )
+      ],
+      { concurrency: "unbounded", discard: true }
+    )
+  )
+
+  const drained = Effect.gen(function* () {
+    while (true) {
+      const released = yield* shards.release
+      if (released.length > 0) yield* wakeups.shards
+      if (shards.owned.size === 0) return
+      yield* Effect.sleep(DRAIN_STEP_MILLIS)
+    }
+  })
+
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(shards.leaveAll).pipe(
+      Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
+      Effect.andThen(Effect.timeoutOption(shards.resign, AFTER_FAILURE_MILLIS)),
+      Effect.andThen(wakeups.shards),
+      Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause)),
+      Effect.interruptible
+    )
+  )
+
+  const wake = Effect.sync(() => {
+    reader.signal()
+    if (shards.shared()) wakeups.rows()
+  })
+
+  return Delivery.of({
+    enqueue: log.enqueue,
+    wake,
+    list: log.list,
+    get: log.get,
+    replay: (org_id, destination_id, delivery_id) =>
+      Effect.andThen(log.replay(org_id, destination_id, delivery_id), wake),
+    replayWindow: (org_id, destination_id, window) =>
+      Effect.tap(log.replayWindow(org_id, destination_id, window), wake),
+    health: log.health,
+    discard: log.discard,
+    removeOld: retention.runOnce
+  })
+})

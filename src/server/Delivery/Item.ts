@@ -1,0 +1,63 @@
+import { type Health, healthy } from "../../domain/Cooldown.ts"
+import type { DeliveryId, EventId, OrgId } from "../../domain/Ids.ts"
+
+/**
+ * A row of the queue as the owner reads it, with what is known of its destination. Times are waits in milliseconds from
+ * the reading, by the store's clock: no process's clock is compared with another's.
+ */
+export interface QueueRow {
+  readonly shard: number
+  readonly seq: number
+  readonly org_id: OrgId
+  readonly destination_id: string
+  readonly delivery_id: DeliveryId
+  readonly channel: string
+  readonly event_id: EventId
+  /** Attempts made so far. */
+  readonly attempt: number
+  /** Attempts that had been made when this round began: 0, or more after a replay. */
+  readonly round_start: number
+  readonly wait_ms: number
+  readonly consecutive_failures: number | null
+  readonly cooldown_round: number | null
+  readonly cooldown_ms: number | null
+}
+
+/** A delivery that waits in memory. */
+export interface Item {
+  readonly shard: number
+  /** The row's number, its identity: a replay is another row. */
+  readonly seq: number
+  readonly org_id: OrgId
+  readonly destination_id: string
+  readonly delivery_id: DeliveryId
+  readonly event_id: EventId
+  readonly attempt: number
+  readonly round_start: number
+  /** When it may be sent, in milliseconds on this process's monotonic clock. */
+  readonly due: number
+}
+
+/** A row that was read at `now`. */
+export const itemOf = (row: QueueRow, now: number): Item => ({
+  shard: row.shard,
+  seq: row.seq,
+  org_id: row.org_id,
+  destination_id: row.destination_id,
+  delivery_id: row.delivery_id,
+  event_id: row.event_id,
+  attempt: row.attempt,
+  round_start: row.round_start,
+  due: now + Math.max(0, row.wait_ms)
+})
+
+/** The health of a row's destination, as it was stored. */
+export const healthOf = (row: QueueRow, now: number): Health => {
+  const failures = row.consecutive_failures ?? 0
+  const round = row.cooldown_round ?? 0
+  if (round > 0) return { _tag: "Cooling", failures, round, until: now + Math.max(0, row.cooldown_ms ?? 0) }
+  return failures > 0 ? { _tag: "Open", failures } : healthy
+}
+
+/** Whether an item's attempt is not its round's first. */
+export const isRetry = (item: Item): boolean => item.attempt > item.round_start

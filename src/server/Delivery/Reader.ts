@@ -1,0 +1,250 @@
+import { ints, longs, texts } from "./Columns.ts"
+import { Clock, Effect, Latch } from "effect"
+import type { SqlClient, SqlError, Statement } from "effect/sql"
+import type { Dispatcher } from "./Dispatcher.ts"
+import type { QueueRow } from "./Item.ts"
+import { type Lane, LANE_ITEMS } from "./Lane.ts"
+import { monotonicMillis, type Shards } from "./Shards.ts"
+
+/**
+ * Rows before the newest that are read again: numbers are given out before their transactions commit, so a row may appear behind
+ * one that was read. What comes later than that is found by the sweep.
+ */
+const OVERLAP = 1_000
+
+/** Rows of one shard in one read of the tail. More than the overlap: every read moves on. */
+const TAIL_ROWS = OVERLAP + 500
+
+/** Lanes whose first rows are read in one statement of a sweep. */
+const SWEEP_LANES = 500
+
+/** Lanes that are refilled in one statement. */
+const REFILL_LANES = 64
+
+/** Between two reads of the tail while rows keep coming. */
+const PACE_MILLIS = 2
+
+/** When the store is read. */
+export interface ReaderOptions {
+  /** How often the tail is read without a signal. */
+  readonly pollMillis: number
+  /** How often the first rows of all lanes are looked at. */
+  readonly sweepMillis: number
+}
+
+/** A slow poll behind the signals, and a sweep behind both. */
+export const defaultReader: ReaderOptions = { pollMillis: 1_000, sweepMillis: 5_000 }
+
+/** Brings rows from the store into the lanes. */
+export interface Reader {
+  /** Says that there may be new rows. */
+  readonly signal: () => void
+  /** Says that lanes may have been missed. */
+  readonly sweepSoon: () => void
+  /** Reads the tails of the shards that are here. */
+  readonly readTail: Effect.Effect<void, SqlError.SqlError>
+  /** Looks at the first row of every lane of the shards that are here; answers with how many there are. */
+  readonly sweep: Effect.Effect<number, SqlError.SqlError>
+  /** Reads on for lanes that ran low. */
+  readonly refill: Effect.Effect<void, SqlError.SqlError>
+  /** One turn of each loop: waits for its signal or its time, then reads. */
+  readonly turns: {
+    readonly tail: Effect.Effect<void, SqlError.SqlError>
+    readonly sweep: Effect.Effect<void, SqlError.SqlError>
+    readonly refill: Effect.Effect<void, SqlError.SqlError>
+  }
+}
+
+/** Statements here are planned at every run: the queue grows from nothing to a million rows faster than plans are renewed. */
+const run = <A>(statement: Statement.Statement<A>): Effect.Effect<ReadonlyArray<A>, SqlError.SqlError> =>
+  statement.unprepared
+
+/** Rows arrive as they were written by this engine: typed, not decoded, since a burst reads thousands. */
+export const makeReader = (
+  sql: SqlClient.SqlClient,
+  shards: Shards,
+  dispatcher: Dispatcher,
+  options: ReaderOptions
+): Effect.Effect<Reader> =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const tailDue = Latch.makeUnsafe(false)
+    const sweepDue = Latch.makeUnsafe(false)
+
+    const columns = sql.literal(`
+      q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
+      q.attempt, q.round_start,
+      (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
+      d.consecutive_failures, d.cooldown_round,
+      (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
+
+    const readTail = Effect.suspend(() => {
+      const owned = [...shards.owned.values()].filter((one) => !one.leaving)
+      if (owned.length === 0) return Effect.void
+      const numbers = owned.map((one) => one.shard)
+      const marks = owned.map((one) => Math.max(0, one.mark - OVERLAP))
+      return dispatcher.reading(
+        run(sql<QueueRow>`
+          SELECT ${columns}
+          FROM unnest(${ints(numbers)}::smallint[], ${longs(marks)}::bigint[]) AS s (shard, mark)
+          CROSS JOIN LATERAL (
+            SELECT *
+            FROM delivery_queue q
+            WHERE q.shard = s.shard
+              AND q.seq > s.mark
+            ORDER BY q.seq
+            LIMIT ${TAIL_ROWS}::int
+          ) q
+          LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+        `),
+        (rows) => {
+          const counts = new Map<number, number>()
+          for (const { seq, shard } of rows) {
+            const count = (counts.get(shard) ?? 0) + 1
+            counts.set(shard, count)
+            const one = shards.owned.get(shard)
+            if (one !== undefined && seq > one.mark) one.mark = seq
+            if (count === TAIL_ROWS) tailDue.openUnsafe()
+          }
+          dispatcher.offer(rows, monotonicMillis(clock))
+        }
+      )
+    })
+
+    /** The first rows of the lanes of a shard that come after a lane, as a skip scan: one probe per lane, not per row. */
+    const heads = (shard: number, after: readonly [string, string]) =>
+      run(sql<QueueRow>`
+        WITH RECURSIVE lanes AS (
+          (
+            SELECT org_id, destination_id, 1 AS count
+            FROM delivery_queue
+            WHERE shard = ${shard}::smallint
+              AND (org_id, destination_id) > (${after[0]}, ${after[1]})
+            ORDER BY org_id, destination_id
+            LIMIT 1
+          )
+          UNION ALL
+          SELECT n.org_id, n.destination_id, l.count + 1
+          FROM lanes l
+          CROSS JOIN LATERAL (
+            SELECT org_id, destination_id
+            FROM delivery_queue
+            WHERE shard = ${shard}::smallint
+              AND (org_id, destination_id) > (l.org_id, l.destination_id)
+            ORDER BY org_id, destination_id
+            LIMIT 1
+          ) n
+          WHERE l.count < ${SWEEP_LANES}::int
+        )
+        SELECT ${columns}
+        FROM lanes l
+        CROSS JOIN LATERAL (
+          SELECT *
+          FROM delivery_queue q
+          WHERE q.shard = ${shard}::smallint
+            AND q.org_id = l.org_id
+            AND q.destination_id = l.destination_id
+          ORDER BY q.due_at, q.seq
+          LIMIT 1
+        ) q
+        LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+        ORDER BY q.org_id, q.destination_id
+      `)
+
+    const sweepShard = Effect.fnUntraced(function* (shard: number) {
+      let count = 0
+      let after: readonly [string, string] = ["", ""]
+      for (let full = true; full && shards.owned.has(shard);) {
+        let last: QueueRow | undefined
+        yield* dispatcher.reading(heads(shard, after), (rows) => {
+          count += rows.length
+          full = rows.length === SWEEP_LANES
+          last = rows.at(-1)
+          dispatcher.offerHeads(rows, monotonicMillis(clock))
+        })
+        if (last !== undefined) after = [last.org_id, last.destination_id]
+      }
+      return count
+    })
+
+    const sweep = Effect.gen(function* () {
+      let count = 0
+      for (const shard of [...shards.owned.keys()]) count += yield* sweepShard(shard)
+      return count
+    })
+
+    const refillOf = (lanes: ReadonlyArray<Lane>) => {
+      const rows = Math.max(...lanes.map((lane) => lane.held)) + LANE_ITEMS
+      return dispatcher
+        .reading(
+          run(sql<QueueRow>`
+          SELECT ${columns}
+          FROM unnest(
+            ${ints(lanes.map((lane) => lane.shard))}::smallint[],
+            ${texts(lanes.map((lane) => lane.org_id))}::text[],
+            ${texts(lanes.map((lane) => lane.destination_id))}::text[]
+          ) AS l (shard, org_id, destination_id)
+          CROSS JOIN LATERAL (
+            SELECT *
+            FROM delivery_queue q
+            WHERE q.shard = l.shard
+              AND q.org_id = l.org_id
+              AND q.destination_id = l.destination_id
+            ORDER BY q.due_at, q.seq
+            LIMIT ${rows}::int
+          ) q
+          LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+        `),
+          (found) => {
+            const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
+            dispatcher.refilled(
+              new Map(
+                lanes.map((lane) => {
+                  const own = byLane.get(lane.key) ?? []
+                  return [lane, { rows: own, complete: own.length < rows }]
+                })
+              ),
+              monotonicMillis(clock)
+            )
+          }
+        )
+        .pipe(
+          // The lanes ask again, and are read again, when the store is back.
+          Effect.tapCause(() =>
+            Effect.sync(() =>
+              dispatcher.refilled(
+                new Map(lanes.map((lane) => [lane, { rows: [], complete: false }])),
+                monotonicMillis(clock)
+              )
+            )
+          )
+        )
+    }
+
+    const refill = Effect.suspend(() => {
+      const lanes = dispatcher.takeLow(REFILL_LANES)
+      return lanes.length === 0 ? Effect.void : refillOf(lanes)
+    })
+
+    const awaited = (latch: Latch.Latch, millis: number) =>
+      Effect.andThen(
+        Effect.timeoutOption(latch.await, millis),
+        Effect.sync(() => latch.closeUnsafe())
+      )
+
+    return {
+      signal: () => void tailDue.openUnsafe(),
+      sweepSoon: () => void sweepDue.openUnsafe(),
+      readTail,
+      sweep,
+      refill,
+      turns: {
+        tail: awaited(tailDue, options.pollMillis).pipe(
+          Effect.andThen(readTail),
+          Effect.andThen(Effect.sleep(PACE_MILLIS))
+        ),
+        sweep: Effect.andThen(awaited(sweepDue, options.sweepMillis), Effect.asVoid(sweep)),
+        refill: Effect.andThen(dispatcher.low.await, refill)
+      }
+    }
+  })

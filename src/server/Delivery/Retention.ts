@@ -1,0 +1,209 @@
+import { DateTime, Duration, Effect, Schedule } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import { atomic } from "../Database.ts"
+import { type Channel, uuidTime } from "./Channel.ts"
+import { ints } from "./Columns.ts"
+import { SHARDS } from "./Shards.ts"
+
+/** How long what is known of deliveries is kept. */
+export interface RetentionOptions {
+  /** Deliveries, their attempts and their payloads. Default 30 days. */
+  readonly keep: Duration.Input
+  /** How often it is looked after. Default every 10 minutes. */
+  readonly every: Duration.Input
+}
+
+/** The contract's thirty days. */
+export const defaultRetention: RetentionOptions = { keep: "30 days", every: "10 minutes" }
+
+/** What one run removed, in rows; of attempts also whole days. */
+export interface Removed {
+  readonly deliveries: number
+  readonly payloads: number
+  readonly days: number
+}
+
+/** Rows of one statement: short transactions, so that nobody waits for them. */
+const STEP_ROWS = 1_000
+
+/** Statements of one run; what is left is for the next. */
+const STEPS = 200
+
+/** Days of attempts that have a partition before they begin. */
+const DAYS_AHEAD = 3
+
+const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
+
+/** "csgr" in ASCII: of several processes one looks after the partitions. */
+const RETENTION_LOCK = 0x63736772
+
+/** Removes what is older than is kept, in bounded steps, and makes the partitions of the days to come. */
+export interface Retention {
+  readonly runOnce: Effect.Effect<Removed, SqlError.SqlError>
+  /** The partitions alone: a day's must be there before its first attempt. Answers with how many were dropped. */
+  readonly partitions: Effect.Effect<number>
+  /** Runs at once and then for ever. */
+  readonly loop: Effect.Effect<void>
+}
+
+export const makeRetention = (
+  sql: SqlClient.SqlClient,
+  channels: ReadonlyArray<Channel>,
+  now: Effect.Effect<DateTime.Utc>,
+  options: RetentionOptions
+): Retention => {
+  const atomically = atomic(sql)
+
+  /** Repeats a bounded step until it finds less than it may take. */
+  const drain = Effect.fnUntraced(function* (step: Effect.Effect<number, SqlError.SqlError>) {
+    let removed = 0
+    for (let count = 0; count < STEPS; count++) {
+      const found = yield* step
+      removed += found
+      if (found < STEP_ROWS) break
+    }
+    return removed
+  })
+
+  /**
+   * Log rows by their ids, which begin with the time they were made, destination by destination. A delivery that still waits goes
+   * with its place in the queue: its payload goes too.
+   */
+  const removeDeliveries = (cutoff: DateTime.Utc) =>
+    Effect.map(
+      sql`
+        WITH RECURSIVE destinations AS (
+          (SELECT org_id, destination_id FROM deliveries ORDER BY org_id, destination_id LIMIT 1)
+          UNION ALL
+          SELECT n.org_id, n.destination_id
+          FROM destinations d
+          CROSS JOIN LATERAL (
+            SELECT org_id, destination_id
+            FROM deliveries
+            WHERE (org_id, destination_id) > (d.org_id, d.destination_id)
+            ORDER BY org_id, destination_id
+            LIMIT 1
+          ) n
+        ), old AS (
+          SELECT d.org_id, d.destination_id, l.delivery_id, l.status
+          FROM destinations d
+          CROSS JOIN LATERAL (
+            SELECT delivery_id, status
+            FROM deliveries l
+            WHERE l.org_id = d.org_id
+              AND l.destination_id = d.destination_id
+              AND l.delivery_id < ${`ndl_${uuidTime(cutoff)}`}
+              AND l.created_at < ${DateTime.toDateUtc(cutoff)}
+            ORDER BY delivery_id
+            LIMIT ${STEP_ROWS}::int
+          ) l
+          LIMIT ${STEP_ROWS}::int
+        ), unqueued AS (
+          DELETE FROM delivery_queue q
+          USING old
+          WHERE old.status = 'pending'
+            AND q.shard = ANY(${ints(shards)}::smallint[])
+            AND q.org_id = old.org_id
+            AND q.destination_id = old.destination_id
+            AND q.delivery_id = old.delivery_id
+        )
+        DELETE FROM deliveries l
+        USING old
+        WHERE l.org_id = old.org_id
+          AND l.destination_id = old.destination_id
+          AND l.delivery_id = old.delivery_id
+        RETURNING 1 AS removed
+      `.unprepared,
+      (rows) => rows.length
+    )
+
+  /** Attempts that were made on a day without a partition. */
+  const removeStrays = (cutoff: DateTime.Utc) =>
+    Effect.map(
+      sql`
+        DELETE FROM delivery_attempts_default
+        WHERE ctid = ANY(ARRAY(
+          SELECT ctid
+          FROM delivery_attempts_default
+          WHERE started_at < ${DateTime.toDateUtc(cutoff)}
+          LIMIT ${STEP_ROWS}::int
+        ))
+        RETURNING 1 AS removed
+      `.unprepared,
+      (rows) => rows.length
+    )
+
+  /** Makes the partitions that are missing and drops those that are over; answers with how many were dropped. */
+  const keepPartitions = (cutoff: DateTime.Utc, today: DateTime.Utc) =>
+    atomically(
+      Effect.gen(function* () {
+        // Whoever is in the way is not waited for long: those behind this would wait, too.
+        yield* sql`SET LOCAL lock_timeout = '2s'`
+        const [lock] = yield* sql<{ readonly held: boolean }>`
+          SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS held
+        `
+        if (lock?.held !== true) return 0
+        const partitions = yield* sql<{ readonly name: string }>`
+          SELECT c.relname::text AS name
+          FROM pg_inherits i
+          JOIN pg_class c ON c.oid = i.inhrelid
+          WHERE i.inhparent = 'delivery_attempts'::regclass
+        `
+        const names = new Set(partitions.map((partition) => partition.name))
+        for (let ahead = -1; ahead <= DAYS_AHEAD; ahead++) {
+          const day = DateTime.startOf(DateTime.add(today, { days: ahead }), "day")
+          const name = partitionOf(day)
+          if (names.has(name)) continue
+          const next = DateTime.add(day, { days: 1 })
+          const [strays] = yield* sql<{ readonly found: boolean }>`
+            SELECT EXISTS (
+              SELECT 1
+              FROM delivery_attempts_default
+              WHERE started_at >= ${DateTime.toDateUtc(day)}
+                AND started_at < ${DateTime.toDateUtc(next)}
+            ) AS found
+          `
+          // A day that began without a partition stays without.
+          if (strays?.found === true) continue
+          yield* sql.unsafe(
+            `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
+          )
+        }
+        // A day is over when all of it is older than is kept.
+        const oldest = partitionOf(cutoff)
+        const over = [...names].filter((name) => PARTITION.test(name) && name < oldest)
+        for (const name of over) yield* sql.unsafe(`DROP TABLE ${name}`)
+        return over.length
+      })
+    )
+
+  const partitions = Effect.flatMap(now, (today) =>
+    keepPartitions(DateTime.subtractDuration(today, options.keep), today)
+  )
+
+  const runOnce = Effect.gen(function* () {
+    const days = yield* partitions
+    const cutoff = DateTime.subtractDuration(yield* now, options.keep)
+    yield* drain(removeStrays(cutoff))
+    const deliveries = yield* drain(removeDeliveries(cutoff))
+    let payloads = 0
+    for (const channel of channels) payloads += yield* drain(channel.expire(cutoff, STEP_ROWS))
+    return { deliveries, payloads, days }
+  })
+
+  return {
+    runOnce,
+    partitions,
+    loop: runOnce.pipe(
+      Effect.catchCause((cause) => Effect.logWarning("Old deliveries were not removed", cause)),
+      Effect.schedule(Schedule.spaced(options.every)),
+      Effect.asVoid
+    )
+  }
+}
+
+const PARTITION = /^delivery_attempts_\d{8}$/
+
+/** The partition of a day: its name sorts by the day. */
+const partitionOf = (day: DateTime.Utc): string =>
+  `delivery_attempts_${DateTime.formatIsoDateUtc(day).replaceAll("-", "")}`

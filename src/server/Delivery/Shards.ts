@@ -1,0 +1,194 @@
+import { type Clock, Effect } from "effect"
+import { SecureRandom } from "effect/crypto"
+import type { SqlClient, SqlError } from "effect/sql"
+import { ints } from "./Columns.ts"
+
+/** How many shards there are: fixed, since queued rows carry theirs. */
+export const SHARDS = 16
+
+/** The shard of a destination: FNV-1a over its id. Never changed: rows that are queued were placed by it. */
+export const shardOf = (destination_id: string): number => {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < destination_id.length; i++) {
+    hash = Math.imul(hash ^ destination_id.charCodeAt(i), 0x01000193)
+  }
+  return (hash >>> 0) % SHARDS
+}
+
+/** How long ownership lasts, and how much of it must be left. */
+export interface LeaseOptions {
+  /** How long a shard stays with an owner that is not heard of. */
+  readonly leaseMillis: number
+  /** Nothing is started when less of the lease is left: longer than the longest sending and its writing down. */
+  readonly marginMillis: number
+  /** How often leases are renewed, and shards shared out. */
+  readonly renewMillis: number
+}
+
+/** Taken over within 14 s: 12 s of lease, and the other owners look every 2 s. */
+export const defaultLease: LeaseOptions = { leaseMillis: 12_000, marginMillis: 6_000, renewMillis: 2_000 }
+
+/** A shard that this process owns. */
+export interface OwnedShard {
+  readonly shard: number
+  /** Raised by every change of owner: what a former owner writes is refused by it. */
+  readonly epoch: number
+  /** When the lease ends, in milliseconds on the monotonic clock, counted from before it was asked for. */
+  validUntil: number
+  /** The newest row that was read. */
+  mark: number
+  /** Attempts under way or not yet written. */
+  open: number
+  /** It goes to another owner as soon as nothing is open. */
+  leaving: boolean
+}
+
+/** What a round of sharing out changed. */
+export interface Shared {
+  readonly gained: ReadonlyArray<number>
+  readonly lost: ReadonlyArray<number>
+  readonly released: ReadonlyArray<number>
+}
+
+/** Milliseconds on Effect's monotonic clock. */
+export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+
+/**
+ * Who owns which shard. Every process renews its leases, counts the others that live, and takes or leaves shards until
+ * each has its share; a process that is alone has all.
+ *
+ * `effect/cluster` was looked at first. Its locks on shards carry no epoch, so nothing in a statement could tell a former
+ * owner's late write from the present owner's; with advisory locks they depend on a session that a transaction pooler does
+ * not keep, and hold a connection; and what a dead process held is free only once its session has idled out. Two small tables
+ * give what is needed here.
+ */
+export interface Shards {
+  /** The shards that are here, by number. */
+  readonly owned: ReadonlyMap<number, OwnedShard>
+  /** Whether an attempt may start: the shard is here and stays, and enough of its lease is left. */
+  readonly mayStart: (shard: number, now: number) => boolean
+  /** Whether other processes own shards, or may. */
+  readonly shared: () => boolean
+  /** Renews, then takes or leaves shards. */
+  readonly share: Effect.Effect<Shared, SqlError.SqlError>
+  /** From now on nothing starts, and every shard leaves as soon as nothing of it is open. */
+  readonly leaveAll: () => void
+  /** Gives up the shards that leave and have nothing open; answers with them. */
+  readonly release: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
+  /** The last word of a process that stops: what it still holds is free at once. */
+  readonly resign: Effect.Effect<void, SqlError.SqlError>
+}
+
+/** The shards of one process, none owned yet. */
+export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options: LeaseOptions): Shards => {
+  const { leaseMillis, marginMillis } = options
+  const owner = SecureRandom.uuidV7Unsafe()
+  const owned = new Map<number, OwnedShard>()
+  let others = 0
+  let stopping = false
+
+  /** Renews every lease; answers with the shards that are another's by now. */
+  const renew = Effect.gen(function* () {
+    const before = monotonicMillis(clock)
+    yield* sql`
+      INSERT INTO delivery_owners (owner, lease_until)
+      VALUES (${owner}, now() + ${leaseMillis}::float8 * interval '1 millisecond')
+      ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
+    `
+    const rows = yield* sql<{ readonly shard: number; readonly epoch: number }>`
+      UPDATE delivery_shards
+      SET lease_until = now() + ${leaseMillis}::float8 * interval '1 millisecond'
+      WHERE owner = ${owner}
+      RETURNING shard::int AS shard, epoch::float8 AS epoch
+    `
+    const epochs = new Map(rows.map((row) => [row.shard, row.epoch]))
+    const lost: Array<number> = []
+    for (const one of owned.values()) {
+      if (epochs.get(one.shard) === one.epoch) one.validUntil = before + leaseMillis
+      else lost.push(one.shard)
+    }
+    for (const shard of lost) owned.delete(shard)
+    return lost
+  })
+
+  const countOthers = Effect.gen(function* () {
+    const rows = yield* sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count
+      FROM delivery_owners
+      WHERE lease_until > now()
+        AND owner <> ${owner}
+    `
+    others = rows[0]?.count ?? 0
+  })
+
+  /** Takes up to `wanted` shards that have no living owner. */
+  const claim = Effect.fnUntraced(function* (wanted: number) {
+    if (wanted <= 0) return []
+    const before = monotonicMillis(clock)
+    const rows = yield* sql<{ readonly shard: number; readonly epoch: number; readonly mark: number }>`
+      UPDATE delivery_shards s
+      SET
+        owner = ${owner},
+        epoch = epoch + 1,
+        lease_until = now() + ${leaseMillis}::float8 * interval '1 millisecond'
+      WHERE shard IN (
+        SELECT shard
+        FROM delivery_shards
+        WHERE owner IS NULL
+          OR lease_until < now()
+        ORDER BY shard
+        LIMIT ${wanted}::int
+        FOR UPDATE SKIP LOCKED
+      )
+      RETURNING
+        s.shard::int AS shard,
+        s.epoch::float8 AS epoch,
+        coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = s.shard), 0)::float8 AS mark
+    `
+    const validUntil = before + leaseMillis
+    for (const row of rows) owned.set(row.shard, { ...row, validUntil, open: 0, leaving: false })
+    return rows.map((row) => row.shard)
+  })
+
+  const release = Effect.suspend(() => {
+    const shards = [...owned.values()].filter((one) => one.leaving && one.open === 0).map((one) => one.shard)
+    if (shards.length === 0) return Effect.succeed(shards)
+    for (const shard of shards) owned.delete(shard)
+    return Effect.as(
+      sql`
+        UPDATE delivery_shards
+        SET owner = NULL, lease_until = NULL
+        WHERE owner = ${owner}
+          AND shard = ANY(${ints(shards)}::smallint[])
+      `,
+      shards
+    )
+  })
+
+  return {
+    owned,
+    mayStart: (shard, now) => {
+      const one = owned.get(shard)
+      return one !== undefined && !one.leaving && !stopping && one.validUntil - now >= marginMillis
+    },
+    shared: () => others > 0 || owned.size < SHARDS,
+    share: Effect.gen(function* () {
+      const lost = yield* renew
+      yield* countOthers
+      const share = stopping ? 0 : Math.ceil(SHARDS / (others + 1))
+      const staying = [...owned.values()].filter((one) => !one.leaving)
+      for (const one of staying.slice(share)) one.leaving = true
+      const gained = yield* claim(share - staying.length)
+      return { gained, lost, released: yield* release }
+    }),
+    leaveAll: () => {
+      stopping = true
+      for (const one of owned.values()) one.leaving = true
+    },
+    release,
+    resign: Effect.andThen(
+      sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = ${owner}`,
+      Effect.asVoid(sql`DELETE FROM delivery_owners WHERE owner = ${owner}`)
+    )
+  }
+}

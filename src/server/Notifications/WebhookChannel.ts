@@ -1,0 +1,268 @@
+import { Clock, DateTime, Duration, Effect, Exit, Redacted, Request, RequestResolver, Schema } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import type { Outcome } from "../../domain/DeliveryState.ts"
+import { EndpointId } from "../../domain/Ids.ts"
+import { retryAfterMillis } from "../../domain/RetryAfter.ts"
+import { VERSION } from "../../domain/Version.ts"
+import { signatureHeaders, signingKey, type SigningKeys } from "../../domain/WebhookSignature.ts"
+import { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "../Delivery.ts"
+import { uuidTime } from "../Delivery/Channel.ts"
+import { texts } from "../Delivery/Columns.ts"
+import { Egress, type EgressAnswer } from "../Egress.ts"
+import { SecretBox } from "../SecretBox.ts"
+import { endpointPlace } from "./rows.ts"
+
+/** The name that deliveries of approval events carry. */
+export const WEBHOOK = "webhook"
+
+/** How the channel is set; what is left out has the contract's default. */
+export interface WebhookOptions {
+  /** The delay before each attempt; as many attempts as entries. */
+  readonly delays?: ReadonlyArray<Duration.Duration>
+  /** Deliveries that may wait for one endpoint. */
+  readonly queueLimit?: number
+  /** Failures in a row that begin a cooldown, its length, and its longest. */
+  readonly cooldownAfter?: number
+  readonly cooldown?: Duration.Duration
+  readonly maxCooldown?: Duration.Duration
+}
+
+/** The most of an answer that is read. None of it is kept but the status. */
+const MAX_ANSWER_BYTES = 16 * 1024
+
+/** Attempts whose endpoint and event are read in one statement. */
+const LOAD_BATCH = 256
+
+/** Endpoints whose address and keys are kept open. */
+const MAX_OPENED = 1_000
+
+const policyOf = (options: WebhookOptions): ChannelPolicy => {
+  const { cooldown, retry } = defaultChannelPolicy
+  return {
+    ...defaultChannelPolicy,
+    retry: { ...retry, delays: options.delays?.map(Duration.toMillis) ?? retry.delays },
+    cooldown: {
+      after: options.cooldownAfter ?? cooldown.after,
+      first: options.cooldown === undefined ? cooldown.first : Duration.toMillis(options.cooldown),
+      longest: options.maxCooldown === undefined ? cooldown.longest : Duration.toMillis(options.maxCooldown)
+    },
+    capacity: options.queueLimit ?? defaultChannelPolicy.capacity
+  }
+}
+
+/** What one attempt is made of, as it stands at this moment; null: it is there no more. */
+interface Loaded {
+  readonly number: number
+  readonly type: string | null
+  readonly body: Uint8Array | null
+  readonly url: Uint8Array | null
+  readonly secret: Uint8Array | null
+  readonly active: boolean | null
+}
+
+class Load extends Request.TaggedClass("Load")<{ readonly parcel: Parcel }, Loaded, SqlError.SqlError> {}
+
+interface Opened {
+  readonly sealedUrl: Uint8Array
+  readonly sealedSecret: Uint8Array
+  readonly url: string
+  readonly keys: SigningKeys
+}
+
+const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
+
+/**
+ * Signed webhooks: the channel of approval events. Every attempt sends the bytes that were stored with the event, signed
+ * anew, to the endpoint as it stands at that moment: one that was removed or switched off gets nothing more.
+ */
+export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
+  const sql = yield* SqlClient.SqlClient
+  const egress = yield* Egress
+  const box = yield* SecretBox
+  const policy = policyOf(options)
+
+  /** The attempts that start at the same moment are read together. */
+  const resolver = RequestResolver.make<Load>((entries) =>
+    Effect.matchCauseEffect(
+      sql<Loaded>`
+        SELECT i.number::int AS number, e.type, e.body, p.url, p.secret, p.active
+        FROM unnest(
+          ${texts(entries.map(({ request }) => request.parcel.org_id))}::text[],
+          ${texts(entries.map(({ request }) => request.parcel.destination_id))}::text[],
+          ${texts(entries.map(({ request }) => request.parcel.event_id))}::text[]
+        ) WITH ORDINALITY AS i (org_id, endpoint_id, event_id, number)
+        LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.endpoint_id
+        LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
+      `.unprepared,
+      {
+        onSuccess: (rows) =>
+          Effect.sync(() => {
+            for (const row of rows) entries[row.number - 1]?.completeUnsafe(Exit.succeed(row))
+          }),
+        onFailure: (cause) =>
+          Effect.sync(() => {
+            for (const entry of entries) entry.completeUnsafe(Exit.failCause(cause))
+          })
+      }
+    )
+  ).pipe(RequestResolver.batchN(LOAD_BATCH))
+
+  const opened = new Map<string, Opened>()
+
+  /** The endpoint's address and keys, opened when they are new or have changed. */
+  const open = Effect.fnUntraced(function* (parcel: Parcel, sealedUrl: Uint8Array, sealedSecret: Uint8Array) {
+    const known = opened.get(parcel.destination_id)
+    if (
+      known !== undefined &&
+      sameBytes(known.sealedUrl, sealedUrl) &&
+      sameBytes(known.sealedSecret, sealedSecret)
+    ) {
+      return known
+    }
+    const endpoint_id = yield* decodeEndpointId(parcel.destination_id)
+    const url = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
+    const secret = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "secret"), sealedSecret)
+    const current = yield* Effect.fromResult(signingKey(secret))
+    const made: Opened = {
+      sealedUrl,
+      sealedSecret,
+      url: Redacted.value(url),
+      keys: { current, previous: null }
+    }
+    opened.delete(parcel.destination_id)
+    if (opened.size >= MAX_OPENED) {
+      for (const oldest of opened.keys()) {
+        opened.delete(oldest)
+        break
+      }
+    }
+    opened.set(parcel.destination_id, made)
+    return made
+  })
+
+  const send = Effect.fnUntraced(function* (parcel: Parcel, type: string, body: Uint8Array, to: Opened) {
+    const now = (yield* Clock.Clock).currentTimeMillisUnsafe()
+    return yield* egress
+      .send({
+        pool: parcel.destination_id,
+        url: to.url,
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "user-agent": `Countersign/${VERSION}`,
+          ...signatureHeaders(to.keys, {
+            eventId: parcel.event_id,
+            eventType: type,
+            timestamp: Math.floor(now / 1000),
+            body
+          })
+        },
+        body,
+        timeout: policy.deadlineMillis,
+        maxResponseBytes: MAX_ANSWER_BYTES
+      })
+      .pipe(
+        Effect.match({
+          onSuccess: (answer) => judge(answer, now),
+          onFailure: ({ phrase }): Outcome => ({
+            _tag: "Retry",
+            error: phrase,
+            status: null,
+            retryAfter: null
+          })
+        })
+      )
+  })
+
+  const load: Channel["load"] = (parcel) =>
+    Effect.map(Effect.request(new Load({ parcel }), resolver), ({ active, body, secret, type, url }) => {
+      if (url === null || secret === null) return refused("the endpoint was removed")
+      if (active !== true) return refused("the endpoint is switched off")
+      if (body === null || type === null) return refused("the event is not kept any more")
+      return open(parcel, url, secret).pipe(
+        Effect.matchEffect({
+          onSuccess: (to) => send(parcel, type, body, to),
+          onFailure: (error) =>
+            Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
+        })
+      )
+    })
+
+  return {
+    name: WEBHOOK,
+    policy,
+    load,
+    switchOff: (org_id, endpoint_id) => sql`
+      UPDATE notification_endpoints
+      SET active = false
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+    `,
+    expire: (cutoff, limit) => expireEvents(sql, cutoff, limit)
+  } satisfies Channel
+})
+
+const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
+
+const refused = (error: string): Effect.Effect<Outcome> => Effect.succeed({ _tag: "Refused", error })
+
+/** Worth another attempt: an operator may give back the key that is missing. */
+const unopened: Outcome = {
+  _tag: "Retry",
+  error: "the endpoint's stored address or secret cannot be opened",
+  status: null,
+  retryAfter: null
+}
+
+/** 2xx arrived; 410 wants nothing more; all else is worth another attempt, redirects too, which are never followed. */
+const judge = ({ retryAfter, status }: EgressAnswer, now: number): Outcome => {
+  if (status >= 200 && status < 300) return { _tag: "Delivered", status }
+  if (status === 410) return { _tag: "Gone", status, error: "HTTP 410: the endpoint was switched off" }
+  const wait = retryAfter === undefined ? null : retryAfterMillis(retryAfter, now)
+  const error =
+    status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
+  return { _tag: "Retry", status, error, retryAfter: wait }
+}
+
+/**
+ * Removes events from before `cutoff`: organization by organization, by their ids, which begin with the time they were made.
+ */
+const expireEvents = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, limit: number) =>
+  Effect.map(
+    sql`
+      WITH RECURSIVE organizations_with AS (
+        (SELECT org_id FROM approval_events ORDER BY org_id LIMIT 1)
+        UNION ALL
+        SELECT n.org_id
+        FROM organizations_with o
+        CROSS JOIN LATERAL (
+          SELECT org_id
+          FROM approval_events
+          WHERE org_id > o.org_id
+          ORDER BY org_id
+          LIMIT 1
+        ) n
+      ), old AS (
+        SELECT o.org_id, e.event_id
+        FROM organizations_with o
+        CROSS JOIN LATERAL (
+          SELECT event_id
+          FROM approval_events e
+          WHERE e.org_id = o.org_id
+            AND e.event_id < ${EVENT_PREFIX + uuidTime(cutoff)}
+            AND e.occurred_at < ${DateTime.toDateUtc(cutoff)}
+          ORDER BY event_id
+          LIMIT ${limit}::int
+        ) e
+        LIMIT ${limit}::int
+      )
+      DELETE FROM approval_events e
+      USING old
+      WHERE e.org_id = old.org_id
+        AND e.event_id = old.event_id
+      RETURNING 1 AS removed
+    `.unprepared,
+    (rows) => rows.length
+  )
+
+const EVENT_PREFIX = "evt_"
