@@ -44,6 +44,15 @@ type Groups = typeof Api extends HttpApi.HttpApi<infer _Id, infer G> ? G : never
 
 type Endpoints<Id> = Extract<Groups, { readonly identifier: Id }>["endpoints"]
 
+/** One operation of the contract, as a type. */
+export type Operation<Id extends HttpApiGroup.Identifier<Groups>, Name extends keyof Endpoints<Id>> = Extract<
+  Endpoints<Id>[Name],
+  HttpApiEndpoint.ConstraintRequest
+>
+
+/** The operations of a group that are called and answer. `stream` does not: it is followed (`Client.stream`). */
+type Called<Id> = Exclude<keyof Endpoints<Id>, "stream">
+
 type Arguments<I, Options extends ReadonlyArray<unknown>> = {} extends I
   ? [input?: I, ...Options]
   : [input: I, ...Options]
@@ -51,7 +60,7 @@ type Arguments<I, Options extends ReadonlyArray<unknown>> = {} extends I
 /** Every operation of the contract as an effect: `calls.approvals.decide({ params: { id }, payload: { decision } })`. */
 export type EffectCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
-    readonly [Name in keyof Endpoints<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
+    readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
       ? (...args: Arguments<Input<Endpoint>, []>) => Effect.Effect<Answer<Endpoint>, Failure<Endpoint>>
       : never
@@ -67,7 +76,7 @@ export interface CallOptions {
 /** The same operations as promises, which reject with what the effect fails with. */
 export type PromiseCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
-    readonly [Name in keyof Endpoints<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
+    readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
       ? (...args: Arguments<Input<Endpoint>, [options?: CallOptions]>) => Promise<Answer<Endpoint>>
       : never

@@ -4,7 +4,9 @@ import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
 import type { EffectCalls } from "./Call.ts"
+import { type Govern, makeGovern } from "./govern.ts"
 import { type RetryOptions, withRetries } from "./retry.ts"
+import { makeFollower, type SessionFollower } from "./stream.ts"
 
 /** Which service a client speaks to, and as whom. */
 export interface ClientOptions extends RetryOptions {
@@ -12,6 +14,14 @@ export interface ClientOptions extends RetryOptions {
   readonly url: string | URL
   /** An API key. It is sent to that service alone: no redirect is followed. */
   readonly key: string | Redacted.Redacted
+}
+
+/** The operations of the contract, and what is made of them. */
+export interface ClientCalls extends EffectCalls {
+  /** A session's events as they come: `stream(session_id, { after })`. */
+  readonly stream: SessionFollower["stream"]
+  /** Asks for a step and waits until it is decided: `govern(session_id, step)`. */
+  readonly govern: Govern
 }
 
 /**
@@ -27,7 +37,7 @@ export interface ClientOptions extends RetryOptions {
  *
  * What may be sent again (`GET`, or with an `Idempotency-Key`) is, a few times, when the service is busy or out of reach.
  */
-export class Client extends Context.Service<Client, EffectCalls>()("countersign/client/Client") {
+export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
   /** A client over `fetch`: in Node, in browsers and elsewhere. A URL that is none of http is a defect. */
   static readonly layer = (options: ClientOptions): Layer.Layer<Client> =>
     Client.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(fetchDefaults))
@@ -43,7 +53,16 @@ const make = Effect.fnUntraced(function* (options: ClientOptions) {
     transformClient: (client) =>
       client.pipe(withRetries(options), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
   })
-  return lenient(derived)
+  const calls = lenient(derived)
+  const follower = makeFollower((id, after) =>
+    derived.sessions.stream({
+      params: { id },
+      headers: {},
+      query: after === undefined ? {} : { after },
+      responseMode: "response-only"
+    })
+  )
+  return { ...calls, stream: follower.stream, govern: makeGovern(calls.sessions.step, follower) }
 })
 
 /** The key must reach no other host, and no cookie of a browser the service. */

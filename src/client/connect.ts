@@ -1,9 +1,25 @@
-import { Effect, ManagedRuntime } from "effect"
+import { Effect, ManagedRuntime, Stream } from "effect"
+import type { SessionEvent } from "../api/SessionStream.ts"
+import type { SessionId } from "../domain/Ids.ts"
+import type { StepRequest } from "../api/AgentSessions.ts"
 import type { CallOptions, PromiseCalls } from "./Call.ts"
 import { Client, type ClientOptions, mapCalls } from "./Client.ts"
+import type { Governed, GovernOptions } from "./govern.ts"
+import type { StreamOptions } from "./stream.ts"
 
 /** The typed client as plain promises. */
 export interface CountersignClient extends PromiseCalls, AsyncDisposable {
+  /**
+   * A session's events in order, each once, over any number of breaks, until `session:closed`:
+   * `for await (const event of countersign.stream(session_id)) …`. Leaving the loop ends the connection.
+   */
+  readonly stream: (id: SessionId, options?: StreamOptions & CallOptions) => AsyncIterable<SessionEvent>
+  /** Asks for a step and waits until it is decided. Ended early, the approval stays as it is; asking again goes on there. */
+  readonly govern: (
+    id: SessionId,
+    step: StepRequest,
+    options?: GovernOptions & CallOptions
+  ) => Promise<Governed>
   /** Ends the calls under way and all to come: they reject. Closing again does nothing. */
   readonly close: () => Promise<void>
 }
@@ -23,14 +39,20 @@ export const connect = (options: ClientOptions): CountersignClient => {
   const runtime = ManagedRuntime.make(Client.layer(options))
   const calls = runtime.runSync(Client)
   const closed = new AbortController()
-  const promised = mapCalls(calls, (call) => (input?: object, callOptions?: CallOptions) => {
-    const given = callOptions?.signal
-    const signal = given === undefined ? closed.signal : AbortSignal.any([closed.signal, given])
-    return Effect.runPromise(effectOf(call(input ?? {})), { signal }).catch((error: unknown) => {
+  const signalOf = (given: AbortSignal | undefined) =>
+    given === undefined ? closed.signal : AbortSignal.any([closed.signal, given])
+  const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<A> => {
+    const signal = signalOf(options?.signal)
+    return Effect.runPromise(effect, { signal }).catch((error: unknown) => {
       // As `fetch` does: a call that was ended rejects with the reason it was ended for.
       throw signal.aborted ? signal.reason : error
     })
-  })
+  }
+  const { govern, stream, ...groups } = calls
+  const promised = mapCalls(
+    groups,
+    (call) => (input?: object, callOptions?: CallOptions) => run(effectOf(call(input ?? {})), callOptions)
+  )
   const close = async () => {
     closed.abort(new Error("The client was closed"))
     await runtime.dispose()
@@ -38,10 +60,24 @@ export const connect = (options: ClientOptions): CountersignClient => {
   return {
     // The groups and methods are those of `Client`, of whose types `PromiseCalls` are the promises.
     ...(promised as unknown as PromiseCalls),
+    stream: (id, streamOptions) =>
+      Stream.toAsyncIterable(
+        Stream.interruptWhen(stream(id, streamOptions), aborted(signalOf(streamOptions?.signal)))
+      ),
+    govern: (id, step, governOptions) => run(govern(id, step, governOptions), governOptions),
     close,
     [Symbol.asyncDispose]: close
   }
 }
+
+/** Fails with the signal's reason once it is aborted. */
+const aborted = (signal: AbortSignal): Effect.Effect<never, unknown> =>
+  Effect.callback((resume) => {
+    const listener = () => resume(Effect.fail(signal.reason))
+    if (signal.aborted) return listener()
+    signal.addEventListener("abort", listener, { once: true })
+    return Effect.sync(() => signal.removeEventListener("abort", listener))
+  })
 
 /** Every method of `Client` answers with an effect that needs nothing. */
 const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>

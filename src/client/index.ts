@@ -3,6 +3,8 @@
  * `fetch` is.
  */
 export type { Answer, CallOptions, EffectCalls, Failure, Input, PromiseCalls } from "./Call.ts"
-export { Client, type ClientOptions } from "./Client.ts"
+export { Client, type ClientCalls, type ClientOptions } from "./Client.ts"
 export { connect, type CountersignClient } from "./connect.ts"
+export type { Govern, Governed, GovernFailure, GovernOptions } from "./govern.ts"
 export type { RetryOptions } from "./retry.ts"
+export type { StreamFailure, StreamOptions } from "./stream.ts"

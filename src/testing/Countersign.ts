@@ -4,8 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import type { NewApiKey } from "../api/ApiKeys.ts"
-import { Client } from "../client/Client.ts"
-import type { EffectCalls } from "../client/Call.ts"
+import { Client, type ClientCalls } from "../client/Client.ts"
 import { ApiKeys } from "../server/ApiKeys.ts"
 import { EmbeddedPostgres } from "../server/EmbeddedPostgres.ts"
 import { generateMasterKey } from "../server/SecretBox.ts"
@@ -45,9 +44,9 @@ export class Countersign extends Context.Service<
     /** A new key, by default an admin's, by default of the organization `test`. */
     readonly key: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<Redacted.Redacted>
     /** A typed client with a new key. */
-    readonly client: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<EffectCalls>
+    readonly client: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<ClientCalls>
     /** A typed client with a key of one's own. */
-    readonly clientWith: (key: Redacted.Redacted) => Effect.Effect<EffectCalls>
+    readonly clientWith: (key: Redacted.Redacted) => Effect.Effect<ClientCalls>
   }
 >()("countersign/testing/Countersign") {
   /** Provides the service's own layers too, so that a test can reach behind the API. Build it with the real clock. */
