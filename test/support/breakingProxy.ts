@@ -1,0 +1,78 @@
+import { Effect } from "effect"
+import { createServer, connect as dial, type Socket } from "node:net"
+
+/** A relay before a service that breaks connections on the way, as networks do. */
+export interface BreakingProxy {
+  /** Where it listens: `http://127.0.0.1:PORT`. */
+  readonly url: string
+  /** How many connections it broke. */
+  readonly breaks: () => number
+  /** Leads to another port from now on, as when a service comes back elsewhere; what is open is broken. */
+  readonly leadTo: (port: number) => void
+}
+
+/** Numbers from 0 to 1 that look random and are the same each time (mulberry32). */
+export const seeded = (seed: number) => (): number => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+}
+
+/**
+ * Relays to a port of loopback and cuts `breaks` connections, each after up to `bytes` bytes from the service: in the middle of a
+ * line as well as of a character. After that it is a relay like any other.
+ */
+export const breakingProxy = (options: {
+  readonly port: number
+  readonly breaks: number
+  readonly bytes: number
+  readonly seed: number
+}) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const random = seeded(options.seed)
+      const open = new Set<Socket>()
+      let port = options.port
+      let broken = 0
+      const server = createServer((client) => {
+        const service = dial(port, "127.0.0.1")
+        let left = Math.ceil(random() * options.bytes)
+        const cut = () => {
+          client.destroy()
+          service.destroy()
+          open.delete(client)
+        }
+        open.add(client)
+        client.on("close", cut).on("error", cut)
+        service.on("close", cut).on("error", cut)
+        client.pipe(service)
+        service.on("data", (data: Buffer) => {
+          if (broken >= options.breaks || data.length <= left) {
+            left -= data.length
+            client.write(data)
+            return
+          }
+          broken++
+          client.write(data.subarray(0, left), cut)
+          service.pause()
+        })
+      })
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+      const address = server.address()
+      const proxy: BreakingProxy = {
+        url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
+        breaks: () => broken,
+        leadTo: (next) => {
+          port = next
+          for (const socket of open) socket.destroy()
+        }
+      }
+      return { proxy, server, open }
+    }),
+    ({ open, server }) =>
+      Effect.promise(async () => {
+        for (const socket of open) socket.destroy()
+        await new Promise((resolve) => server.close(resolve))
+      })
+  ).pipe(Effect.map(({ proxy }) => proxy))
