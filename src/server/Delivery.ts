@@ -85,6 +85,9 @@ export class Delivery extends Context.Service<
 /** Between two tries of a loop whose work failed. */
 const AFTER_FAILURE_MILLIS = 500
 
+/** The longest round of sharing out: a store that hangs must not hide that leases run out. */
+const SHARE_MILLIS = 2_000
+
 /** Between two looks at what is still under way, at the stop. */
 const DRAIN_STEP_MILLIS = 20
 
@@ -116,7 +119,7 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
   const shareDue = Latch.makeUnsafe(false)
 
   const share = Effect.gen(function* () {
-    const { gained, lost, released } = yield* shards.share.pipe(Effect.timeout(lease.renewMillis * 2))
+    const { gained, lost, released } = yield* shards.share.pipe(Effect.timeout(SHARE_MILLIS))
     dispatcher.forget([...lost, ...released])
     if (released.length > 0) yield* wakeups.shards
     if (gained.length > 0) reader.sweepSoon()

@@ -159,11 +159,10 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
 
     return {
       turn: Effect.gen(function* () {
-        const first = yield* Queue.take(dispatcher.results)
+        yield* Queue.peek(dispatcher.results)
         yield* Effect.sleep(GATHER_MILLIS)
-        const rest = yield* Queue.takeBetween(dispatcher.results, 0, GROUP - 1)
         const group: Array<Judged> = []
-        for (const ended of [first, ...rest]) {
+        for (const ended of yield* Queue.takeBetween(dispatcher.results, 1, GROUP)) {
           const { item, lane, outcome } = ended
           const made = item.attempt - item.round_start + 1
           const random = yield* Random.next

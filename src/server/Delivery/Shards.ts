@@ -87,6 +87,13 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
   let others = 0
   let stopping = false
 
+  const free = (shards: ReadonlyArray<number>) => sql`
+    UPDATE delivery_shards
+    SET owner = NULL, lease_until = NULL
+    WHERE owner = ${owner}
+      AND shard = ANY(${ints(shards)}::smallint[])
+  `
+
   /** Renews every lease; answers with the shards that are another's by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
@@ -108,6 +115,9 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       else lost.push(one.shard)
     }
     for (const shard of lost) owned.delete(shard)
+    // Claimed by a statement whose answer was lost, or given up by one that was not carried out: free, to be claimed as any other.
+    const unknown = rows.map((row) => row.shard).filter((shard) => !owned.has(shard))
+    if (unknown.length > 0) yield* free(unknown)
     return lost
   })
 
@@ -154,15 +164,7 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     const shards = [...owned.values()].filter((one) => one.leaving && one.open === 0).map((one) => one.shard)
     if (shards.length === 0) return Effect.succeed(shards)
     for (const shard of shards) owned.delete(shard)
-    return Effect.as(
-      sql`
-        UPDATE delivery_shards
-        SET owner = NULL, lease_until = NULL
-        WHERE owner = ${owner}
-          AND shard = ANY(${ints(shards)}::smallint[])
-      `,
-      shards
-    )
+    return Effect.as(free(shards), shards)
   })
 
   return {

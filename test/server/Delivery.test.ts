@@ -1,0 +1,483 @@
+import type { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import type { DeliveryRecord } from "../../src/domain/DeliveryState.ts"
+import { DeliveryId, OrgId } from "../../src/domain/Ids.ts"
+import { transaction } from "../../src/server/Database.ts"
+import { Delivery } from "../../src/server/Delivery.ts"
+import { SHARDS } from "../../src/server/Delivery/Shards.ts"
+import { TestDatabase } from "../support/postgres.ts"
+import {
+  answering,
+  delivered,
+  destination,
+  engineIn,
+  eventually,
+  failing,
+  heldChannel,
+  publish,
+  quick,
+  records,
+  withEngine
+} from "./Delivery/support.ts"
+
+const all = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
+  list.length > 0 && list.every((record) => record.status === status)
+
+const idOf = (record: DeliveryRecord | undefined): DeliveryId => {
+  assert.isDefined(record)
+  return record?.id ?? DeliveryId.make("")
+}
+
+/** One attempt. */
+const once = { ...quick().retry, delays: [0] }
+
+/** No failure leads to a cooldown. */
+const patient = { after: 1_000, first: 1, longest: 1 }
+
+const queued = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
+).pipe(Effect.map((rows) => rows[0]?.count))
+
+/** Each on a database of its own, with the real clock: engines take every shard there is. */
+const test = <E>(
+  name: string,
+  effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
+) => it.live(name, () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))))
+
+describe("Delivery", () => {
+  test("sends what was committed, and nothing else", () =>
+    Effect.gen(function* () {
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* Effect.flip(transaction(Effect.andThen(publish(to), Effect.fail("rolled back"))))
+        const [event_id] = yield* publish(to)
+        const parcel = yield* Queue.take(sent)
+        assert.strictEqual(parcel.event_id, event_id)
+        const [record] = yield* records(to, all("delivered"))
+        assert.strictEqual(record?.attempts, 1)
+        assert.strictEqual(record?.last_error, null)
+        assert.isNotNull(record?.finished_at)
+        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, idOf(record))
+        assert.deepStrictEqual(
+          attempt_log.map(({ attempt, error, status }) => ({ attempt, error, status })),
+          [{ attempt: 1, error: null, status: 200 }]
+        )
+        assert.strictEqual(yield* queued, 0)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("tries again until it arrives, and tells of each attempt", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), (_, nth) => (nth < 3 ? failing : delivered))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to)
+        const [record] = yield* records(to, all("delivered"))
+        assert.strictEqual(record?.attempts, 3)
+        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, idOf(record))
+        assert.deepStrictEqual(
+          attempt_log.map(({ attempt, error, status }) => [attempt, status, error]),
+          [
+            [1, 503, "HTTP 503"],
+            [2, 503, "HTTP 503"],
+            [3, 200, null]
+          ]
+        )
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("gives up at the end of the schedule; a replay has the whole schedule again and counts on", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick({ cooldown: patient }), (_, nth) =>
+        nth < 7 ? failing : delivered
+      )
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const [event_id] = yield* publish(to)
+        const [failed] = yield* records(to, all("failed"))
+        assert.strictEqual(failed?.attempts, 4)
+        assert.strictEqual(failed?.last_error, "HTTP 503")
+        yield* delivery.replay(to.org_id, to.destination_id, idOf(failed))
+        const [record] = yield* records(to, all("delivered"))
+        assert.strictEqual(record?.id, failed?.id)
+        assert.strictEqual(record?.event_id, event_id)
+        assert.strictEqual(record?.attempts, 7)
+        assert.strictEqual(record?.replays, 1)
+        assert.strictEqual(record?.last_error, null)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("replays a failed delivery once, whoever asks at the same time, and no other", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ retry: once }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to)
+        yield* (yield* Queue.take(attempts)).end(failing)
+        const [record] = yield* records(to, all("failed"))
+        const id = idOf(record)
+        const replay = Effect.exit(delivery.replay(to.org_id, to.destination_id, id))
+        const exits = yield* Effect.all([replay, replay, replay], { concurrency: "unbounded" })
+        assert.lengthOf(exits.filter(Exit.isSuccess), 1)
+        assert.strictEqual(
+          (yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))).code,
+          "NOT_REPLAYABLE"
+        )
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(to, all("delivered"))
+        const again = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
+        assert.strictEqual(again.code, "NOT_REPLAYABLE")
+        const elsewhere = yield* Effect.flip(delivery.replay(yield* OrgId.generate, to.destination_id, id))
+        assert.strictEqual(elsewhere.code, "NOT_FOUND")
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ capacity: 5, retry: once }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* Effect.all(
+          Array.from({ length: 8 }, () => publish(to)),
+          { concurrency: "unbounded" }
+        )
+        const list = yield* delivery.list(to.org_id, to.destination_id)
+        const full = list.filter((record) => record.status === "failed")
+        assert.deepStrictEqual(
+          full.map((record) => [record.attempts, record.last_error]),
+          Array.from({ length: 3 }, () => [0, "queue full"])
+        )
+        const health = (yield* delivery.health(to.org_id, [to.destination_id])).get(to.destination_id)
+        assert.strictEqual(health?.pending_deliveries, 5)
+        const [first] = full
+        const id = idOf(first)
+        const refused = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
+        assert.strictEqual(refused.code, "QUEUE_FULL")
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* eventually(queued, (count) => count === 4)
+        yield* delivery.replay(to.org_id, to.destination_id, id)
+        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* eventually(queued, (count) => count === 0)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("queues the failed deliveries of a window again, the oldest first, up to the capacity", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(
+        quick({ capacity: 4, retry: once, cooldown: patient }),
+        () => failing
+      )
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const since = yield* DateTime.now
+        for (let i = 0; i < 2; i++) {
+          yield* publish(to, 3)
+          yield* records(to, all("failed"))
+        }
+        const before = yield* DateTime.now
+        const window = { since, until: null }
+        assert.deepStrictEqual(yield* delivery.replayWindow(to.org_id, to.destination_id, window), {
+          queued: 4,
+          skipped: 2
+        })
+        const list = yield* records(to, all("failed"))
+        assert.deepStrictEqual(
+          list.map((record) => record.replays),
+          [0, 0, 1, 1, 1, 1]
+        )
+        assert.deepStrictEqual(
+          yield* delivery.replayWindow(to.org_id, to.destination_id, { since: before, until: null }),
+          { queued: 0, skipped: 0 }
+        )
+        assert.deepStrictEqual(
+          yield* delivery.replayWindow(to.org_id, to.destination_id, { since, until: since }),
+          { queued: 0, skipped: 0 }
+        )
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("leaves a destination alone that fails again and again, then sends one probe", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 3, first: 400, longest: 400 }
+      const retry = { ...quick().retry, delays: [0, 0, 0, 0, 0, 0, 0, 0] }
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+          map.get(to.destination_id)
+        )
+        yield* publish(to, 6)
+        for (let i = 0; i < 3; i++) yield* (yield* Queue.take(attempts)).end(failing)
+        const cooling = yield* eventually(health, (now) => now?.cooldown_until != null)
+        assert.strictEqual(cooling?.consecutive_failures, 3)
+        assert.strictEqual(cooling?.pending_deliveries, 6)
+        // Another destination is not held up, so time passes here without an attempt at the first.
+        const other = yield* destination
+        yield* publish(other)
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        const probe = yield* Queue.take(attempts)
+        assert.strictEqual(probe.parcel.destination_id, to.destination_id)
+        const ended = (yield* DateTime.now).epochMilliseconds
+        assert.isAtLeast(ended, (cooling?.cooldown_until?.epochMilliseconds ?? Infinity) - 50)
+        yield* publish(other)
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* eventually(delivery.list(other.org_id, other.destination_id), all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        yield* probe.end(delivered)
+        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(to, all("delivered"))
+        assert.strictEqual((yield* health)?.consecutive_failures, 0)
+        assert.strictEqual((yield* health)?.cooldown_until, null)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("waits for a cooldown that began before the process did", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 1, first: 700, longest: 700 }
+      const policy = quick({ cooldown, retry: { ...quick().retry, delays: [0, 0] } })
+      const before = yield* answering(policy, () => failing)
+      const after = yield* answering(policy, () => delivered)
+      const to = yield* destination
+      const until = yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        yield* publish(to)
+        const health = yield* eventually(
+          Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) => map.get(to.destination_id)),
+          (now) => now?.cooldown_until != null
+        )
+        return health?.cooldown_until?.epochMilliseconds ?? Infinity
+      }).pipe(withEngine([before.channel]))
+      yield* Effect.gen(function* () {
+        yield* Queue.take(after.sent)
+        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, until - 50)
+        yield* records(to, all("delivered"))
+      }).pipe(withEngine([after.channel]))
+    }))
+
+  test("has no more under way at one destination than its policy allows, nor of one organization", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 4 }))
+      const slots = { slots: 64, retrySlots: 48, organizationSlots: 6 }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const one = yield* destination
+        const two = { ...one, destination_id: (yield* destination).destination_id }
+        const other = yield* destination
+        yield* publish(one, 10)
+        const first = yield* Queue.takeN(attempts, 4)
+        yield* publish(two, 10)
+        const second = yield* Queue.takeN(attempts, 2)
+        yield* publish(other, 1)
+        const third = yield* Queue.take(attempts)
+        assert.strictEqual(third.parcel.org_id, other.org_id)
+        yield* third.end(delivered)
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        const list = yield* delivery.list(one.org_id, one.destination_id)
+        assert.lengthOf(
+          list.filter((record) => record.status === "delivering"),
+          4
+        )
+        for (const held of [...first, ...second]) yield* held.end(delivered)
+        for (let i = 0; i < 14; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(one, all("delivered"))
+        yield* records(two, all("delivered"))
+      }).pipe(withEngine([channel], { slots }))
+    }))
+
+  test("keeps room for first attempts while retries wait", () =>
+    Effect.gen(function* () {
+      const retry = { ...quick().retry, delays: [0, 0, 0] }
+      const { attempts, channel } = yield* heldChannel(quick({ retry, cooldown: patient }))
+      const slots = { slots: 4, retrySlots: 2, organizationSlots: 4 }
+      yield* Effect.gen(function* () {
+        const failed = yield* destination
+        yield* publish(failed, 4)
+        for (const held of yield* Queue.takeN(attempts, 4)) yield* held.end(failing)
+        const retries = yield* Queue.takeN(attempts, 2)
+        const fresh = yield* destination
+        yield* publish(fresh, 2)
+        for (const held of yield* Queue.takeN(attempts, 2)) {
+          assert.strictEqual(held.parcel.destination_id, fresh.destination_id)
+          yield* held.end(delivered)
+        }
+        yield* records(fresh, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        for (const held of retries) yield* held.end(delivered)
+        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(failed, all("delivered"))
+      }).pipe(withEngine([channel], { slots }))
+    }))
+
+  test("works off more than a lane holds in memory, each delivery once", () =>
+    Effect.gen(function* () {
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const to = yield* destination
+        const events = yield* publish(to, 700)
+        yield* eventually(queued, (count) => count === 0)
+        const parcels = yield* Queue.takeAll(sent)
+        assert.lengthOf(parcels, 700)
+        assert.sameMembers(
+          parcels.map((parcel) => parcel.event_id),
+          events
+        )
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("drops what waits for a destination that is removed", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to, 3)
+        const held = yield* Queue.take(attempts)
+        yield* transaction(delivery.discard(to.org_id, to.destination_id))
+        yield* held.end(failing)
+        // A channel finds the destination gone when it reads it; this one does not read.
+        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(to, all("failed"))
+        assert.strictEqual(yield* queued, 0)
+        const list = yield* delivery.list(to.org_id, to.destination_id)
+        assert.deepStrictEqual(
+          new Set(list.map((record) => record.last_error)),
+          new Set(["the destination was removed"])
+        )
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("writes a group without the one result that cannot be written", () =>
+    Effect.gen(function* () {
+      const poison = { ...failing, error: "no\u0000text" }
+      const bad = yield* destination
+      const { channel, sent } = yield* answering(quick({ concurrency: 4 }), (parcel) =>
+        parcel.destination_id === bad.destination_id ? poison : delivered
+      )
+      yield* Effect.gen(function* () {
+        const good = yield* destination
+        yield* publish(bad)
+        yield* publish(good, 5)
+        yield* records(good, all("delivered"))
+        yield* Queue.takeN(sent, 6)
+        const delivery = yield* Delivery
+        const [record] = yield* delivery.list(bad.org_id, bad.destination_id)
+        assert.strictEqual(record?.status, "pending")
+        yield* transaction(delivery.discard(bad.org_id, bad.destination_id))
+      }).pipe(withEngine([channel], { drainMillis: 100 }))
+    }))
+
+  test("lets a former owner's result change nothing", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 100 }
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const to = yield* destination
+        const delivery = yield* Delivery
+        yield* publish(to)
+        const stale = yield* Queue.take(attempts)
+        // Another process takes every shard for half a second.
+        yield* sql`
+          UPDATE delivery_shards
+          SET owner = 'another', epoch = epoch + 1, lease_until = now() + interval '500 milliseconds'
+        `
+        yield* stale.end(delivered)
+        const second = yield* Queue.take(attempts)
+        assert.strictEqual(second.parcel.event_id, stale.parcel.event_id)
+        const [record] = yield* delivery.list(to.org_id, to.destination_id)
+        assert.strictEqual(record?.attempts, 0)
+        assert.strictEqual(record?.status, "delivering")
+        yield* second.end(delivered)
+        const [done] = yield* records(to, all("delivered"))
+        assert.strictEqual(done?.attempts, 1)
+      }).pipe(withEngine([channel], { lease, reader: { sweepMillis: 200 } }))
+    }))
+
+  test("shares its shards with another process, and hands all of them over when it stops", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 60_000, marginMillis: 6_000, renewMillis: 50 }
+      const counts = Effect.map(
+        sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM delivery_shards
+          WHERE owner IS NOT NULL
+          GROUP BY owner
+        `,
+        (rows) => rows.map((row) => row.count)
+      )
+      const one = yield* heldChannel(quick())
+      const two = yield* heldChannel(quick())
+      const first = yield* Scope.make()
+      const to = yield* Effect.replicateEffect(destination, 40)
+      yield* Effect.gen(function* () {
+        assert.deepStrictEqual(yield* counts, [SHARDS])
+        yield* Effect.gen(function* () {
+          yield* eventually(
+            counts,
+            (list) => list.length === 2 && list.every((count) => count === SHARDS / 2)
+          )
+          yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+          const here = yield* eventually(
+            Effect.map(Effect.all([Queue.size(one.attempts), Queue.size(two.attempts)]), ([a, b]) => ({
+              a,
+              b
+            })),
+            ({ a, b }) => a + b === to.length
+          )
+          assert.isAbove(here.a, 0)
+          assert.isAbove(here.b, 0)
+          // The first stops while its attempts are under way: they end, and are written, before their shards go.
+          const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
+          for (const held of yield* Queue.takeAll(one.attempts)) yield* held.end(delivered)
+          for (const held of yield* Queue.takeAll(two.attempts)) yield* held.end(delivered)
+          yield* Fiber.join(stopping)
+          yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
+          yield* eventually(queued, (count) => count === 0)
+          yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+          for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).end(delivered)
+          assert.strictEqual(yield* Queue.size(one.attempts), 0)
+          yield* eventually(queued, (count) => count === 0)
+        }).pipe(withEngine([two.channel], { lease }))
+      }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
+    }))
+
+  test("removes what is older than is kept, with what waited for it", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), (_, nth) => (nth === 1 ? delivered : failing))
+      const hold = yield* heldChannel(quick({ concurrency: 1 }))
+      const waiting = { ...hold.channel, name: "waiting" }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        yield* publish(to, 3)
+        yield* publish(other, 2, "waiting")
+        yield* records(to, all("delivered"))
+        const held = yield* Queue.take(hold.attempts)
+        // What is kept here is no time at all.
+        yield* eventually(delivery.removeOld, () => true)
+        yield* eventually(delivery.list(to.org_id, to.destination_id), (list) => list.length === 0)
+        assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
+        assert.strictEqual(yield* queued, 0)
+        yield* held.end(delivered)
+        yield* (yield* Queue.take(hold.attempts)).end(delivered)
+      }).pipe(withEngine([channel, waiting], { retention: { keep: 0 } }))
+    }))
+})

@@ -1,0 +1,215 @@
+import { Context, Effect, Layer, Queue, Redacted, Result, Schedule, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Outcome } from "../../../src/domain/DeliveryState.ts"
+import { EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
+import { parseAllowances } from "../../../src/domain/PublicAddress.ts"
+import { generateSecret } from "../../../src/domain/WebhookSignature.ts"
+import { transaction } from "../../../src/server/Database.ts"
+import {
+  type Channel,
+  type ChannelPolicy,
+  defaultChannelPolicy,
+  Delivery,
+  type DeliveryOptions,
+  type Parcel
+} from "../../../src/server/Delivery.ts"
+import { Egress } from "../../../src/server/Egress.ts"
+import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
+import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
+import { SecretBox } from "../../../src/server/SecretBox.ts"
+import { StoreClock } from "../../../src/server/StoreClock.ts"
+
+/** An attempt that a test's channel holds until the test says how it ends. */
+export interface Held {
+  readonly parcel: Parcel
+  readonly end: (outcome: Outcome) => Effect.Effect<void>
+}
+
+export const delivered: Outcome = { _tag: "Delivered", status: 200 }
+export const failing: Outcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
+
+/** A policy whose waits are milliseconds. */
+export const quick = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
+  ...defaultChannelPolicy,
+  retry: { ...defaultChannelPolicy.retry, delays: [0, 5, 5, 5] },
+  ...policy
+})
+
+/** A channel whose attempts a test takes one by one and ends as it likes. */
+export const heldChannel = (policy: ChannelPolicy) =>
+  Effect.map(Queue.unbounded<Held>(), (attempts) => {
+    const channel: Channel = {
+      name: "held",
+      policy,
+      load: (parcel) =>
+        Effect.succeed(
+          Effect.callback<Outcome>((resume) => {
+            Queue.offerUnsafe(attempts, {
+              parcel,
+              end: (outcome) => Effect.sync(() => resume(Effect.succeed(outcome)))
+            })
+          })
+        ),
+      switchOff: () => Effect.void,
+      expire: () => Effect.succeed(0)
+    }
+    return { channel, attempts }
+  })
+
+/** A channel that answers for each parcel at once, and tells a queue what it sent. */
+export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: number) => Outcome) =>
+  Effect.map(Queue.unbounded<Parcel>(), (sent) => {
+    const counts = new Map<string, number>()
+    const channel: Channel = {
+      name: "held",
+      policy,
+      load: (parcel) =>
+        Effect.succeed(
+          Effect.sync(() => {
+            const nth = (counts.get(parcel.delivery_id) ?? 0) + 1
+            counts.set(parcel.delivery_id, nth)
+            Queue.offerUnsafe(sent, parcel)
+            return answer(parcel, nth)
+          })
+        ),
+      switchOff: () => Effect.void,
+      expire: () => Effect.succeed(0)
+    }
+    return { channel, sent }
+  })
+
+/** Runs with an engine of its own, which stops in an orderly way at the end. */
+export const withEngine =
+  (channels: ReadonlyArray<Channel>, options: DeliveryOptions = {}) =>
+  <A, E, R>(use: Effect.Effect<A, E, R>) =>
+    Effect.provide(
+      use,
+      Delivery.layer(Effect.succeed(channels), options).pipe(Layer.provide(StoreClock.layer)),
+      {
+        local: true
+      }
+    )
+
+/** An engine that lives as long as a scope. */
+export const engineIn = (
+  scope: Scope.Scope,
+  channels: ReadonlyArray<Channel>,
+  options: DeliveryOptions = {}
+) =>
+  Effect.map(
+    Layer.buildWithScope(
+      Layer.fresh(Delivery.layer(Effect.succeed(channels), options)).pipe(Layer.provide(StoreClock.layer)),
+      scope
+    ),
+    (context) => Context.get(context, Delivery)
+  )
+
+/** A destination of an organization, both new. */
+export const destination = Effect.all({ org_id: OrgId.generate, destination_id: EndpointId.generate })
+
+/** Commits events for a destination and wakes the engine, as a service does. */
+export const publish = (
+  to: { readonly org_id: OrgId; readonly destination_id: string },
+  count = 1,
+  channel = "held"
+) =>
+  Effect.gen(function* () {
+    const delivery = yield* Delivery
+    const events = yield* Effect.replicateEffect(EventId.generate, count)
+    yield* transaction(
+      delivery.enqueue(events.map((event_id) => ({ ...to, channel, event_id, label: "approval.requested" })))
+    )
+    yield* delivery.wake
+    return events
+  })
+
+/** Looks again until it holds: what the engine writes has no other end to wait for. */
+export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) => boolean) =>
+  look.pipe(
+    Effect.repeat({ until: holds, schedule: Schedule.spaced("10 millis") }),
+    Effect.timeout("10 seconds")
+  )
+
+/** The records of a destination, once they hold. */
+export const records = (
+  to: { readonly org_id: OrgId; readonly destination_id: string },
+  holds: (list: Effect.Success<ReturnType<Delivery["Service"]["list"]>>) => boolean
+) => Effect.flatMap(Delivery, (delivery) => eventually(delivery.list(to.org_id, to.destination_id), holds))
+
+const masterKey = Redacted.make(Buffer.alloc(32, 7).toString("base64"))
+
+/** What the webhook channel needs: loopback is let through, without TLS. */
+export const layerWebhookNeeds = Layer.mergeAll(
+  Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
+  Egress.layer({
+    dnsServers: [],
+    allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+    allowHttp: true,
+    deny: [],
+    ownHost: undefined
+  })
+)
+
+/** Runs with the webhook channel on an engine. */
+export const withWebhooks =
+  (options: WebhookChannel.WebhookOptions = {}, engine: DeliveryOptions = {}) =>
+  <A, E, R>(use: Effect.Effect<A, E, R>) =>
+    Effect.provide(
+      use,
+      Delivery.layer(Effect.all([WebhookChannel.make(options)]), engine).pipe(
+        Layer.provide(StoreClock.layer)
+      ),
+      { local: true }
+    )
+
+/** An endpoint at a URL, and its secret. */
+export const endpointAt = Effect.fnUntraced(function* (url: string) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  const { destination_id, org_id } = yield* destination
+  const secret = yield* generateSecret
+  yield* sql`INSERT INTO notification_endpoints ${sql.insert({
+    org_id,
+    endpoint_id: destination_id,
+    url: yield* box.seal(endpointPlace(org_id, destination_id, "url"), Redacted.make(url)),
+    url_hint: "hint",
+    secret: yield* box.seal(endpointPlace(org_id, destination_id, "secret"), secret),
+    events: ["approval.requested"],
+    active: true,
+    created_at: new Date(),
+    created_by_id: "key",
+    created_by_name: "key"
+  })}`
+  return { org_id, destination_id, secret: Redacted.value(secret) }
+})
+
+/** Commits events with a body for endpoints, one for each, and wakes the engine. */
+export const announce = Effect.fnUntraced(function* (
+  to: ReadonlyArray<{ readonly org_id: OrgId; readonly destination_id: string }>,
+  body: string
+) {
+  const sql = yield* SqlClient.SqlClient
+  const delivery = yield* Delivery
+  const events = yield* Effect.forEach(to, ({ org_id, destination_id }) =>
+    Effect.map(EventId.generate, (event_id) => ({ org_id, destination_id, event_id }))
+  )
+  yield* transaction(
+    Effect.gen(function* () {
+      for (const { event_id, org_id } of events) {
+        yield* sql`INSERT INTO approval_events ${sql.insert({
+          org_id,
+          event_id,
+          type: "approval.requested",
+          approval_id: "apr",
+          body: Buffer.from(body),
+          occurred_at: new Date()
+        })}`
+      }
+      yield* delivery.enqueue(
+        events.map((event) => ({ ...event, channel: WebhookChannel.WEBHOOK, label: "approval.requested" }))
+      )
+    })
+  )
+  yield* delivery.wake
+  return events.map((event) => event.event_id)
+})
