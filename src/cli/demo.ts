@@ -1,4 +1,4 @@
-import { Effect, Option, Redacted } from "effect"
+import { Console, Effect, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import { DemoFailed } from "./demo/DemoFailed.ts"
 import { play } from "./demo/play.ts"
@@ -30,6 +30,7 @@ export const demoCommand = Command.make(
     key: Flag.Redacted("key").pipe(Flag.withDescription("An admin key of that service"), Flag.optional)
   },
   Effect.fnUntraced(function* (flags) {
+    yield* Console.log("Starting a receiver, and a service unless one is named …")
     const receiver = yield* startReceiver
     const service = yield* serviceOf(flags, receiver.port)
     yield* play(service, receiver)

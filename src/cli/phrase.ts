@@ -32,7 +32,7 @@ export const isFault = (cause: Cause.Cause<unknown>): boolean => {
 const MAX_DEPTH = 8
 
 /** The error that the others were made from. */
-const rootOf = (error: unknown): Error => {
+export const rootOf = (error: unknown): Error => {
   let root = error instanceof Error ? error : new Error(String(error))
   for (let depth = 0; depth < MAX_DEPTH && root.cause instanceof Error; depth++) root = root.cause
   return root
@@ -41,4 +41,5 @@ const rootOf = (error: unknown): Error => {
 const codeOf = (error: Error): string | undefined =>
   "code" in error && typeof error.code === "string" ? error.code : undefined
 
-const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim()
+/** A text with its lines, and its runs of blanks, made one. */
+export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim()

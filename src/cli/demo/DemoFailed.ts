@@ -1,4 +1,5 @@
 import { Effect, Schema } from "effect"
+import { oneLine, rootOf } from "../phrase.ts"
 
 /** The demo did not go as it should; the message says where and why, in one line. */
 export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", {
@@ -14,7 +15,8 @@ export const during =
     )
 
 const reasonOf = (error: unknown): string => {
-  const text = error instanceof Error ? error.message : String(error)
+  const root = rootOf(error)
   const code = error instanceof Error && "code" in error ? `${String(error.code)}: ` : ""
-  return `${code}${text}`.replace(/\s+/g, " ")
+  const message = error instanceof Error && error !== root ? `${error.message}: ` : ""
+  return oneLine(`${code}${message}${root.message}`)
 }

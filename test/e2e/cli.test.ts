@@ -1,0 +1,235 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { createServer } from "node:http"
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { connect } from "../../src/client/index.ts"
+import { generateFrom } from "../../src/domain/ApiKeyFormat.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { spawnCli } from "../support/process.ts"
+
+const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
+
+/** The environment of a service on a database of its own and a free port. */
+const environment = Effect.map(cloneDatabase, (url) => ({
+  PORT: "0",
+  DATABASE_URL: Redacted.value(url),
+  COUNTERSIGN_MASTER_KEY: masterKey
+}))
+
+const addressIn = (out: string): string => /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
+const keyIn = (out: string): string | undefined => /csk_[0-9A-Za-z_]+/.exec(out)?.[0]
+
+/** Starts the service, and answers with what it printed once it was ready. */
+const serving = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
+  const service = yield* spawnCli(["serve"], variables)
+  // The announcement is one write, and its last line is the docs', the store's or the key's.
+  const out = yield* service.prints(
+    /store +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}The key.*\n)?/
+  )
+  return { service, out, url: addressIn(out) }
+})
+
+const timeout = 60_000
+
+describe("countersign serve", () => {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    it.live(
+      `prints an address and the first key that work, and exits 0 at ${signal}`,
+      () =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const variables = yield* environment
+            const { out, service, url } = yield* serving(variables)
+            const key = keyIn(out)
+            if (key === undefined) return assert.fail(`no key in: ${out}`)
+            assert.include(out, `docs       ${url}/docs`)
+            const listed = yield* Effect.promise(async () => {
+              await using client = connect({ url, key })
+              return await client.api_keys.list()
+            })
+            assert.deepStrictEqual(
+              listed.keys.map((one) => [one.preset, one.name]),
+              [["admin", "first admin key"]]
+            )
+            yield* service.kill(signal)
+            const { code } = yield* service.ended
+            assert.strictEqual(code, 0)
+
+            const second = yield* serving(variables)
+            assert.strictEqual(keyIn(second.out), undefined, "the key is printed once")
+          })
+        ),
+      timeout
+    )
+  }
+
+  it.live(
+    "takes the first key that it is given, does not print it, and ignores it once there is one",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const variables = yield* environment
+          const given = (seed: number) =>
+            Redacted.value(
+              generateFrom((size) => Uint8Array.from({ length: size }, (_, i) => (i * seed) % 248)).key
+            )
+          const first = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(7) })
+          assert.include(first.out, "COUNTERSIGN_ADMIN_KEY is this store's first admin key")
+          assert.notInclude(first.out, given(7))
+          const count = (url: string, key: string) =>
+            Effect.promise(async () => {
+              await using client = connect({ url, key })
+              return await client.api_keys.list().then(
+                ({ keys }) => keys.length,
+                (error: unknown) => String(error)
+              )
+            })
+          assert.strictEqual(yield* count(first.url, given(7)), 1)
+          yield* first.service.kill("SIGTERM")
+          yield* first.service.ended
+
+          const second = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(11) })
+          assert.strictEqual(yield* count(second.url, given(7)), 1)
+          assert.include(String(yield* count(second.url, given(11))), "no such key")
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "stops at a wrong value with one line that names the variable, and exit code 1",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { ended } = yield* spawnCli(["serve"], { PORT: "eighty" })
+          assert.deepStrictEqual(yield* ended, {
+            code: 1,
+            out: "",
+            err: `countersign: PORT must be a whole number from 0 to 65535, not "eighty"\n`
+          })
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "stops in one line where its address is taken or its store is away",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const variables = yield* environment
+          const other = yield* Effect.acquireRelease(
+            Effect.promise(async () => {
+              const server = createServer()
+              await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
+              return server
+            }),
+            (server) => Effect.sync(() => void server.close())
+          )
+          // A server that listens on TCP has an address and a port.
+          const { port } = other.address() as AddressInfo
+          const taken = yield* spawnCli(["serve"], { ...variables, PORT: String(port) })
+          const away = yield* spawnCli(["serve"], {
+            ...variables,
+            DATABASE_URL: "postgres://user:hunter2@127.0.0.1:1/none"
+          })
+          const first = yield* taken.ended
+          assert.strictEqual(first.code, 1)
+          assert.match(first.err, /^countersign: HOST and PORT name an address that is taken.*\n$/)
+          const second = yield* away.ended
+          assert.strictEqual(second.code, 1)
+          assert.match(second.err, /^countersign: the store cannot be used: .*ECONNREFUSED.*\n$/)
+          assert.notInclude(second.err, "hunter2")
+        })
+      ),
+    timeout
+  )
+})
+
+describe("countersign demo", () => {
+  it.live(
+    "plays on a service and a store of its own, and leaves nothing behind",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const place = yield* Effect.acquireRelease(
+            Effect.promise(async () => {
+              const directory = await mkdtemp(path.join(tmpdir(), "countersign-demo-test-"))
+              // PostgreSQL runs as another account where this is root, and must be able to pass.
+              await chmod(directory, 0o755)
+              return directory
+            }),
+            (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))
+          )
+          const { code, err, out } = yield* Effect.flatMap(
+            spawnCli(["demo"], { TMPDIR: place }),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(code, 0, err)
+          assert.include(out, "All verified")
+          const left = yield* Effect.promise(() => readdir(place))
+          assert.deepStrictEqual(
+            left.filter((name) => name.startsWith("countersign-demo-")),
+            []
+          )
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "plays against a running service, leaves nothing behind, and exits 0",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { out, url } = yield* serving({
+            ...(yield* environment),
+            COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
+            COUNTERSIGN_EGRESS_HTTP: "true"
+          })
+          const key = keyIn(out) ?? assert.fail(out)
+          const played = yield* Effect.flatMap(
+            spawnCli(["demo", "--url", url, "--key", key]),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(played.code, 0, played.err)
+          assert.match(played.out, /x-svc-signature: t=\d+,v1=[0-9a-f]{64}/)
+          assert.match(played.out, /verified: approval\.requested evt_/)
+          assert.match(played.out, /verified: approval\.approved evt_/)
+          assert.notInclude(played.out, "\u001b[", "no colour where nobody looks")
+          const left = yield* Effect.promise(async () => {
+            await using client = connect({ url, key })
+            const { endpoints } = await client.notification_endpoints.list()
+            const { keys } = await client.api_keys.list()
+            const { sessions } = await client.sessions.list()
+            return {
+              endpoints: endpoints.length,
+              usable: keys.filter((one) => one.revoked_at === null).length,
+              open: sessions.filter((one) => one.status === "open").length
+            }
+          })
+          assert.deepStrictEqual(left, { endpoints: 0, usable: 1, open: 0 })
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "says why it cannot, and exits 1, where the service sends nothing to loopback",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { out, url } = yield* serving(yield* environment)
+          const key = keyIn(out) ?? assert.fail(out)
+          const { ended } = yield* spawnCli(["demo", "--url", url, "--key", key])
+          const { code, err } = yield* ended
+          assert.strictEqual(code, 1)
+          assert.match(err, /^countersign: the service does not send to .*COUNTERSIGN_EGRESS_ALLOW.*\n$/)
+        })
+      ),
+    timeout
+  )
+})

@@ -1,0 +1,63 @@
+import { Effect, type Scope } from "effect"
+import { spawn } from "node:child_process"
+import { fileURLToPath } from "node:url"
+
+/** How a process ended. */
+export interface Ended {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** The command line as a process of its own. */
+export interface CliProcess {
+  /** Resolves with everything on stdout so far once that matches; rejects where the process ends before. */
+  readonly prints: (pattern: RegExp) => Effect.Effect<string>
+  readonly ended: Effect.Effect<Ended>
+  readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
+}
+
+const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url))
+
+/** Starts `countersign <args>` with nothing of this process's environment but what is given. Killed with the scope. */
+export const spawnCli = (
+  args: ReadonlyArray<string>,
+  environment: Readonly<Record<string, string>> = {}
+): Effect.Effect<CliProcess, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [main, ...args], {
+          stdio: ["ignore", "pipe", "pipe"],
+          env: { PATH: process.env["PATH"], ...environment }
+        })
+      ),
+      (child) =>
+        Effect.callback<void>((resume) => {
+          if (child.exitCode !== null || child.signalCode !== null) return resume(Effect.void)
+          child.once("exit", () => resume(Effect.void))
+          child.kill("SIGKILL")
+        })
+    ),
+    (child) => {
+      let out = ""
+      let err = ""
+      child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text))
+      child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text))
+      const ended = new Promise<Ended>((done) => child.once("close", (code) => done({ code, out, err })))
+      return {
+        prints: (pattern) =>
+          Effect.promise(
+            () =>
+              new Promise<string>((done, fail) => {
+                const look = () => (pattern.test(out) ? done(out) : undefined)
+                child.stdout.on("data", look)
+                void ended.then(() => fail(new Error(`ended without ${pattern}: ${out}${err}`)))
+                look()
+              })
+          ),
+        ended: Effect.promise(() => ended),
+        kill: (signal) => Effect.sync(() => void child.kill(signal))
+      }
+    }
+  )
