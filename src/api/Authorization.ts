@@ -29,9 +29,18 @@ export interface Authorized<S extends Scope> {
   readonly "~countersign/api/Authorized": S
 }
 
+/** The key of each scope's proof, made once: services ask for one with every request. */
+const proofs = new Map<Scope, unknown>(
+  scopes.map((scope) => [
+    scope,
+    Context.Service<Authorized<Scope>, Principal>(`countersign/api/Authorized/${scope}`)
+  ])
+)
+
 /** The principal, known to hold the scope. Services yield this; only `requires` provides it. */
-export const Authorized = <S extends Scope>(scope: S): Context.Service<Authorized<S>, Principal> =>
-  Context.Service<Authorized<S>, Principal>(`countersign/api/Authorized/${scope}`)
+export const Authorized = <const S extends Scope>(scope: S): Context.Service<Authorized<S>, Principal> =>
+  // The map holds under each scope the key of that scope; a type for that would need one entry a scope.
+  proofs.get(scope) as Context.Service<Authorized<S>, Principal>
 
 const gate = <const S extends Scope>(scope: S) => {
   class Gate extends HttpApiMiddleware.Service<

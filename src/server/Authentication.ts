@@ -19,16 +19,20 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys> = Layer.effect(
   })
 )
 
-const layerGate = (scope: Scope): Layer.Layer<Gated> =>
-  Layer.succeed(requires(scope), (operation) =>
-    CurrentPrincipal.pipe(
-      Effect.filterOrFail(
-        (principal) => principal.scopes.has(scope),
-        () => new InsufficientScope({ detail: `The operation asks for ${scope}`, required_scope: scope })
-      ),
-      Effect.flatMap((principal) => Effect.provideService(operation, Authorized(scope), principal))
+const layerGate = (scope: Scope): Layer.Layer<Gated> => {
+  const proof = Authorized(scope)
+  const refused = Effect.fail(
+    new InsufficientScope({ detail: `The operation asks for ${scope}`, required_scope: scope })
+  )
+  return Layer.succeed(requires(scope), (operation) =>
+    Effect.flatMap(CurrentPrincipal, (principal) =>
+      Effect.andThen(
+        principal.scopes.has(scope) ? Effect.void : refused,
+        Effect.provideService(operation, proof, principal)
+      )
     )
   )
+}
 
 /** The gates of all scopes. */
 export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(

@@ -1,5 +1,4 @@
 import { Cause, Context, Effect, JsonPointer, Layer, SchemaIssue, type Types } from "effect"
-import { SecureRandom } from "effect/crypto"
 import {
   HttpRouter,
   HttpServerError,
@@ -9,6 +8,7 @@ import {
 } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
+import { v7 } from "uuid"
 import { FieldProblems, Frame } from "../api/Frame.ts"
 import type { FieldError } from "../api/Problem.ts"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../api/Problems.ts"
@@ -32,7 +32,7 @@ const RETRY_AFTER_SECONDS = "1"
 export const layerEnvelope = HttpRouter.middleware(
   (route) =>
     Effect.suspend(() => {
-      const id = `req_${SecureRandom.uuidV7Unsafe().replaceAll("-", "")}`
+      const id = `req_${v7().replaceAll("-", "")}`
       return route.pipe(
         // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
         Effect.catchCause((cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
@@ -124,11 +124,12 @@ const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
       )
 }
 
-/** A problem as its answer, with the id of its request. */
+/** A problem as its answer, with the id of its request. The problem itself stays as it is: services fail with shared ones. */
 const respond = (problem: HttpServerRespondable.Respondable) =>
-  Effect.flatMap(RequestId, (request_id) =>
-    HttpServerRespondable.toResponse(Object.assign(problem, { request_id }))
-  )
+  Effect.flatMap(RequestId, (request_id) => {
+    const named: HttpServerRespondable.Respondable = Object.create(Object.getPrototypeOf(problem))
+    return HttpServerRespondable.toResponse(Object.assign(named, problem, { request_id }))
+  })
 
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 

@@ -2,7 +2,7 @@
  * The one place where layers meet. Each is useful alone: the services over any store (for those who compose them), the routes over
  * any services, and the whole, listening.
  */
-import { Effect, Layer, Option } from "effect"
+import { Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -92,5 +92,7 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(Database.layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
-    Layer.provideMerge(layerListen({ host: settings.host, port: settings.port, drain: settings.stop }))
+    Layer.provideMerge(layerListen({ host: settings.host, port: settings.port, drain: settings.stop })),
+    // Spans that nobody collects are not made: they would be a third of a small request's cost.
+    Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry !== undefined))
   )
