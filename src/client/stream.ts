@@ -39,6 +39,9 @@ export interface SessionFollower {
 /** The longest wait between two attempts to connect. */
 const LONGEST_WAIT = Duration.seconds(30)
 
+/** How often the wait is doubled; beyond that numbers only grow. */
+const MOST_DOUBLINGS = 20
+
 /** Without a byte for this long, three comments, the connection is taken for dead. */
 const SILENCE: Duration.Input = "45 seconds"
 
@@ -103,7 +106,10 @@ interface Progress {
 const waitBefore = (progress: Progress) =>
   Effect.map(Random.next, (share) =>
     Duration.times(
-      Duration.min(Duration.times(progress.retry, 2 ** progress.failures), LONGEST_WAIT),
+      Duration.min(
+        Duration.times(progress.retry, 2 ** Math.min(progress.failures, MOST_DOUBLINGS)),
+        LONGEST_WAIT
+      ),
       1 + share / 5
     )
   )

@@ -7,8 +7,6 @@ export interface BreakingProxy {
   readonly url: string
   /** How many connections it broke. */
   readonly breaks: () => number
-  /** Leads to another port from now on, as when a service comes back elsewhere; what is open is broken. */
-  readonly leadTo: (port: number) => void
 }
 
 /** Numbers from 0 to 1 that look random and are the same each time (mulberry32). */
@@ -33,10 +31,9 @@ export const breakingProxy = (options: {
     Effect.promise(async () => {
       const random = seeded(options.seed)
       const open = new Set<Socket>()
-      let port = options.port
       let broken = 0
       const server = createServer((client) => {
-        const service = dial(port, "127.0.0.1")
+        const service = dial(options.port, "127.0.0.1")
         let left = Math.ceil(random() * options.bytes)
         const cut = () => {
           client.destroy()
@@ -62,11 +59,7 @@ export const breakingProxy = (options: {
       const address = server.address()
       const proxy: BreakingProxy = {
         url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
-        breaks: () => broken,
-        leadTo: (next) => {
-          port = next
-          for (const socket of open) socket.destroy()
-        }
+        breaks: () => broken
       }
       return { proxy, server, open }
     }),

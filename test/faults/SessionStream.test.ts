@@ -1,0 +1,111 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber, Ref, Redacted } from "effect"
+import * as Stream from "effect/Stream"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { createServer } from "node:net"
+import { Client, type ClientCalls } from "../../src/client/Client.ts"
+import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
+import { OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
+import { breakingProxy } from "../support/breakingProxy.ts"
+import { TestDatabase } from "../support/postgres.ts"
+import { spawnCli } from "../support/process.ts"
+import { closeSession, record } from "../support/sessions.ts"
+
+const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
+
+/** A port that was free a moment ago. */
+const freePort = Effect.callback<number>((resume) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(typeof address === "object" ? (address?.port ?? 0) : 0)))
+  })
+})
+
+/** A call that is sent again until the service is there to answer it. */
+const insist = <A, E>(call: Effect.Effect<A, E>) =>
+  Effect.eventually(Effect.tapError(call, () => Effect.sleep("50 millis")))
+
+const search = (number: number) => ({
+  step_id: StepId.make(`step ${number}`),
+  tool: "search",
+  action_class: "read",
+  arguments: { number }
+})
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream", (it) => {
+  it.effect(
+    "is seen once and in order by a client whose connection breaks 200 times and whose service is killed three times",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { url } = yield* TestDatabase
+        const { key } = yield* ApiKeyFormat.generate
+        const port = yield* freePort
+        const environment = {
+          PORT: String(port),
+          DATABASE_URL: Redacted.value(url),
+          COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+          COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
+          COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
+        }
+        const start = Effect.tap(spawnCli(["serve"], environment), ({ prints }) => prints(/is ready/))
+        const connected = (url: string): Effect.Effect<ClientCalls> =>
+          Effect.provide(Client, Client.layer({ url, key, retries: 0 }))
+
+        let service = yield* start
+        const direct = yield* connected(`http://127.0.0.1:${port}`)
+        yield* direct.approval_rules.replace({ payload: { rules: [{ tool: "search", effect: "allow" }] } })
+        const { session_id } = yield* direct.sessions.create({})
+        const [row] = yield* sql<{ readonly org_id: OrgId }>`
+          SELECT org_id FROM agent_sessions WHERE session_id = ${session_id}
+        `
+        if (row === undefined) throw new Error("the session is in the store")
+        const session = { org_id: row.org_id, session_id: SessionId.make(session_id) }
+
+        const proxy = yield* breakingProxy({ port, breaks: 200, bytes: 8_000, seed: 11 })
+        const broken = yield* connected(proxy.url)
+        const seen: Array<number> = []
+        const following = yield* broken.stream(session_id, { reconnect: "1 millis" }).pipe(
+          Stream.runForEach(({ id }) => Effect.sync(() => void seen.push(id))),
+          Effect.forkChild
+        )
+
+        // Two write: the service that is killed, and another replica that is not.
+        const asked = yield* Ref.make(0)
+        const agent = yield* Effect.forEach(
+          range(1, 1_000),
+          (number) =>
+            Effect.andThen(
+              insist(direct.sessions.step({ params: { id: session_id }, payload: search(number) })),
+              Ref.update(asked, (count) => count + 1)
+            ),
+          { concurrency: 4, discard: true }
+        ).pipe(Effect.forkChild)
+        const replica = yield* Effect.forEach(
+          range(1, 400),
+          () => Effect.andThen(record(session, 10), Effect.sleep("5 millis")),
+          { discard: true }
+        ).pipe(Effect.forkChild)
+        for (const enough of [200, 450, 700]) {
+          yield* Effect.repeat(Effect.andThen(Effect.sleep("5 millis"), Ref.get(asked)), {
+            until: (count) => count >= enough
+          })
+          yield* service.kill("SIGKILL")
+          yield* service.ended
+          service = yield* start
+        }
+        yield* Fiber.joinAll([agent, replica])
+        yield* closeSession(session)
+        yield* Fiber.join(following)
+
+        const [stored] = yield* sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count FROM session_events WHERE session_id = ${session_id}
+        `
+        assert.isAtLeast(stored?.count ?? 0, 5_001)
+        assert.deepStrictEqual(seen, range(1, stored?.count ?? 0))
+        assert.strictEqual(proxy.breaks(), 200)
+      }).pipe(Effect.scoped),
+    120_000
+  )
+})
