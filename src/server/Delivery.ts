@@ -1,5 +1,5 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Clock, Context, type DateTime, Effect, Latch, Layer } from "effect"
+import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
@@ -88,6 +88,9 @@ const AFTER_FAILURE_MILLIS = 500
 /** The longest round of sharing out: a store that hangs must not hide that leases run out. */
 const SHARE_MILLIS = 2_000
 
+/** The longest last word to the store. */
+const RESIGN_MILLIS = 500
+
 /** Between two looks at what is still under way, at the stop. */
 const DRAIN_STEP_MILLIS = 20
 
@@ -171,14 +174,16 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
     }
   })
 
+  const stop = Effect.sync(shards.leaveAll).pipe(
+    Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
+    Effect.andThen(Effect.timeoutOption(shards.resign, RESIGN_MILLIS)),
+    Effect.andThen(wakeups.shards),
+    Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause))
+  )
+
+  // A fiber of its own: the one that closes the scope may itself have been interrupted, and would cut the waits short.
   yield* Effect.addFinalizer(() =>
-    Effect.sync(shards.leaveAll).pipe(
-      Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
-      Effect.andThen(Effect.timeoutOption(shards.resign, AFTER_FAILURE_MILLIS)),
-      Effect.andThen(wakeups.shards),
-      Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause)),
-      Effect.interruptible
-    )
+    Effect.flatMap(Effect.forkDetach(Effect.interruptible(stop)), (fiber) => Fiber.await(fiber))
   )
 
   const wake = Effect.sync(() => {

@@ -25,8 +25,8 @@ export interface LeaseOptions {
   readonly renewMillis: number
 }
 
-/** Taken over within 14 s: 12 s of lease, and the other owners look every 2 s. */
-export const defaultLease: LeaseOptions = { leaseMillis: 12_000, marginMillis: 6_000, renewMillis: 2_000 }
+/** Taken over within 12 s: 10 s of lease, and the other owners look every 1.5 s. */
+export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
 /** A shard that this process owns. */
 export interface OwnedShard {

@@ -1,4 +1,6 @@
-import { Context, Effect, Layer, Queue, Redacted, Result, Schedule, type Scope } from "effect"
+import { randomBytes } from "node:crypto"
+import { PgClient } from "@effect/sql-pg"
+import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../../src/domain/DeliveryState.ts"
 import { EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
@@ -13,6 +15,7 @@ import {
   type DeliveryOptions,
   type Parcel
 } from "../../../src/server/Delivery.ts"
+import { makeLog } from "../../../src/server/Delivery/Log.ts"
 import { Egress } from "../../../src/server/Egress.ts"
 import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
 import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
@@ -136,7 +139,8 @@ export const records = (
   holds: (list: Effect.Success<ReturnType<Delivery["Service"]["list"]>>) => boolean
 ) => Effect.flatMap(Delivery, (delivery) => eventually(delivery.list(to.org_id, to.destination_id), holds))
 
-const masterKey = Redacted.make(Buffer.alloc(32, 7).toString("base64"))
+/** The key of endpoints' secrets: another process opens them with it, too. */
+export const masterKey = Redacted.make(randomBytes(32).toString("base64"))
 
 /** What the webhook channel needs: loopback is let through, without TLS. */
 export const layerWebhookNeeds = Layer.mergeAll(
@@ -161,6 +165,21 @@ export const withWebhooks =
       ),
       { local: true }
     )
+
+/** Commits as a process does that carries nothing: the others are told. */
+export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const pg = yield* PgClient.PgClient
+    const channel = yield* WebhookChannel.make()
+    const log = makeLog(sql, new Map([[channel.name, channel]]), DateTime.now, () => false)
+    const wake = Effect.ignore(pg.notify("countersign_delivery", "rows"))
+    return yield* Effect.provideService(
+      use,
+      Delivery,
+      Delivery.of({ ...log, wake, removeOld: Effect.die("Nothing is removed here") })
+    )
+  })
 
 /** An endpoint at a URL, and its secret. */
 export const endpointAt = Effect.fnUntraced(function* (url: string) {

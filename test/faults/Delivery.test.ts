@@ -1,0 +1,190 @@
+import { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Queue, Redacted, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { type ChildProcess, spawn } from "node:child_process"
+import { once } from "node:events"
+import { fileURLToPath } from "node:url"
+import { Delivery } from "../../src/server/Delivery.ts"
+import type { Egress } from "../../src/server/Egress.ts"
+import type { SecretBox } from "../../src/server/SecretBox.ts"
+import { TestDatabase } from "../support/postgres.ts"
+import { type Scripted, scriptedServer } from "../support/scripted.ts"
+import {
+  announce,
+  answering,
+  delivered,
+  destination,
+  endpointAt,
+  eventually,
+  layerWebhookNeeds,
+  masterKey,
+  publish,
+  quick,
+  records,
+  withEngine,
+  withoutEngine,
+  withWebhooks
+} from "../server/Delivery/support.ts"
+
+const test = <E>(
+  name: string,
+  effect: () => Effect.Effect<
+    void,
+    E,
+    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | SecretBox | Scope.Scope
+  >
+) =>
+  it.live(
+    name,
+    () =>
+      Effect.suspend(effect).pipe(
+        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
+      ),
+    60_000
+  )
+
+const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
+const ok: Scripted = { status: 200 }
+
+/** Another process that carries deliveries, killed at the end if it still lives. */
+const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestDatabase | Scope.Scope> =>
+  Effect.gen(function* () {
+    const { url } = yield* TestDatabase
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(
+          process.execPath,
+          [program, Redacted.value(url), Redacted.value(masterKey), String(leaseMillis)],
+          {
+            stdio: ["ignore", "pipe", "inherit"]
+          }
+        )
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    yield* Effect.promise(() => once(child.stdout, "data"))
+    return child
+  })
+
+const ended = (child: ChildProcess): Effect.Effect<void> =>
+  Effect.promise(async () => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
+  })
+
+const freeShards = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM delivery_shards
+    WHERE owner IS NULL
+  `
+).pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+describe("a process that carries deliveries", () => {
+  test("dies by SIGKILL in the middle of an attempt: another one sends the event again, within 15 seconds", () =>
+    Effect.gen(function* () {
+      const receiver = yield* scriptedServer(["never", ok])
+      const endpoint = yield* endpointAt(receiver.url)
+      const child = yield* carrier()
+      yield* withoutEngine(announce([endpoint], "{}"))
+      yield* Effect.promise(() => receiver.arrived(1))
+      child.kill("SIGKILL")
+      const before = performance.now()
+      yield* Effect.gen(function* () {
+        yield* Effect.promise(() => receiver.arrived(2))
+        assert.isAtMost(performance.now() - before, 15_000)
+        const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
+        assert.strictEqual(record?.attempts, 1)
+        assert.strictEqual(
+          receiver.seen[1]?.headers["x-svc-event-id"],
+          receiver.seen[0]?.headers["x-svc-event-id"]
+        )
+      }).pipe(withWebhooks())
+    }))
+
+  test("was dead while an event was committed: it is sent by the next one", () =>
+    Effect.gen(function* () {
+      const receiver = yield* scriptedServer([ok])
+      const endpoint = yield* endpointAt(receiver.url)
+      yield* withoutEngine(announce([endpoint], "{}"))
+      yield* records(endpoint, (list) => list[0]?.status === "delivered").pipe(withWebhooks())
+      assert.lengthOf(receiver.seen, 1)
+    }))
+
+  test("is told to stop: its shards are free and it is gone within a second", () =>
+    Effect.gen(function* () {
+      const child = yield* carrier()
+      assert.strictEqual(yield* freeShards, 0)
+      const before = performance.now()
+      child.kill("SIGTERM")
+      yield* ended(child)
+      assert.isAtMost(performance.now() - before, 1_000)
+      assert.strictEqual(yield* freeShards, 16)
+    }))
+
+  test("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
+    Effect.gen(function* () {
+      const receiver = yield* scriptedServer(["never", ok])
+      const endpoint = yield* endpointAt(receiver.url)
+      const child = yield* carrier(2_400)
+      yield* withoutEngine(announce([endpoint], "{}"))
+      yield* Effect.promise(() => receiver.arrived(1))
+      child.kill("SIGSTOP")
+      yield* Effect.gen(function* () {
+        const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
+        child.kill("SIGCONT")
+        // It stops only after it has tried to write down how its attempt ended.
+        child.kill("SIGTERM")
+        yield* ended(child)
+        const [after] = yield* records(endpoint, () => true)
+        assert.deepStrictEqual(after, record)
+        assert.strictEqual(after?.attempts, 1)
+      }).pipe(withWebhooks())
+    }))
+})
+
+describe("a store", () => {
+  test("that drops every connection again and again loses nothing and repeats nothing that was written", () =>
+    Effect.gen(function* () {
+      const { url } = yield* TestDatabase
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const to = yield* Effect.replicateEffect(destination, 10)
+        // A client of its own cuts the connections of the engine's.
+        const scope = yield* Effect.scope
+        const other = yield* Layer.buildWithScope(
+          Layer.fresh(PgClient.layer({ url, maxConnections: 1 })),
+          scope
+        )
+        const cut = Effect.flatMap(
+          SqlClient.SqlClient,
+          (sql) => sql`
+            SELECT pg_terminate_backend(pid)
+            FROM pg_stat_activity
+            WHERE datname = current_database()
+              AND pid <> pg_backend_pid()
+          `
+        ).pipe(Effect.provide(other))
+        for (let round = 0; round < 8; round++) {
+          yield* Effect.forEach(to, (one) => publish(one, 20).pipe(Effect.retry({ times: 10 })), {
+            discard: true
+          })
+          yield* cut
+        }
+        for (const one of to) {
+          yield* eventually(
+            Effect.exit(
+              Effect.flatMap(Delivery, (delivery) => delivery.list(one.org_id, one.destination_id))
+            ),
+            (exit) =>
+              Exit.isSuccess(exit) &&
+              exit.value.length === 50 &&
+              exit.value.every((record) => record.status === "delivered" && record.attempts === 1)
+          )
+        }
+        const carried = yield* Queue.takeAll(sent)
+        assert.isAtLeast(new Set(carried.map((parcel) => parcel.event_id)).size, 8 * 10 * 20)
+      }).pipe(withEngine([channel]))
+    }))
+})

@@ -1,0 +1,44 @@
+/**
+ * One process that carries webhooks and does nothing else: what the tests of faults kill, stop and freeze. It says "ready" once it has
+ * looked for shards.
+ */
+import { NodeRuntime } from "@effect/platform-node"
+import { Effect, Layer, Redacted, Result } from "effect"
+import { parseAllowances } from "../../src/domain/PublicAddress.ts"
+import * as Database from "../../src/server/Database.ts"
+import { Delivery } from "../../src/server/Delivery.ts"
+import { Egress } from "../../src/server/Egress.ts"
+import * as WebhookChannel from "../../src/server/Notifications/WebhookChannel.ts"
+import { SecretBox } from "../../src/server/SecretBox.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
+
+const [url = "", masterKey = "", leaseMillis = "10000"] = process.argv.slice(2)
+const lease = {
+  leaseMillis: Number(leaseMillis),
+  marginMillis: Number(leaseMillis) / 2,
+  renewMillis: Number(leaseMillis) / 6
+}
+
+const layer = Delivery.layer(Effect.all([WebhookChannel.make()]), { lease }).pipe(
+  Layer.provide(StoreClock.layer),
+  Layer.provide(
+    Layer.mergeAll(
+      SecretBox.layer({ masterKeys: [Redacted.make(masterKey)] }),
+      Egress.layer({
+        dnsServers: [],
+        allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+        allowHttp: true,
+        deny: [],
+        ownHost: undefined
+      })
+    )
+  ),
+  Layer.provide(Database.layer({ url: Redacted.make(url) }))
+)
+
+NodeRuntime.runMain(
+  Effect.andThen(
+    Effect.sync(() => process.stdout.write("ready\n")),
+    Effect.never
+  ).pipe(Effect.provide(layer))
+)
