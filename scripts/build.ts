@@ -63,7 +63,11 @@ await build({
 })
 await build({
   ...common,
-  entryPoints: { main: path.join(root, "src", "main.ts") },
+  entryPoints: {
+    main: path.join(root, "src", "main.ts"),
+    // A process of its own, which the demo starts.
+    "demo-receiver": path.join(root, "src", "cli", "demo", "receiver.ts")
+  },
   external: dependencies.filter((name) => !ofEffect(name)),
   // What stays outside but is CommonJS, and is required by something bundled.
   banner: {

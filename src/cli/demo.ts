@@ -1,4 +1,4 @@
-import { Console, Effect, Option, Redacted } from "effect"
+import { Console, Effect, Option, type Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import { DemoFailed } from "./demo/DemoFailed.ts"
 import { play } from "./demo/play.ts"

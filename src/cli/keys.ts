@@ -25,10 +25,12 @@ const json = Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.wit
 
 const encodeKey = Schema.encodeEffect(Schema.toCodecJson(ApiKey))
 
-/** What was typed is not a key that can be made: the first fault, in words. */
+/** What was typed makes no key; the message says why. */
+class KeyRefused extends Schema.TaggedError<KeyRefused>()("KeyRefused", { message: Schema.String }) {}
+
 const decodeNewKey = (typed: object) =>
   Schema.decodeUnknownEffect(NewApiKey)(typed).pipe(
-    Effect.mapError((error) => new Error(`the key cannot be made: ${error.message}`))
+    Effect.mapError((error) => new KeyRefused({ message: `the key cannot be made: ${error.message}` }))
   )
 
 const create = Command.make(

@@ -28,19 +28,30 @@ export const makeReceiver = (options: {
   readonly secret: () => string
   readonly onDelivery: (received: Received) => void
 }): Server =>
-  createServer(async (request, response) => {
-    const body = await readBody(request)
-    if (body === undefined) return response.writeHead(413, { connection: "close" }).end()
-    const verification = await check(body, request, options.secret())
-    options.onDelivery({
-      method: request.method ?? "",
-      path: request.url ?? "",
-      headers: flat(request.headers),
-      body: body.toString("utf8"),
-      verification
-    })
-    return response.writeHead(verification.ok ? 204 : 401).end()
+  createServer((request, response) => {
+    receive(request, options).then(
+      (status) => response.writeHead(status, status === 413 ? { connection: "close" } : {}).end(),
+      () => response.writeHead(500).end()
+    )
   })
+
+/** Takes one delivery in; answers with its status. */
+const receive = async (
+  request: IncomingMessage,
+  options: Parameters<typeof makeReceiver>[0]
+): Promise<number> => {
+  const body = await readBody(request)
+  if (body === undefined) return 413
+  const verification = await check(body, request, options.secret())
+  options.onDelivery({
+    method: request.method ?? "",
+    path: request.url ?? "",
+    headers: flat(request.headers),
+    body: body.toString("utf8"),
+    verification
+  })
+  return verification.ok ? 204 : 401
+}
 
 const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> => {
   const chunks: Array<Buffer> = []

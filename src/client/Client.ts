@@ -93,7 +93,7 @@ const baseUrl = (given: string | URL): string => {
 
 /** The derived client asks for every part of a request, empty ones too; this one fills those in. */
 const lenient = (derived: object): EffectCalls =>
-  // The same groups and methods as the derived client's, whose types `EffectCalls` is made from.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
   mapCalls(derived, (call) => (input?: object) => call({ ...empty, ...input })) as EffectCalls
 
 const empty = { query: {}, headers: {}, payload: {} }

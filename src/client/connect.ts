@@ -58,7 +58,7 @@ export const connect = (options: ClientOptions): CountersignClient => {
     await runtime.dispose()
   }
   return {
-    // The groups and methods are those of `Client`, of whose types `PromiseCalls` are the promises.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the groups and methods are those of `Client`, of whose types `PromiseCalls` are the promises
     ...(promised as unknown as PromiseCalls),
     stream: (id, streamOptions) =>
       Stream.toAsyncIterable(
@@ -80,4 +80,5 @@ const aborted = (signal: AbortSignal): Effect.Effect<never, unknown> =>
   })
 
 /** Every method of `Client` answers with an effect that needs nothing. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
 const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>

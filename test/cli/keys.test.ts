@@ -45,9 +45,14 @@ describe("countersign keys", () => {
     it.effect("create takes scopes, an address and an end, and gives JSON", () =>
       Effect.gen(function* () {
         const { out } = yield* run(
-          ...["keys", "create", "--org", "narrow", "--preset", "reviewer"],
-          ...["--scopes", "approvals.read, approvals.decide", "--email", "ann@acme.example"],
-          ...["--expires", "2126-01-31T00:00:00Z", "--json"]
+          "keys",
+          "create",
+          "--org=narrow",
+          "--preset=reviewer",
+          "--scopes=approvals.read, approvals.decide",
+          "--email=ann@acme.example",
+          "--expires=2126-01-31T00:00:00Z",
+          "--json"
         )
         const { key } = JSON.parse(out)
         assert.deepInclude(key, {

@@ -129,7 +129,7 @@ describe("countersign serve", () => {
             }),
             (server) => Effect.sync(() => void server.close())
           )
-          // A server that listens on TCP has an address and a port.
+          // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
           const { port } = other.address() as AddressInfo
           const taken = yield* spawnCli(["serve"], { ...variables, PORT: String(port) })
           const away = yield* spawnCli(["serve"], {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Redacted, Result } from "effect"
 import { generateFrom } from "../../src/domain/ApiKeyFormat.ts"
-import { decode, type Environment, type Settings, SettingsInvalid } from "../../src/server/Settings.ts"
+import { decode, type Environment, type Settings, type SettingsInvalid } from "../../src/server/Settings.ts"
 import { markdown, report } from "../../src/server/Settings/report.ts"
 import { variableNames, variables } from "../../src/server/Settings/variables.ts"
 

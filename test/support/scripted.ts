@@ -58,7 +58,7 @@ export const scriptedServer = (
         })
       })
       await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
-      // A server that listens on TCP has an address and a port.
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
       const { port } = server.address() as AddressInfo
       const arrived = (count: number) =>
         new Promise<void>((done) => (seen.length >= count ? done() : waiting.push({ count, done })))

@@ -30,6 +30,7 @@ export const readAll = (environment: Environment): Result.Result<Values, Readonl
     else faults.push({ variable: name, fault: value.failure })
   }
   // Every name of the table was visited, and each value is of its variable's own reader or fallback.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
   return faults.length === 0 ? Result.succeed(values as Values) : Result.fail(faults)
 }
 
@@ -37,7 +38,7 @@ export const readAll = (environment: Environment): Result.Result<Values, Readonl
 export const unknownVariables = (environment: Environment): ReadonlyArray<string> =>
   Object.keys(environment)
     .filter((name) => name.startsWith("COUNTERSIGN_") && !(name in variables) && !harmless.has(name))
-    .sort()
+    .toSorted()
     .map((name) => {
       const meant = nearest(name, variableNames)
       return `${JSON.stringify(name).slice(1, -1)} is no variable of this service and has no effect${

@@ -182,7 +182,7 @@ export const variables = {
 export type VariableName = keyof typeof variables
 
 /** Every name, in the order of the table. */
-// The keys of a literal are those of its type.
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the keys of a literal are those of its type
 export const variableNames = Object.keys(variables) as ReadonlyArray<VariableName>
 
 /** What the variables were read as. */
