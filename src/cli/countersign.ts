@@ -23,6 +23,6 @@ const command = Command.make("countersign").pipe(
   ])
 )
 
-/** The command line: `countersign <command> [flags]`, as the arguments say. */
-export const countersign = (args: ReadonlyArray<string>) =>
+/** The command line: `countersign <command> [flags]`, as the arguments say. `phraseOf` puts its failures into words. */
+export const countersign = (args: ReadonlyArray<string>): Effect.Effect<void, unknown> =>
   Command.runWith(command, { version: VERSION })(args).pipe(Effect.provide(NodeServices.layer))
