@@ -71,7 +71,7 @@ await build({
   external: dependencies.filter((name) => !ofEffect(name)),
   // What stays outside but is CommonJS, and is required by something bundled.
   banner: {
-    js: `import { createRequire as __require } from "node:module"; const require = __require(import.meta.url);`
+    js: `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`
   }
 })
 
