@@ -119,15 +119,15 @@ try {
 
   const us = await side(ours)
   const them = await side(fastify)
-  const results = await alternate({ countersign: us.round, fastify: them.round }, { warmUp, rounds })
-  const ratios = results.countersign.map((value, index) => value / (results.fastify[index] ?? Number.NaN))
+  const [rates = [], theirs = []] = await alternate([us.round, them.round], { warmUp, rounds })
+  const ratios = rates.map((value, index) => value / (theirs[index] ?? Number.NaN))
 
   console.log(
     `\nAn authenticated POST with one insert, ${connections} connections, ${rounds} rounds of ${roundMillis / 1000} s each in turn`
   )
   console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
-  console.log(line("countersign", results.countersign, "req/s"))
-  console.log(line("fastify + pg", results.fastify, "req/s"))
+  console.log(line("countersign", rates, "req/s"))
+  console.log(line("fastify + pg", theirs, "req/s"))
   console.log(line("processor time a request, countersign", us.cpu(), "µs   "))
   console.log(line("processor time a request, fastify + pg", them.cpu(), "µs   "))
   console.log(

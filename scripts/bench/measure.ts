@@ -12,20 +12,17 @@ export const quantile = (values: ReadonlyArray<number>, q: number): number => {
 }
 
 /** Runs each side once a round, in turn, so that what disturbs the machine disturbs all; the first rounds warm up. */
-export const alternate = async <Name extends string>(
-  sides: Readonly<Record<Name, () => Promise<number>>>,
+export const alternate = async (
+  sides: ReadonlyArray<() => Promise<number>>,
   options: { readonly warmUp: number; readonly rounds: number }
-): Promise<Record<Name, ReadonlyArray<number>>> => {
-  const names = Object.keys(sides) as Array<Name>
-  const results = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
-    Name,
-    Array<number>
-  >
+): Promise<ReadonlyArray<ReadonlyArray<number>>> => {
+  const results = sides.map(() => new Array<number>())
   for (let round = 0; round < options.warmUp + options.rounds; round++) {
     // Each second round the other way about, so that no side always follows the same one.
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
-      const value = await sides[name]()
-      if (round >= options.warmUp) results[name].push(value)
+    const order = sides.map((_, index) => (round % 2 === 0 ? index : sides.length - 1 - index))
+    for (const index of order) {
+      const value = await sides[index]?.()
+      if (round >= options.warmUp && value !== undefined) results[index]?.push(value)
     }
   }
   return results

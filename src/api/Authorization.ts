@@ -39,26 +39,46 @@ const proofs = new Map<Scope, unknown>(
 
 /** The principal, known to hold the scope. Services yield this; only `requires` provides it. */
 export const Authorized = <const S extends Scope>(scope: S): Context.Service<Authorized<S>, Principal> =>
-  // The map holds under each scope the key of that scope; a type for that would need one entry a scope.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map holds under each scope the key of that scope
   proofs.get(scope) as Context.Service<Authorized<S>, Principal>
 
-const gate = <const S extends Scope>(scope: S) => {
-  class Gate extends HttpApiMiddleware.Service<
-    Gate,
-    { provides: Authorized<S>; requires: CurrentPrincipal }
-  >()(`countersign/api/requires/${scope}`, { error: InsufficientScope }) {}
-  return Gate
+/** A gate in the requirements of an operation: what it provides, and what it needs to do so. */
+export interface GateId<S extends Scope> {
+  readonly "~effect/http-api/HttpApiMiddleware": {
+    readonly provides: Authorized<S>
+    readonly requires: CurrentPrincipal
+    readonly error: typeof InsufficientScope
+    readonly clientError: never
+    readonly requiredForClient: false
+  }
 }
 
-/** The gate of a scope. */
-export type Gate<S extends Scope> = ReturnType<typeof gate<S>>
+/** The middleware of a scope. Its type is spelt out, since the declarations of a package cannot name a class that is local to a function. */
+export type Gate<S extends Scope> = HttpApiMiddleware.ServiceClass<
+  GateId<S>,
+  `countersign/api/requires/${S}`,
+  {
+    requires: CurrentPrincipal
+    provides: Authorized<S>
+    error: typeof InsufficientScope
+    clientError: never
+    requiredForClient: false
+    security: never
+  }
+>
+
+const gate = <const S extends Scope>(scope: S): Gate<S> =>
+  HttpApiMiddleware.Service<GateId<S>, { provides: Authorized<S>; requires: CurrentPrincipal }>()(
+    `countersign/api/requires/${scope}`,
+    { error: InsufficientScope }
+  )
 
 /** One gate a scope, so that every operation that asks for it carries the same middleware. */
 const gates = new Map<Scope, unknown>(scopes.map((scope) => [scope, gate(scope)]))
 
 /** The middleware that lets only holders of `scope` through: 403 `INSUFFICIENT_SCOPE` for others. */
 export const requires = <const S extends Scope>(scope: S): Gate<S> =>
-  // The map holds under each scope the gate of that scope; a type for that would need one entry a scope.
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map holds under each scope the gate of that scope
   gates.get(scope) as Gate<S>
 
 /** The scope that a middleware key is the gate of, if it is one. */

@@ -38,7 +38,7 @@ export const page = <const Noun extends string, Item extends Schema.Constraint, 
   id: S
 ) =>
   Schema.Struct({
-    // A computed key widens to `string`; the noun is the one key there is.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a computed key widens to `string`; the noun is the one key
     ...({ [noun]: Schema.Array(item) } as { readonly [N in Noun]: Schema.$Array<Item> }),
     next_cursor: Schema.NullOr(cursor(id))
   })

@@ -39,7 +39,7 @@ export const problem =
     Members<Code> & Fields,
     {}
   > =>
-    // `Problem` answers with a conditional type over `Self`, which stays open until a class is made; the cast closes it.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Problem` answers with a conditional type over `Self`, which stays open until a class is made
     HttpApiError.Problem<Self>()(
       code,
       { type: `urn:problem-type:countersign:${code}`, status, title },

@@ -25,8 +25,8 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
     readable(name),
     renamed(schema)
   ])
-  // The walk keeps every value as it was, names apart.
   return {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the walk keeps every value as it was, names apart
     ...(renamed(document) as OpenApi.OpenAPISpec),
     components: { ...document.components, schemas: Object.fromEntries(schemas) }
   }

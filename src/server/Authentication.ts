@@ -1,5 +1,5 @@
 import { Effect, Layer } from "effect"
-import { Authentication, Authorized, CurrentPrincipal, type Gate, requires } from "../api/Authorization.ts"
+import { Authentication, Authorized, CurrentPrincipal, type GateId, requires } from "../api/Authorization.ts"
 import { InsufficientScope } from "../api/Problems.ts"
 import { type Scope, scopes } from "../domain/Scope.ts"
 import { ApiKeys } from "./ApiKeys.ts"
@@ -41,4 +41,4 @@ export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(
 )
 
 /** What a layer with the gate of every scope provides. */
-export type Gated = InstanceType<Gate<Scope>>
+export type Gated = GateId<Scope>

@@ -72,11 +72,11 @@ export const atomic =
     self: Effect.Effect<A, E, R>
   ): Effect.Effect<A, Exclude<E, SqlError.SqlError | Schema.SchemaError>, Exclude<R, SqlClient.SqlClient>> =>
     transaction(self).pipe(
-      // A guard does not narrow an open type; what is left after it is exactly the rest of `E`.
       Effect.catch((error) =>
         isStoreFault(error)
           ? Effect.die(error)
-          : Effect.fail(error as Exclude<E, SqlError.SqlError | Schema.SchemaError>)
+          : // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a guard does not narrow an open type; this is the rest of `E`
+            Effect.fail(error as Exclude<E, SqlError.SqlError | Schema.SchemaError>)
       ),
       Effect.provideService(SqlClient.SqlClient, sql)
     )

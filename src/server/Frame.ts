@@ -2,7 +2,7 @@ import { Cause, Context, Effect, JsonPointer, Layer, SchemaIssue, type Types } f
 import {
   HttpRouter,
   HttpServerError,
-  HttpServerRequest,
+  type HttpServerRequest,
   HttpServerRespondable,
   HttpServerResponse
 } from "effect/http"

@@ -1,5 +1,5 @@
-import { ByteSize, Context, Effect, Layer, Result } from "effect"
-import { HttpIncomingMessage, HttpServerError, HttpServerRequest } from "effect/http"
+import { type ByteSize, Context, Effect, Layer, Result } from "effect"
+import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
 import { BodyLimit, RequestBody, StrictBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
 import * as StrictJson from "../domain/StrictJson.ts"

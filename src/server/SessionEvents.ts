@@ -1,6 +1,6 @@
 import { type Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { OrgId, SessionId } from "../domain/Ids.ts"
+import { type OrgId, SessionId } from "../domain/Ids.ts"
 import type { NewSessionEvent } from "../domain/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../domain/Time.ts"
 import { signalEvents } from "./SessionSignals.ts"

@@ -10,9 +10,7 @@ import { send, service } from "../support/service.ts"
 /** Every operation of the contract, with the scopes that its gates ask for. */
 const operations = Object.values(Api.groups).flatMap((group) =>
   Object.values(group.endpoints).map((endpoint) => {
-    const middlewares = [...endpoint.middlewares].map((middleware) =>
-      String((middleware as { key: string }).key)
-    )
+    const middlewares = Array.from<{ readonly key: string }, string>(endpoint.middlewares, ({ key }) => key)
     return {
       name: `${group.identifier}.${endpoint.identifier}`,
       method: endpoint.method,

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { StepId } from "../../src/domain/Ids.ts"
+import { type ApprovalId, StepId } from "../../src/domain/Ids.ts"
 import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -26,9 +26,9 @@ const team = (organization: string) =>
     return { admin, agent, other, params, reviewer, session }
   })
 
-const pending = (id: string | null) => {
+const pending = (id: ApprovalId | null) => {
   if (id === null) throw new Error("the step waits for a person")
-  return { id: id as never }
+  return { id }
 }
 
 layer(service(), { excludeTestServices: true })("governed steps and approvals", (it) => {

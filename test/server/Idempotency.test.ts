@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"

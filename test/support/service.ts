@@ -1,4 +1,5 @@
-import { Effect, Layer, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { FieldError } from "../../src/api/Problem.ts"
 import { Countersign, type TestOptions } from "../../src/testing/index.ts"
 import { cloneDatabase } from "./postgres.ts"
 
@@ -15,6 +16,8 @@ export interface Answer {
   readonly headers: Headers
   /** The body read as JSON; its text where it is none. */
   readonly body: Record<string, unknown>
+  /** The fields at fault, where the body is a problem that names some. */
+  readonly errors: ReadonlyArray<FieldError>
 }
 
 /** Sends a request as it stands, with a key where one is given, past the typed client. */
@@ -33,10 +36,13 @@ export const send = (
       headers.set("content-type", "application/json")
     return yield* Effect.promise(async () => {
       const answer = await fetch(url + path, { ...init, headers })
-      const text = await answer.text()
-      return { status: answer.status, headers: answer.headers, body: asRecord(text) }
+      const body = asRecord(await answer.text())
+      const errors = Option.getOrElse(decodeErrors(body["errors"]), () => [])
+      return { status: answer.status, headers: answer.headers, body, errors }
     })
   })
+
+const decodeErrors = Schema.decodeUnknownOption(Schema.Array(FieldError))
 
 const asRecord = (text: string): Record<string, unknown> => {
   try {

@@ -1,7 +1,7 @@
 import { type Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
-  Approval,
+  type Approval,
   ApprovalOutcome,
   ApprovalStage,
   ApprovalStatus,

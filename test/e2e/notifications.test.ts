@@ -1,0 +1,152 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Queue, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { createServer } from "node:http"
+import { Webhook } from "standardwebhooks"
+import { connect } from "../../src/client/index.ts"
+import { StepId } from "../../src/domain/Ids.ts"
+import { verify } from "../../src/webhook/index.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { spawnCli } from "../support/process.ts"
+
+/** What a receiver was sent. */
+interface Received {
+  readonly headers: Record<string, string>
+  readonly body: string
+}
+
+/** A real receiver on loopback that answers 204 and keeps what it got, in order. */
+const receiver = Effect.gen(function* () {
+  const received = yield* Queue.unbounded<Received>()
+  const server = yield* Effect.acquireRelease(
+    Effect.promise(
+      () =>
+        new Promise<ReturnType<typeof createServer>>((resolve) => {
+          const made = createServer((request, response) => {
+            const chunks: Array<Buffer> = []
+            request.on("data", (chunk: Buffer) => chunks.push(chunk))
+            request.on("end", () => {
+              const headers = Object.fromEntries(
+                Object.entries(request.headers).map(([name, value]) => [name, String(value)])
+              )
+              Queue.offerUnsafe(received, { headers, body: Buffer.concat(chunks).toString() })
+              response.writeHead(204).end()
+            })
+          })
+          made.listen(0, "127.0.0.1", () => resolve(made))
+        })
+    ),
+    (made) => Effect.sync(() => void made.close().closeAllConnections())
+  )
+  const address = server.address()
+  const port = typeof address === "object" && address !== null ? address.port : 0
+  return { received, url: `http://127.0.0.1:${port}/hook` }
+})
+
+/** Starts the service over a database, and answers with its address and, where it made one, its first key. */
+const serve = Effect.fnUntraced(function* (variables: Record<string, string>) {
+  const service = yield* spawnCli(["serve"], variables)
+  const out = yield* service.prints(/store +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
+  const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
+  return { service, url, key: /csk_\w+/.exec(out)?.[0] ?? "" }
+})
+
+const environment = Effect.map(cloneDatabase, (url) => ({
+  PORT: "0",
+  DATABASE_URL: Redacted.value(url),
+  COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+  COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1/32",
+  COUNTERSIGN_EGRESS_HTTP: "true"
+}))
+
+/** A step that waits for a person, asked for by an agent, and the reviewer who may decide it. */
+const held = async (url: string, adminKey: string) => {
+  const admin = connect({ url, key: adminKey })
+  const reviewerKey = await admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
+  const reviewer = connect({ url, key: reviewerKey.secret })
+  const session = await admin.sessions.create()
+  const step = await admin.sessions.step({
+    params: { id: session.session_id },
+    payload: { step_id: StepId.make("refund 1"), tool: "payments.refund", action_class: "write" }
+  })
+  const { approval_id } = step
+  if (approval_id === null) throw new Error("the step waits for a person")
+  const decide = () =>
+    reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+  return { admin, decide, reviewer, approval_id }
+}
+
+const timeout = 60_000
+
+describe("an approval that reaches a real receiver", () => {
+  it.live(
+    "is signed so that our helper and the published Standard Webhooks library verify it",
+    () =>
+      Effect.gen(function* () {
+        const { received, url: hook } = yield* receiver
+        const { key, url } = yield* serve(yield* environment)
+        const { admin, decide, reviewer, approval_id, secret } = yield* Effect.promise(async () => {
+          const client = connect({ url, key })
+          const { secret } = await client.notification_endpoints.create({ payload: { url: hook } })
+          await client.close()
+          return { ...(await held(url, key)), secret }
+        })
+        yield* Effect.promise(decide)
+        const requested = yield* Queue.take(received)
+        const approved = yield* Queue.take(received)
+        const types: Array<string> = []
+        for (const { body, headers } of [requested, approved]) {
+          const ours = yield* Effect.promise(() => verify(body, headers, secret))
+          if (!ours.ok) return assert.fail(ours.message)
+          if (ours.event.type === "test") return assert.fail("no test event was asked for")
+          assert.strictEqual(ours.event.approval.approval_id, approval_id)
+          assert.strictEqual(headers["x-svc-event-id"], ours.event.id)
+          assert.strictEqual(headers["x-svc-event-type"], ours.event.type)
+          assert.strictEqual(headers["content-type"], "application/json")
+          assert.match(headers["user-agent"] ?? "", /^Countersign\//)
+          assert.notProperty(headers, "traceparent")
+          types.push(ours.event.type)
+          assert.deepInclude(new Webhook(secret).verify(body, headers), { id: ours.event.id })
+          const forged = yield* Effect.promise(() => verify(`${body} `, headers, secret))
+          assert.isFalse(forged.ok)
+        }
+        assert.deepStrictEqual(types, ["approval.requested", "approval.approved"])
+        yield* Effect.promise(() => Promise.all([admin.close(), reviewer.close()]))
+      }),
+    timeout
+  )
+
+  it.live(
+    "arrives, with the same event id, when the process is killed between the commit and the sending",
+    () =>
+      Effect.gen(function* () {
+        const { received, url: hook } = yield* receiver
+        // The first attempt comes two seconds after the event, so that the kill is surely before it.
+        const variables = { ...(yield* environment), COUNTERSIGN_NOTIFY_RETRY_SECONDS: "2,1,1" }
+        const first = yield* serve(variables)
+        yield* Effect.promise(async () => {
+          const client = connect({ url: first.url, key: first.key })
+          await client.notification_endpoints.create({ payload: { url: hook } })
+          await client.close()
+          const { admin, reviewer } = await held(first.url, first.key)
+          await Promise.all([admin.close(), reviewer.close()])
+        })
+        yield* first.service.kill("SIGKILL")
+        yield* first.service.ended
+        assert.strictEqual(yield* Queue.size(received), 0)
+
+        const second = yield* serve(variables)
+        const { body, headers } = yield* Queue.take(received)
+        const { deliveries, id } = yield* Effect.promise(async () => {
+          const client = connect({ url: second.url, key: first.key })
+          const { endpoints } = await client.notification_endpoints.list()
+          await client.close()
+          return { deliveries: endpoints[0]?.pending_deliveries, id: String(JSON.parse(body).id) }
+        })
+        assert.strictEqual(headers["x-svc-event-id"], id)
+        assert.match(id, /^evt_[0-9a-f]{32}$/)
+        assert.isAtMost(deliveries ?? 1, 1)
+      }),
+    timeout
+  )
+})
