@@ -2,7 +2,8 @@
 const benchmarks: Readonly<Record<string, () => Promise<unknown>>> = {
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
-  egress: () => import("./egress.ts")
+  egress: () => import("./egress.ts"),
+  stream: () => import("./stream.ts")
 }
 
 const names = process.argv.slice(2)

@@ -5,7 +5,7 @@ import { NetAddress } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { EventSource } from "eventsource"
 import { connect, type Socket } from "node:net"
-import { OrgId, SessionId } from "../../../src/domain/Ids.ts"
+import { type OrgId, SessionId } from "../../../src/domain/Ids.ts"
 import { layerListen } from "../../../src/server/Server/listen.ts"
 import { SessionStream, type SessionStreamOptions } from "../../../src/server/SessionStream.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
@@ -135,9 +135,8 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
       yield* Effect.addFinalizer(() => Effect.sync(() => source.close()))
       for (const type of ["tool:outcome", "session:closed"]) {
         source.addEventListener(type, ({ data, lastEventId }) => {
-          const { id } = JSON.parse(String(data)) as { readonly id: number }
-          assert.strictEqual(String(id), lastEventId)
-          seen.push(id)
+          assert.propertyVal(JSON.parse(String(data)), "id", Number(lastEventId))
+          seen.push(Number(lastEventId))
         })
       }
       // The end of the stream makes it ask again, and 204 stops it for good: what the specification has servers do.
