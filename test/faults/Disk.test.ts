@@ -1,0 +1,74 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schedule } from "effect"
+import { spawnSync } from "node:child_process"
+import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { spawnCli } from "../support/process.ts"
+
+/** A file system of 220 MB in memory, if this account may mount one. */
+const smallDisk = Effect.acquireRelease(
+  Effect.sync(() => {
+    const directory = mkdtempSync(path.join(tmpdir(), "countersign-disk-"))
+    const mounted = spawnSync("mount", ["-t", "tmpfs", "-o", "size=220m,mode=0755", "tmpfs", directory])
+    return { directory, mounted: mounted.status === 0 }
+  }),
+  ({ directory, mounted }) =>
+    Effect.sync(() => {
+      if (mounted) spawnSync("umount", ["-l", directory])
+      rmSync(directory, { recursive: true, force: true })
+    })
+)
+
+describe("a full disk", () => {
+  it.live(
+    "is answered 503, and the service goes on by itself once there is room",
+    () =>
+      Effect.gen(function* () {
+        const { directory, mounted } = yield* smallDisk
+        if (!mounted) {
+          yield* Effect.log("not run: mounting a small file system takes root on Linux")
+          return
+        }
+        const dataDir = path.join(directory, "data")
+        const service = yield* spawnCli(["serve"], { PORT: "0", COUNTERSIGN_DATA_DIR: dataDir })
+        const out = yield* service.prints(/First admin key.*\n\n {4}csk_\w+\n/)
+        const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
+        const key = /csk_\w+/.exec(out)?.[0] ?? assert.fail(out)
+        const note = "x".repeat(200_000)
+        const post = Effect.promise(async () => {
+          const answer = await fetch(`${url}/v1/agent-sessions`, {
+            method: "POST",
+            headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+            // Not compressible, so that each takes its room on the disk.
+            body: JSON.stringify({
+              metadata: { note: note.replaceAll("x", () => Math.random().toString(36)[2] ?? "y") }
+            })
+          })
+          const body: unknown = await answer.json()
+          return { status: answer.status, body, retryAfter: answer.headers.get("retry-after") }
+        })
+        assert.strictEqual((yield* post).status, 201)
+
+        const { bavail, bsize } = statfsSync(directory)
+        const filler = path.join(directory, "filler")
+        writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - 4 * 1024 * 1024)))
+        chmodSync(filler, 0o644)
+        const refused = yield* Effect.repeat(post, { until: ({ status }) => status !== 201, times: 400 })
+        assert.strictEqual(refused.status, 503)
+        assert.strictEqual(refused.retryAfter, "1")
+        assert.propertyVal(refused.body, "code", "UNAVAILABLE")
+
+        rmSync(filler)
+        const recovered = yield* Effect.repeat(post, {
+          until: ({ status }) => status !== 503,
+          schedule: Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(300)])
+        })
+        assert.strictEqual(recovered.status, 201)
+        assert.strictEqual((yield* post).status, 201)
+        yield* service.kill("SIGTERM")
+        assert.strictEqual((yield* service.ended).code, 0)
+      }),
+    120_000
+  )
+})
