@@ -2,7 +2,7 @@
  * The one place where layers meet. Each is useful alone: the services over any store (for those who compose them), the routes over
  * any services, and the whole, listening.
  */
-import { Effect, Layer, Option, References } from "effect"
+import { Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Api } from "../api/Api.ts"
@@ -35,7 +35,13 @@ import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
-export type ServiceSettings = Pick<Settings, "egress" | "notifications" | "metricsToken">
+export type ServiceSettings = Pick<Settings, "egress" | "notifications" | "metricsToken" | "stop">
+
+/**
+ * How the longest stop is shared out: requests first, then attempts under way. Of the default 8 s the engine gets 5.2: more than an
+ * attempt can last, so that none is cut off and sent twice.
+ */
+const ENGINE_SHARE = 0.65
 
 /**
  * Every service of Countersign over a migrated store and a ring of master keys. Nothing runs by itself yet: `layerSchedulers` keeps
@@ -53,7 +59,8 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
     Layer.provideMerge(
       Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications)]), {
-        retention: { keep: settings.notifications.retention }
+        retention: { keep: settings.notifications.retention },
+        drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
       })
     ),
     Layer.provideMerge(Layer.mergeAll(Organizations.layer, Egress.layer(settings.egress))),
@@ -92,7 +99,13 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(Database.layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
-    Layer.provideMerge(layerListen({ host: settings.host, port: settings.port, drain: settings.stop })),
+    Layer.provideMerge(
+      layerListen({
+        host: settings.host,
+        port: settings.port,
+        drain: Duration.times(settings.stop, 1 - ENGINE_SHARE)
+      })
+    ),
     // Spans that nobody collects are not made: they would be a third of a small request's cost.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry !== undefined))
   )
