@@ -36,7 +36,11 @@ const receiver = Effect.gen(function* () {
           made.listen(0, "127.0.0.1", () => resolve(made))
         })
     ),
-    (made) => Effect.sync(() => void made.close().closeAllConnections())
+    (made) =>
+      Effect.sync(() => {
+        made.close()
+        made.closeAllConnections()
+      })
   )
   const address = server.address()
   const port = typeof address === "object" && address !== null ? address.port : 0

@@ -221,7 +221,7 @@ describe("Delivery", () => {
         )
         yield* publish(to, 6)
         for (let i = 0; i < 3; i++) yield* (yield* Queue.take(attempts)).end(failing)
-        const cooling = yield* eventually(health, (now) => now?.cooldown_until != null)
+        const cooling = yield* eventually(health, (now) => (now?.cooldown_until ?? null) !== null)
         assert.strictEqual(cooling?.consecutive_failures, 3)
         assert.strictEqual(cooling?.pending_deliveries, 6)
         // Another destination is not held up, so time passes here without an attempt at the first.
@@ -258,7 +258,7 @@ describe("Delivery", () => {
         yield* publish(to)
         const health = yield* eventually(
           Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) => map.get(to.destination_id)),
-          (now) => now?.cooldown_until != null
+          (now) => (now?.cooldown_until ?? null) !== null
         )
         return health?.cooldown_until?.epochMilliseconds ?? Infinity
       }).pipe(withEngine([before.channel]))

@@ -6,18 +6,20 @@ import { Result } from "effect"
  * nulls alone, or from whole numbers mixed with others.
  */
 const of =
-  <A>(element: number) =>
-  (values: ReadonlyArray<A | null>): PgTypes.Parameter =>
+  (element: number) =>
+  (values: ReadonlyArray<unknown>): PgTypes.Parameter =>
     Result.getOrThrow(PgTypes.array(values, element))
 
+type Column<A> = (values: ReadonlyArray<A | null>) => PgTypes.Parameter
+
 /** `text[]` */
-export const texts = of<string>(PgTypes.OID.text)
+export const texts: Column<string> = of(PgTypes.OID.text)
 /** `int4[]` */
-export const ints = of<number>(PgTypes.OID.int4)
+export const ints: Column<number> = of(PgTypes.OID.int4)
 /** `float8[]` */
-export const floats = of<number>(PgTypes.OID.float8)
+export const floats: Column<number> = of(PgTypes.OID.float8)
 /** `bool[]` */
-export const booleans = of<boolean>(PgTypes.OID.bool)
+export const booleans: Column<boolean> = of(PgTypes.OID.bool)
 /** `int8[]`, from numbers below 2^53. */
 export const longs = (values: ReadonlyArray<number>): PgTypes.Parameter =>
-  of<bigint>(PgTypes.OID.int8)(values.map(BigInt))
+  of(PgTypes.OID.int8)(values.map(BigInt))

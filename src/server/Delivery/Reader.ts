@@ -154,15 +154,16 @@ export const makeReader = (
     const sweepShard = Effect.fnUntraced(function* (shard: number) {
       let count = 0
       let after: readonly [string, string] = ["", ""]
-      for (let full = true; full && shards.owned.has(shard);) {
-        let last: QueueRow | undefined
+      while (shards.owned.has(shard)) {
+        let page: ReadonlyArray<QueueRow> = []
         yield* dispatcher.reading(heads(shard, after), (rows) => {
-          count += rows.length
-          full = rows.length === SWEEP_LANES
-          last = rows.at(-1)
+          page = rows
           dispatcher.offerHeads(rows, monotonicMillis(clock))
         })
-        if (last !== undefined) after = [last.org_id, last.destination_id]
+        count += page.length
+        const last = page.at(-1)
+        if (last === undefined || page.length < SWEEP_LANES) break
+        after = [last.org_id, last.destination_id]
       }
       return count
     })

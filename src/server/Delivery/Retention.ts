@@ -1,4 +1,4 @@
-import { DateTime, Duration, Effect, Schedule } from "effect"
+import { DateTime, type Duration, Effect, Schedule } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { atomic } from "../Database.ts"
 import { type Channel, uuidTime } from "./Channel.ts"

@@ -175,7 +175,7 @@ describe("TLS", () => {
             process.execPath,
             ["--input-type=module-typescript", "--eval", script],
             { env: { ...process.env, ...env } },
-            (error, stdout) => resume(Effect.succeed(error === null ? stdout : String(error)))
+            (error, stdout) => resume(Effect.succeed(error === null ? stdout : error.message))
           )
         })
       const [extra, bare] = yield* Effect.all([run({ NODE_EXTRA_CA_CERTS: file }), run({})], {
