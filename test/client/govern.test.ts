@@ -1,0 +1,140 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Schema, Stream } from "effect"
+import { SessionEvent } from "../../src/api/SessionStream.ts"
+import { CursorExpired, SessionClosed } from "../../src/api/Problems.ts"
+import { makeGovern } from "../../src/client/govern.ts"
+import type { SessionFollower } from "../../src/client/stream.ts"
+import type { GovernedStep } from "../../src/domain/AgentSession.ts"
+import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
+
+const id = SessionId.make(`ses_${"a".repeat(32)}`)
+const approval_id = ApprovalId.make(`apr_${"b".repeat(32)}`)
+const payload = { step_id: StepId.make("step 1"), tool: "shell", action_class: "write" }
+const at = "2026-11-21T02:33:05.123Z"
+
+const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
+  step_id: payload.step_id,
+  decision,
+  approval_id,
+  reason: "A person is asked",
+  rule_id: null,
+  expires_at: null,
+  arguments_digest: "0".repeat(64)
+})
+
+const decided = (number: number, outcome: "allow" | "reject", approval = approval_id): SessionEvent =>
+  Schema.decodeSync(Schema.toCodecJson(SessionEvent))({
+    id: number,
+    type: "approval:decided",
+    session_id: id,
+    step_id: payload.step_id,
+    occurred_at: at,
+    approval: {
+      approval_id: approval,
+      session_id: id,
+      step_id: payload.step_id,
+      task_id: null,
+      tool: "shell",
+      action_class: "write",
+      arguments_digest: "0".repeat(64),
+      status: outcome === "allow" ? "approved" : "rejected",
+      stage: "reviewer",
+      requested_at: at,
+      review_deadline_at: at,
+      escalation_deadline_at: null,
+      expires_at: at,
+      escalated_at: null,
+      timeout_action: "reject",
+      outcome,
+      decision_source: "human",
+      decided_at: at,
+      decided_by: null,
+      comment: null
+    }
+  })
+
+/** A session in memory: what each call answers, and the events there are. Streams end where the events do. */
+const session = (options: {
+  readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, SessionClosed>>
+  readonly events: Array<SessionEvent>
+  readonly firstKept?: number
+  seen?: number
+}) => {
+  const followed: Array<number | undefined> = []
+  let calls = 0
+  const follower: SessionFollower = {
+    seen: () => options.seen,
+    stream: (_, { after } = {}) =>
+      Stream.suspend(() => {
+        followed.push(after)
+        return after !== undefined && after + 1 < (options.firstKept ?? 1)
+          ? Stream.fail(new CursorExpired({ first_kept: options.firstKept ?? 1 }))
+          : Stream.fromArray(options.events.filter((event) => event.id > (after ?? 0)))
+      })
+  }
+  const step = () => Effect.suspend(() => options.answers[calls++] ?? Effect.die("asked too often"))
+  return { followed, govern: makeGovern(step, follower)(id, payload) }
+}
+
+describe("govern", () => {
+  it.effect("misses no decision that falls between its question and its stream", () =>
+    Effect.gen(function* () {
+      const events = [decided(4, "allow", ApprovalId.make(`apr_${"c".repeat(32)}`))]
+      const options = { events, seen: 4, answers: [] as Array<Effect.Effect<GovernedStep>> }
+      options.answers.push(
+        Effect.sync(() => {
+          // Another stream of this client has seen the decision before this one begins.
+          events.push(decided(6, "allow"))
+          options.seen = 6
+          return answer("pending")
+        }),
+        Effect.succeed(answer("allow"))
+      )
+      const { followed, govern } = session(options)
+      const governed = yield* govern
+      assert.strictEqual(governed.decision, "allow")
+      assert.strictEqual(governed.approval?.approval_id, approval_id)
+      assert.deepStrictEqual(followed, [4])
+    })
+  )
+
+  it.effect("lets the service's answer count, not the event: a rule that now rejects wins", () =>
+    Effect.gen(function* () {
+      const { govern } = session({
+        answers: [Effect.succeed(answer("pending")), Effect.succeed(answer("reject"))],
+        events: [decided(3, "allow")]
+      })
+      assert.strictEqual((yield* govern).decision, "reject")
+    })
+  )
+
+  it.effect("asks again, and begins at what is kept, where its place in the stream is gone", () =>
+    Effect.gen(function* () {
+      const { followed, govern } = session({
+        answers: [
+          Effect.succeed(answer("pending")),
+          Effect.succeed(answer("pending")),
+          Effect.succeed(answer("allow"))
+        ],
+        events: [decided(9, "allow")],
+        firstKept: 8,
+        seen: 2
+      })
+      assert.strictEqual((yield* govern).decision, "allow")
+      assert.deepStrictEqual(followed, [2, undefined])
+    })
+  )
+
+  it.effect(
+    "takes the end of the session for a reject where that closed the approval, else for a problem",
+    () =>
+      Effect.gen(function* () {
+        const ended = Effect.fail(new SessionClosed({}))
+        const answers = [Effect.succeed(answer("pending")), ended]
+        const rejected = yield* session({ answers, events: [decided(3, "reject")] }).govern
+        assert.strictEqual(rejected.decision, "reject")
+        const allowed = session({ answers, events: [decided(3, "allow")] }).govern
+        assert.strictEqual((yield* Effect.flip(allowed))._tag, "SESSION_CLOSED")
+      })
+  )
+})
