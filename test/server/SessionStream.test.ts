@@ -59,6 +59,25 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       })
     )
 
+    it.effect("outlasts a store that fails: what was recorded comes when it is back", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const streams = yield* SessionStream
+        const principal = yield* reader
+        const session = yield* newSession(principal)
+        const stream = yield* as(principal)(streams.open(session.session_id, undefined))
+        const first = yield* numbersOf(opened(stream)).pipe(Stream.runHead, Effect.forkChild)
+        yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
+        yield* Database.transaction(
+          Effect.andThen(record(session), sql`ALTER TABLE session_events RENAME TO session_events_away`)
+        )
+        const failing = yield* Effect.flip(Effect.asVoid(sql`SELECT number FROM session_events`))
+        assert.strictEqual(failing._tag, "SqlError")
+        yield* sql`ALTER TABLE session_events_away RENAME TO session_events`
+        assert.deepStrictEqual(yield* Fiber.join(first), Option.some(1))
+      })
+    )
+
     it.effect("refuses a cursor that is no longer kept, one beyond the end, and an unknown session", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
