@@ -255,3 +255,21 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
     )
   }
 )
+
+layer(layerStreams({ maxStreams: 1 }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+  excludeTestServices: true
+})("a process with as many streams as it may have", (it) => {
+  it.effect("refuses one more until one has ended", () =>
+    Effect.gen(function* () {
+      const streams = yield* SessionStream
+      const principal = yield* reader
+      const session = yield* newSession(principal)
+      const open = as(principal)(streams.open(session.session_id, undefined))
+      const fiber = yield* Effect.forkChild(Stream.runDrain(opened(yield* open)))
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
+      assert.strictEqual((yield* Effect.flip(open)).code, "UNAVAILABLE")
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(Option.isSome(yield* open))
+    })
+  )
+})
