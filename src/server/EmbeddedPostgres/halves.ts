@@ -26,6 +26,7 @@ export const removeHalves = (directory: string) =>
     for (const name of await readdir(directory)) {
       const pid = /\.new-(\d+)-[0-9a-f]{12}$/.exec(name)?.[1]
       if (pid === undefined || isAlive(Number(pid))) continue
-      await rm(path.join(directory, name), { recursive: true, force: true })
+      // What a killed start left running may still write into it for a moment.
+      await rm(path.join(directory, name), { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
     }
   })
