@@ -164,12 +164,13 @@ async function main() {
           yield* OrgId.generate,
           ...(yield* Effect.replicateEffect(OrgId.generate, organizations - 1))
         ] as const
-        return yield* Effect.forEach(Array.from({ length: endpoints }), (_, index) =>
-          makeEndpoint(orgs[index % organizations] ?? orgs[0], `http://127.0.0.1:${port}/${index}`)
+        return yield* Effect.forEach(
+          Arr.makeBy(endpoints, (index) => index),
+          (index) => makeEndpoint(orgs[index % organizations] ?? orgs[0], `http://127.0.0.1:${port}/${index}`)
         )
       })
     )
-    const nth = (index: number): Target => targets[index % targets.length] ?? targets[0]!
+    const nth = (index: number): Target => targets[index % targets.length] ?? targets[0]
 
     const idle = async () => {
       const published: Array<readonly [string, number]> = []
@@ -235,6 +236,8 @@ async function main() {
         yield* delivery.wake
       })
     )
+    // What the writing of the backlog itself costs the store is over by then.
+    await pause(10_000)
     console.log(
       `with ${coolingEndpoints * waitingPerEndpoint} deliveries of ${coolingEndpoints} cooling endpoints waiting:`
     )

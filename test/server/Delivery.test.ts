@@ -1,6 +1,6 @@
 import type { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
+import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { DeliveryRecord } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, OrgId } from "../../src/domain/Ids.ts"
@@ -456,6 +456,59 @@ describe("Delivery", () => {
           yield* eventually(queued, (count) => count === 0)
         }).pipe(withEngine([two.channel], { lease }))
       }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
+    }))
+
+  test("finds a row at once that was written before, and committed after, one that it has read", () =>
+    Effect.gen(function* () {
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const early = yield* destination
+        const late = yield* destination
+        const written = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const slow = yield* Effect.forkChild(
+          Effect.andThen(
+            transaction(
+              Effect.andThen(
+                publish(early),
+                Effect.andThen(Deferred.succeed(written, undefined), Deferred.await(commit))
+              )
+            ),
+            Effect.flatMap(Delivery, (delivery) => delivery.wake)
+          )
+        )
+        yield* Deferred.await(written)
+        yield* publish(late)
+        assert.strictEqual((yield* Queue.take(sent)).destination_id, late.destination_id)
+        yield* Deferred.succeed(commit, undefined)
+        assert.strictEqual((yield* Queue.take(sent)).destination_id, early.destination_id)
+        yield* Fiber.join(slow)
+        yield* records(early, all("delivered"))
+      }).pipe(withEngine([channel], { reader: { pollMillis: 60_000, sweepMillis: 60_000 } }))
+    }))
+
+  test("has a partition for the attempts of each day, and drops the days that are over", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        yield* sql.unsafe(
+          "CREATE TABLE delivery_attempts_20200101 PARTITION OF delivery_attempts FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
+        )
+        const to = yield* destination
+        yield* publish(to)
+        yield* records(to, all("delivered"))
+        assert.strictEqual((yield* delivery.removeOld).days, 1)
+        assert.strictEqual((yield* delivery.removeOld).days, 0)
+        const [place] = yield* sql<{ readonly name: string }>`
+          SELECT tableoid::regclass::text AS name
+          FROM delivery_attempts
+        `
+        const today = DateTime.formatIsoDateUtc(yield* DateTime.now).replaceAll("-", "")
+        assert.strictEqual(place?.name, `delivery_attempts_${today}`)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
+      }).pipe(withEngine([channel]))
     }))
 
   test("removes what is older than is kept, with what waited for it", () =>

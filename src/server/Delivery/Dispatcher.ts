@@ -31,9 +31,6 @@ const MAX_RESULTS = 4_096
 /** How long an item waits whose payload or destination could not be read. */
 const UNREADABLE_MILLIS = 1_000
 
-/** The longest reading of one payload. With the longest sending it stays under the margin of a lease. */
-const LOAD_MILLIS = 800
-
 /** Retries that are waiting for a slot of theirs and are looked at when one comes free. */
 const WAKE_RETRIES = 4
 
@@ -284,6 +281,7 @@ export const makeDispatcher = (
       owned: OwnedShard,
       sendingOf: Effect.Effect<Outcome>
     ) {
+      // Reading may have taken long: what the lease allowed before it need not be allowed now.
       if (!shards.mayStart(lane.shard, monotonicMillis(clock))) return yield* putBack(lane, item, owned)
       const startedAt = clock.currentTimeMillisUnsafe()
       const before = monotonicMillis(clock)
@@ -292,10 +290,9 @@ export const makeDispatcher = (
           duration: lane.channel.policy.deadlineMillis,
           orElse: () => Effect.succeed(timedOut)
         }),
-        Effect.catchCause((cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.failCause(cause)
-            : Effect.as(Effect.logError("A delivery could not be sent", cause), broken)
+        Effect.catchCauseIf(
+          (cause) => !Cause.hasInterruptsOnly(cause),
+          (cause) => Effect.as(Effect.logError("A delivery could not be sent", cause), broken)
         )
       )
       const durationMillis = Math.round(monotonicMillis(clock) - before)
@@ -308,7 +305,6 @@ export const makeDispatcher = (
     /** Untraced: it runs for every attempt. */
     const attempt = (lane: Lane, item: Item, owned: OwnedShard): Effect.Effect<void> =>
       lane.channel.load(item).pipe(
-        Effect.timeout(LOAD_MILLIS),
         Effect.matchCauseEffect({
           onSuccess: (sendingOf) => send(lane, item, owned, sendingOf),
           onFailure: (cause) =>
@@ -368,7 +364,8 @@ export const makeDispatcher = (
           const lane = take(row, now)
           if (lane === undefined) continue
           lane.more = true
-          askForMore(lane)
+          // A lane that cools down needs no more than its first row: a backlog of thousands of them stays in the store.
+          if (lane.health._tag !== "Cooling") askForMore(lane)
         }
         turn()
       },

@@ -154,7 +154,7 @@ export const makeLog = (
         SELECT delivery_id
         FROM wanted
         WHERE tight
-      `.unprepared,
+      `,
       (rows) => new Set(rows.map((row) => row.delivery_id))
     )
 

@@ -8,9 +8,15 @@ import { monotonicMillis, type Shards } from "./Shards.ts"
 
 /**
  * Rows before the newest that are read again: numbers are given out before their transactions commit, so a row may appear behind
- * one that was read. What comes later than that is found by the sweep.
+ * one that was read.
  */
 const OVERLAP = 1_000
+
+/**
+ * How long they are read again, at least; twice that at most. What is committed later is found by the sweep. Without an end, the
+ * rows of a destination that cools down would be read again with every new one.
+ */
+const SETTLE_MILLIS = 2_000
 
 /** Rows of one shard in one read of the tail. More than the overlap: every read moves on. */
 const TAIL_ROWS = OVERLAP + 500
@@ -82,7 +88,15 @@ export const makeReader = (
       const owned = [...shards.owned.values()].filter((one) => !one.leaving)
       if (owned.length === 0) return Effect.void
       const numbers = owned.map((one) => one.shard)
-      const marks = owned.map((one) => Math.max(0, one.mark - OVERLAP))
+      const now = monotonicMillis(clock)
+      const marks = owned.map((one) => {
+        if (now - one.settledAt >= SETTLE_MILLIS) {
+          one.settled = one.settling
+          one.settling = one.mark
+          one.settledAt = now
+        }
+        return Math.max(one.settled, one.mark - OVERLAP, 0)
+      })
       return dispatcher.reading(
         run(sql<QueueRow>`
           SELECT ${columns}

@@ -37,6 +37,10 @@ export interface OwnedShard {
   validUntil: number
   /** The newest row that was read. */
   mark: number
+  /** What `mark` was a while ago, and lately, and when that was noted, in milliseconds on the monotonic clock. */
+  settled: number
+  settling: number
+  settledAt: number
   /** Attempts under way or not yet written. */
   open: number
   /** It goes to another owner as soon as nothing is open. */
@@ -156,7 +160,11 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
         coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = s.shard), 0)::float8 AS mark
     `
     const validUntil = before + leaseMillis
-    for (const row of rows) owned.set(row.shard, { ...row, validUntil, open: 0, leaving: false })
+    for (const row of rows) {
+      // Nothing is settled yet: what was written shortly before may still be on its way to its commit.
+      const unsettled = { settled: 0, settling: row.mark, settledAt: before }
+      owned.set(row.shard, { ...row, ...unsettled, validUntil, open: 0, leaving: false })
+    }
     return rows.map((row) => row.shard)
   })
 

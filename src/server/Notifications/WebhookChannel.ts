@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         ) WITH ORDINALITY AS i (org_id, endpoint_id, event_id, number)
         LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.endpoint_id
         LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
-      `.unprepared,
+      `,
       {
         onSuccess: (rows) =>
           Effect.sync(() => {
