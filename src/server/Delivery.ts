@@ -7,7 +7,9 @@ import type { DeliveryId, OrgId } from "../domain/Ids.ts"
 import type { Channel } from "./Delivery/Channel.ts"
 import { defaultSlots, makeDispatcher, type SlotOptions } from "./Delivery/Dispatcher.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
-import { type DestinationHealth, type Enqueued, makeLog } from "./Delivery/Log.ts"
+import { type DestinationHealth, makeLog } from "./Delivery/Log.ts"
+import { type Enqueued, makeQueue } from "./Delivery/Queue.ts"
+import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
 import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
@@ -15,7 +17,8 @@ import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "./Delivery/Channel.ts"
-export type { DestinationHealth, Enqueued } from "./Delivery/Log.ts"
+export type { DestinationHealth } from "./Delivery/Log.ts"
+export type { Enqueued } from "./Delivery/Queue.ts"
 
 /** How the engine runs in one process. What is left out has the defaults named beside each part. */
 export interface DeliveryOptions {
@@ -117,7 +120,9 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
   const finisher = yield* makeFinisher(sql, dispatcher)
   const wakeups = yield* makeWakeups
   const { now } = yield* StoreClock
-  const log = makeLog(sql, channels, now, dispatcher.isSending)
+  const queue = makeQueue(sql, channels, now)
+  const log = makeLog(sql, dispatcher.isSending)
+  const { replay, replayWindow } = makeReplay(sql, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
   const shareDue = Latch.makeUnsafe(false)
 
@@ -192,16 +197,16 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
   })
 
   return Delivery.of({
-    enqueue: log.enqueue,
+    enqueue: queue.enqueue,
     wake,
     list: log.list,
     get: log.get,
     replay: (org_id, destination_id, delivery_id) =>
-      Effect.andThen(log.replay(org_id, destination_id, delivery_id), wake),
+      Effect.andThen(replay(org_id, destination_id, delivery_id), wake),
     replayWindow: (org_id, destination_id, window) =>
-      Effect.tap(log.replayWindow(org_id, destination_id, window), wake),
+      Effect.tap(replayWindow(org_id, destination_id, window), wake),
     health: log.health,
-    discard: log.discard,
+    discard: queue.discard,
     removeOld: retention.runOnce
   })
 })

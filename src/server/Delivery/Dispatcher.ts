@@ -4,6 +4,7 @@ import type { Outcome } from "../../domain/DeliveryState.ts"
 import type { Channel } from "./Channel.ts"
 import { healthOf, isRetry, type Item, itemOf, type QueueRow } from "./Item.ts"
 import { Lane, LANE_ITEMS, LANE_LOW } from "./Lane.ts"
+import { makeReads, type Reads } from "./Reads.ts"
 import { monotonicMillis, type OwnedShard, type Shards } from "./Shards.ts"
 
 /** How much may be under way at once in one process. */
@@ -62,8 +63,8 @@ export interface Dispatcher {
     lanes: ReadonlyMap<Lane, { readonly rows: ReadonlyArray<QueueRow>; readonly complete: boolean }>,
     now: number
   ) => void
-  /** Reads begin and end here: what was finished meanwhile is not taken in again from an older snapshot. */
-  readonly reading: <A, E>(read: Effect.Effect<A, E>, take: (result: A) => void) => Effect.Effect<void, E>
+  /** Every read of the queue goes through here. */
+  readonly reading: Reads["reading"]
   /** What ended, for whoever writes it down. */
   readonly results: Queue.Dequeue<Ended>
   readonly written: (list: ReadonlyArray<Written>) => void
@@ -112,10 +113,7 @@ export const makeDispatcher = (
     /** Rows in memory, by number: waiting, under way, or not yet written. */
     const known = new Set<number>()
     const sending = new Set<string>()
-    /** Rows whose attempt was written, with the attempt and when: until every read that began before has ended. */
-    const finished = new Map<number, { readonly attempt: number; readonly tick: number }>()
-    const reads = new Set<number>()
-    let tick = 0
+    const reads = makeReads()
     let running = 0
     let retries = 0
     let turning = false
@@ -342,9 +340,8 @@ export const makeDispatcher = (
 
     /** The lane that took a row in; none where it is known, finished, or not ours. */
     const take = (row: QueueRow, now: number): Lane | undefined => {
-      const done = finished.get(row.seq)
-      if (known.has(row.seq) || !shards.owned.has(row.shard)) return undefined
-      if (done !== undefined && done.attempt >= row.attempt) return undefined
+      if (known.has(row.seq) || !shards.owned.has(row.shard) || reads.isStale(row.seq, row.attempt))
+        return undefined
       const item = itemOf(row, now)
       const lane = laneOf(row, item, now)
       if (lane === undefined) return undefined
@@ -379,30 +376,13 @@ export const makeDispatcher = (
         }
         turn()
       },
-      reading: (read, taken) =>
-        Effect.suspend(() => {
-          const began = tick++
-          reads.add(began)
-          return read.pipe(
-            Effect.map(taken),
-            Effect.ensuring(
-              Effect.sync(() => {
-                reads.delete(began)
-                const [oldest] = reads
-                for (const [seq, entry] of finished) {
-                  if (oldest !== undefined && entry.tick > oldest) break
-                  finished.delete(seq)
-                }
-              })
-            )
-          )
-        }),
+      reading: reads.reading,
       results,
       written: (list) => {
         for (const { due, ended } of list) {
           const { item, lane, owned } = ended
           owned.open--
-          if (reads.size > 0) finished.set(item.seq, { attempt: item.attempt, tick: tick++ })
+          reads.finished(item.seq, item.attempt)
           if (due === null || lanes.get(lane.key) !== lane) {
             known.delete(item.seq)
             lane.held--

@@ -16,6 +16,8 @@ import {
   type Parcel
 } from "../../../src/server/Delivery.ts"
 import { makeLog } from "../../../src/server/Delivery/Log.ts"
+import { makeQueue } from "../../../src/server/Delivery/Queue.ts"
+import { makeReplay } from "../../../src/server/Delivery/Replay.ts"
 import { Egress } from "../../../src/server/Egress.ts"
 import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
 import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
@@ -172,7 +174,9 @@ export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
     const sql = yield* SqlClient.SqlClient
     const pg = yield* PgClient.PgClient
     const channel = yield* WebhookChannel.make()
-    const log = makeLog(sql, new Map([[channel.name, channel]]), DateTime.now, () => false)
+    const channels = new Map([[channel.name, channel]])
+    const queue = makeQueue(sql, channels, DateTime.now)
+    const log = { ...queue, ...makeLog(sql, () => false), ...makeReplay(sql, channels, queue) }
     const wake = Effect.ignore(pg.notify("countersign_delivery", "rows"))
     return yield* Effect.provideService(
       use,

@@ -1,0 +1,205 @@
+import { Array as Arr, Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { DeliveryId, type EventId, type OrgId } from "../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../domain/Time.ts"
+import type { Channel } from "./Channel.ts"
+import { floats, ints, texts } from "./Columns.ts"
+import { shardOf } from "./Shards.ts"
+
+/**
+ * Below its capacity by more than this a destination is filled without a lock: transactions that do not see each other yet cannot
+ * be as many.
+ */
+const CLOSE_TO_FULL = 256
+
+/** What a delivery that found no room is recorded with. */
+const QUEUE_FULL = "queue full"
+
+/** What a delivery is recorded with whose destination was removed before it was sent. */
+const REMOVED = "the destination was removed"
+
+/** One event for one destination. */
+export interface Enqueued {
+  readonly org_id: OrgId
+  /** The name of a channel that the engine was given; another is a defect. */
+  readonly channel: string
+  readonly destination_id: string
+  readonly event_id: EventId
+  readonly label: string
+}
+
+interface Made extends Enqueued {
+  readonly delivery_id: DeliveryId
+  readonly capacity: number
+  readonly delay: number
+}
+
+/** The channel of a name. A row names only channels that the engine was given. */
+export const channelNamed = (
+  channels: ReadonlyMap<string, Channel>,
+  name: string
+): Effect.Effect<Channel> => {
+  const channel = channels.get(name)
+  return channel === undefined
+    ? Effect.die(new Error(`There is no channel ${name}`))
+    : Effect.succeed(channel)
+}
+
+/** The writing end of the queue. Everything here runs within the caller's transaction. */
+export const makeQueue = (
+  sql: SqlClient.SqlClient,
+  channels: ReadonlyMap<string, Channel>,
+  clock: Effect.Effect<Timestamp>
+) => {
+  /** Holds the destination's row to the end of the transaction, made if need be: from here on its count stands still. */
+  const lockDestination = (org_id: OrgId, destination_id: string) => sql`
+    INSERT INTO delivery_destinations AS d (org_id, destination_id)
+    VALUES (${org_id}, ${destination_id})
+    ON CONFLICT (org_id, destination_id) DO UPDATE
+    SET consecutive_failures = d.consecutive_failures
+  `
+
+  /** Rows in the queue, counted up to the capacity. */
+  const room = (org_id: OrgId, destination_id: string, capacity: number) =>
+    Effect.map(
+      sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM (
+          SELECT 1
+          FROM delivery_queue
+          WHERE shard = ${shardOf(destination_id)}::smallint
+            AND org_id = ${org_id}
+            AND destination_id = ${destination_id}
+          LIMIT ${capacity}::int
+        ) q
+      `.unprepared,
+      (rows) => capacity - (rows[0]?.count ?? 0)
+    )
+
+  /** Writes log and queue; of those whose destination is close to full nothing, and answers with their ids. */
+  const insertRoomy = (list: ReadonlyArray<Made>, now: Timestamp) =>
+    Effect.map(
+      sql<{ readonly delivery_id: string }>`
+        WITH wanted AS MATERIALIZED (
+          SELECT w.*, waiting.count >= w.capacity - ${CLOSE_TO_FULL}::int AS tight
+          FROM unnest(
+            ${ints(list.map((one) => shardOf(one.destination_id)))}::smallint[],
+            ${texts(list.map((one) => one.org_id))}::text[],
+            ${texts(list.map((one) => one.destination_id))}::text[],
+            ${texts(list.map((one) => one.delivery_id))}::text[],
+            ${texts(list.map((one) => one.channel))}::text[],
+            ${texts(list.map((one) => one.event_id))}::text[],
+            ${texts(list.map((one) => one.label))}::text[],
+            ${ints(list.map((one) => one.capacity))}::int[],
+            ${floats(list.map((one) => one.delay))}::float8[]
+          ) AS w (shard, org_id, destination_id, delivery_id, channel, event_id, label, capacity, delay)
+          CROSS JOIN LATERAL (
+            SELECT count(*) AS count
+            FROM (
+              SELECT 1
+              FROM delivery_queue q
+              WHERE q.shard = w.shard
+                AND q.org_id = w.org_id
+                AND q.destination_id = w.destination_id
+              LIMIT greatest(0, w.capacity - ${CLOSE_TO_FULL}::int)
+            ) c
+          ) waiting
+        ), logged AS (
+          INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+          SELECT org_id, destination_id, delivery_id, channel, event_id, label, 'pending', ${toDate(now)}::timestamptz
+          FROM wanted
+          WHERE NOT tight
+        ), queued AS (
+          INSERT INTO delivery_queue
+            (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+          SELECT
+            shard, org_id, destination_id, delivery_id, channel, event_id,
+            now() + delay * interval '1 millisecond', 0, 0
+          FROM wanted
+          WHERE NOT tight
+        )
+        SELECT delivery_id
+        FROM wanted
+        WHERE tight
+      `,
+      (rows) => new Set(rows.map((row) => row.delivery_id))
+    )
+
+  /** The same under the destination's lock, and past the capacity as failed. */
+  const insertTight = Effect.fnUntraced(function* (list: Arr.NonEmptyReadonlyArray<Made>, now: Timestamp) {
+    const { capacity, destination_id, org_id } = list[0]
+    yield* lockDestination(org_id, destination_id)
+    const free = yield* room(org_id, destination_id, capacity)
+    for (const [index, one] of list.entries()) {
+      const queued = index < free
+      yield* sql`
+        INSERT INTO deliveries
+          (org_id, destination_id, delivery_id, channel, event_id, label, status, last_error, created_at, finished_at)
+        VALUES (
+          ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel}, ${one.event_id}, ${one.label},
+          ${queued ? "pending" : "failed"}, ${queued ? null : QUEUE_FULL}, ${toDate(now)}, ${queued ? null : toDate(now)}
+        )
+      `
+      if (!queued) continue
+      yield* sql`
+        INSERT INTO delivery_queue
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+        VALUES (
+          ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel},
+          ${one.event_id}, now() + ${one.delay}::float8 * interval '1 millisecond', 0, 0
+        )
+      `
+    }
+  })
+
+  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
+    if (list.length === 0) return
+    const now = yield* clock
+    const made = yield* Effect.forEach(list, (one) =>
+      Effect.gen(function* () {
+        const { policy } = yield* channelNamed(channels, one.channel)
+        const delivery_id = yield* DeliveryId.generate
+        return { ...one, delivery_id, capacity: policy.capacity, delay: policy.retry.delays[0] ?? 0 }
+      })
+    )
+    const tight = yield* insertRoomy(made, now)
+    if (tight.size === 0) return
+    const byDestination = Object.values(
+      Arr.groupBy(
+        made.filter((one) => tight.has(one.delivery_id)),
+        (one) => one.destination_id
+      )
+    )
+    // Locks are taken in one order everywhere, or two transactions could wait for each other.
+    byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
+    for (const destination of byDestination) yield* insertTight(destination, now)
+  })
+
+  const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
+    const now = yield* clock
+    yield* sql`
+      WITH gone AS (
+        DELETE FROM delivery_queue
+        WHERE shard = ${shardOf(destination_id)}::smallint
+          AND org_id = ${org_id}
+          AND destination_id = ${destination_id}
+        RETURNING delivery_id
+      )
+      UPDATE deliveries d
+      SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(now)}::timestamptz
+      FROM gone
+      WHERE d.org_id = ${org_id}
+        AND d.destination_id = ${destination_id}
+        AND d.delivery_id = gone.delivery_id
+    `
+    yield* sql`
+      DELETE FROM delivery_destinations
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+    `
+  })
+
+  return { enqueue, discard, lockDestination, room }
+}
+
+export type DeliveryQueue = ReturnType<typeof makeQueue>
