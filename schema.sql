@@ -204,7 +204,10 @@ CREATE TABLE notification_endpoints (
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
-  CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id)
+  previous_secret bytea,
+  previous_secret_until timestamp with time zone,
+  CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id),
+  CONSTRAINT notification_endpoints_check CHECK (((previous_secret IS NULL) = (previous_secret_until IS NULL)))
 );
 
 CREATE TABLE organizations (

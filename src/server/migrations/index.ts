@@ -5,6 +5,7 @@ import sessions from "./0002_sessions.ts"
 import notifications from "./0003_notifications.ts"
 import idempotency from "./0004_idempotency.ts"
 import delivery from "./0005_delivery.ts"
+import secretRotation from "./0006_secret_rotation.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -12,5 +13,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0002_sessions": sessions,
   "0003_notifications": notifications,
   "0004_idempotency": idempotency,
-  "0005_delivery": delivery
+  "0005_delivery": delivery,
+  "0006_secret_rotation": secretRotation
 }
