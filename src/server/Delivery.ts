@@ -39,9 +39,12 @@ export class Delivery extends Context.Service<
   {
     /**
      * Within the caller's transaction: a record and a place in the queue for each. Past a destination's capacity the record
-     * is `failed` with "queue full", and can be replayed. Follow it with `wake` after the commit.
+     * is `failed` with "queue full", and can be replayed. Follow it with `wake` after the commit. Answers with the ids of the
+     * deliveries, in the order of the list.
      */
-    readonly enqueue: (list: ReadonlyArray<Enqueued>) => Effect.Effect<void, SqlError.SqlError>
+    readonly enqueue: (
+      list: ReadonlyArray<Enqueued>
+    ) => Effect.Effect<ReadonlyArray<DeliveryId>, SqlError.SqlError>
     /** After a commit: there are new rows. Answers at once. */
     readonly wake: Effect.Effect<void>
     /** The latest 50, newest first. */

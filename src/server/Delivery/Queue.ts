@@ -153,7 +153,7 @@ export const makeQueue = (
   })
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
-    if (list.length === 0) return
+    if (list.length === 0) return []
     const now = yield* clock
     const made = yield* Effect.forEach(list, (one) =>
       Effect.gen(function* () {
@@ -162,8 +162,9 @@ export const makeQueue = (
         return { ...one, delivery_id, capacity: policy.capacity, delay: policy.retry.delays[0] ?? 0 }
       })
     )
+    const ids = made.map((one) => one.delivery_id)
     const tight = yield* insertRoomy(made, now)
-    if (tight.size === 0) return
+    if (tight.size === 0) return ids
     const byDestination = Object.values(
       Arr.groupBy(
         made.filter((one) => tight.has(one.delivery_id)),
@@ -173,6 +174,7 @@ export const makeQueue = (
     // Locks are taken in one order everywhere, or two transactions could wait for each other.
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) yield* insertTight(destination, now)
+    return ids
   })
 
   const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
