@@ -17,6 +17,9 @@ export type ApprovalEventType = typeof ApprovalEventType.Type
 /** Every event type, in the order of the contract. */
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
 
+/** What may be sent to an endpoint: an approval's event, or its owner's test of it. */
+export type EventType = ApprovalEventType | "test"
+
 /**
  * The body of an event: the exact text that is signed, stored and sent, on every attempt and replay. The approval is as it
  * stood when the event was recorded. Arguments are never in it; `decided_at` and `decided_by` are absent from events that no
@@ -53,3 +56,17 @@ export const eventBody = (event: {
     }
   })
 }
+
+/** The body of a test: the keys of every event, and no approval. */
+export const testEventBody = (event: {
+  readonly id: EventId
+  readonly org_id: OrgId
+  readonly occurred_at: Timestamp
+}): string =>
+  JSON.stringify({
+    id: event.id,
+    type: "test" satisfies EventType,
+    org_id: event.org_id,
+    occurred_at: DateTime.formatIso(event.occurred_at),
+    approval: null
+  })

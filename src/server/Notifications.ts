@@ -1,10 +1,22 @@
-import { Array as Arr, Context, Effect, Layer, Redacted } from "effect"
+import { Array as Arr, Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
-import type { NewNotificationEndpoint } from "../api/NotificationEndpoints.ts"
-import { InvalidUrl, LimitReached, NotFound } from "../api/Problems.ts"
+import type {
+  NewNotificationEndpoint,
+  NotificationEndpointChange,
+  ReplayWindow,
+  TestDelivery
+} from "../api/NotificationEndpoints.ts"
+import {
+  InvalidUrl,
+  LimitReached,
+  type NotFound,
+  type NotReplayable,
+  type QueueFull
+} from "../api/Problems.ts"
 import { approvalEventTypes, eventBody } from "../domain/ApprovalEvent.ts"
-import { EndpointId, EventId, type OrgId } from "../domain/Ids.ts"
+import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
+import { type DeliveryId, EndpointId, EventId, type OrgId } from "../domain/Ids.ts"
 import type { NotificationEndpoint } from "../domain/NotificationEndpoint.ts"
 import { urlHint } from "../domain/PublicUrl.ts"
 import { type Timestamp, toDate } from "../domain/Time.ts"
@@ -13,6 +25,7 @@ import type { Moment } from "./Approvals/record.ts"
 import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
+import { makeDeliveries, noEndpoint } from "./Notifications/deliveries.ts"
 import {
   countEndpoints,
   deleteEndpoint,
@@ -21,8 +34,11 @@ import {
   endpointsOf,
   insertEndpoint,
   insertEvents,
-  subscribersOf
+  subscribersOf,
+  updateEndpoint
 } from "./Notifications/rows.ts"
+import { rotateSecret } from "./Notifications/secrets.ts"
+import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { Organizations } from "./Organizations.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -45,6 +61,39 @@ export class Notifications extends Context.Service<
     readonly create: (
       input: NewNotificationEndpoint
     ) => Effect.Effect<CreatedEndpoint, InvalidUrl | LimitReached, Authorized<"org_config.write">>
+    /** Its address and its secret stay. Switching on also ends what a 410 began. */
+    readonly update: (
+      id: EndpointId,
+      change: NotificationEndpointChange
+    ) => Effect.Effect<NotificationEndpoint, NotFound, Authorized<"org_config.write">>
+    /** A new signing secret. The one before it signs too, for 24 hours. */
+    readonly rotateSecret: (
+      id: EndpointId
+    ) => Effect.Effect<Redacted.Redacted<string>, NotFound, Authorized<"org_config.write">>
+    /** Sends a test event to one endpoint alone, whatever it subscribed to. */
+    readonly test: (id: EndpointId) => Effect.Effect<TestDelivery, NotFound, Authorized<"org_config.write">>
+    /** The latest 50, newest first. */
+    readonly deliveries: (
+      id: EndpointId
+    ) => Effect.Effect<ReadonlyArray<DeliveryRecord>, NotFound, Authorized<"org_config.read">>
+    readonly delivery: (
+      id: EndpointId,
+      delivery_id: DeliveryId
+    ) => Effect.Effect<DeliveryDetail, NotFound, Authorized<"org_config.read">>
+    /** Queues a failed delivery again: the same event, after the endpoint's cooldown. Of two at once one is refused. */
+    readonly replay: (
+      id: EndpointId,
+      delivery_id: DeliveryId
+    ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull, Authorized<"org_config.write">>
+    /** Queues every failed delivery of a window, oldest first, up to the capacity. */
+    readonly replayWindow: (
+      id: EndpointId,
+      window: ReplayWindow
+    ) => Effect.Effect<
+      { readonly queued: number; readonly skipped: number },
+      NotFound,
+      Authorized<"org_config.write">
+    >
     /** Future sends stop; a request already in flight may still arrive. */
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
@@ -68,6 +117,7 @@ export class Notifications extends Context.Service<
       const egress = yield* Egress
       const delivery = yield* Delivery
       const organizations = yield* Organizations
+      const deliveries = makeDeliveries(sql, delivery, clock)
 
       const shown = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -88,6 +138,11 @@ export class Notifications extends Context.Service<
             pending_deliveries: now?.pending_deliveries ?? 0
           }
         })
+      })
+
+      const shownOne = Effect.fnUntraced(function* (row: EndpointRow) {
+        const [endpoint] = yield* shown(row.org_id, [row])
+        return endpoint ?? (yield* Effect.die("An endpoint that there is is shown"))
       })
 
       return Notifications.of({
@@ -132,16 +187,50 @@ export class Notifications extends Context.Service<
               yield* insertEndpoint(sql, row)
             })
           )
-          const [endpoint] = yield* shown(org_id, [row])
-          return { endpoint: endpoint ?? (yield* Effect.die("An endpoint that was made is shown")), secret }
+          return { endpoint: yield* shownOne(row), secret }
+        }),
+        update: Effect.fn("Notifications.update")(function* (id, { active, events }) {
+          const { org_id } = yield* Authorized("org_config.write")
+          const row = yield* Effect.orDie(
+            updateEndpoint(sql, org_id, id, {
+              ...(active === undefined ? {} : { active }),
+              ...(events === undefined ? {} : { events: Arr.dedupe(events) })
+            })
+          )
+          if (Option.isNone(row)) return yield* noEndpoint
+          return yield* shownOne(row.value)
+        }),
+        rotateSecret: Effect.fn("Notifications.rotateSecret")(function* (id) {
+          const { org_id } = yield* Authorized("org_config.write")
+          const secret = yield* atomically(rotateSecret(sql, box, clock, org_id, id))
+          if (Option.isNone(secret)) return yield* noEndpoint
+          return secret.value
+        }),
+        test: Effect.fn("Notifications.test")(function* (id) {
+          const { org_id } = yield* Authorized("org_config.write")
+          return yield* deliveries.test(org_id, id)
+        }),
+        deliveries: Effect.fn("Notifications.deliveries")(function* (id) {
+          const { org_id } = yield* Authorized("org_config.read")
+          return yield* deliveries.list(org_id, id)
+        }),
+        delivery: Effect.fn("Notifications.delivery")(function* (id, delivery_id) {
+          const { org_id } = yield* Authorized("org_config.read")
+          return yield* deliveries.get(org_id, id, delivery_id)
+        }),
+        replay: Effect.fn("Notifications.replay")(function* (id, delivery_id) {
+          const { org_id } = yield* Authorized("org_config.write")
+          yield* deliveries.replay(org_id, id, delivery_id)
+        }),
+        replayWindow: Effect.fn("Notifications.replayWindow")(function* (id, window) {
+          const { org_id } = yield* Authorized("org_config.write")
+          return yield* deliveries.replayWindow(org_id, id, window)
         }),
         remove: Effect.fn("Notifications.remove")(function* (id) {
           const { org_id } = yield* Authorized("org_config.write")
           yield* atomically(
             Effect.gen(function* () {
-              if (!(yield* deleteEndpoint(sql, org_id, id))) {
-                return yield* new NotFound({ detail: "There is no such endpoint in this organization" })
-              }
+              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* noEndpoint
               yield* delivery.discard(org_id, id)
             })
           )
@@ -168,7 +257,7 @@ export class Notifications extends Context.Service<
                 .filter(({ events }) => events.includes(type))
                 .map(({ endpoint_id }) => ({
                   org_id,
-                  channel: "webhook",
+                  channel: WEBHOOK,
                   destination_id: endpoint_id,
                   event_id,
                   label: `${type} ${approval_id}`

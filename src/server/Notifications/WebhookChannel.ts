@@ -57,6 +57,8 @@ interface Loaded {
   readonly body: Uint8Array | null
   readonly url: Uint8Array | null
   readonly secret: Uint8Array | null
+  /** The secret that a rotation replaced, while it still signs. */
+  readonly previous: Uint8Array | null
   readonly active: boolean | null
 }
 
@@ -65,11 +67,13 @@ class Load extends Request.TaggedClass("Load")<{ readonly parcel: Parcel }, Load
 interface Opened {
   readonly sealedUrl: Uint8Array
   readonly sealedSecret: Uint8Array
+  readonly sealedPrevious: Uint8Array | null
   readonly url: string
   readonly keys: SigningKeys
 }
 
-const sameBytes = (a: Uint8Array, b: Uint8Array): boolean => Buffer.compare(a, b) === 0
+const sameBytes = (a: Uint8Array | null, b: Uint8Array | null): boolean =>
+  a === null || b === null ? a === b : Buffer.compare(a, b) === 0
 
 /**
  * Signed webhooks: the channel of approval events. Every attempt sends the bytes that were stored with the event, signed
@@ -85,7 +89,9 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const resolver = RequestResolver.make<Load>((entries) =>
     Effect.matchCauseEffect(
       sql<Loaded>`
-        SELECT i.number::int AS number, e.type, e.body, p.url, p.secret, p.active
+        SELECT
+          i.number::int AS number, e.type, e.body, p.url, p.secret, p.active,
+          CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
         FROM unnest(
           ${texts(entries.map(({ request }) => request.parcel.org_id))}::text[],
           ${texts(entries.map(({ request }) => request.parcel.destination_id))}::text[],
@@ -110,24 +116,35 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const opened = new Map<string, Opened>()
 
   /** The endpoint's address and keys, opened when they are new or have changed. */
-  const open = Effect.fnUntraced(function* (parcel: Parcel, sealedUrl: Uint8Array, sealedSecret: Uint8Array) {
+  const open = Effect.fnUntraced(function* (
+    parcel: Parcel,
+    sealedUrl: Uint8Array,
+    sealedSecret: Uint8Array,
+    sealedPrevious: Uint8Array | null
+  ) {
     const known = opened.get(parcel.destination_id)
     if (
       known !== undefined &&
       sameBytes(known.sealedUrl, sealedUrl) &&
-      sameBytes(known.sealedSecret, sealedSecret)
+      sameBytes(known.sealedSecret, sealedSecret) &&
+      sameBytes(known.sealedPrevious, sealedPrevious)
     ) {
       return known
     }
     const endpoint_id = yield* decodeEndpointId(parcel.destination_id)
     const url = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
-    const secret = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "secret"), sealedSecret)
-    const current = yield* Effect.fromResult(signingKey(secret))
+    const key = (column: "secret" | "previous_secret", sealed: Uint8Array) =>
+      Effect.flatMap(box.open(endpointPlace(parcel.org_id, endpoint_id, column), sealed), (secret) =>
+        Effect.fromResult(signingKey(secret))
+      )
+    const current = yield* key("secret", sealedSecret)
+    const previous = sealedPrevious === null ? null : yield* key("previous_secret", sealedPrevious)
     const made: Opened = {
       sealedUrl,
       sealedSecret,
+      sealedPrevious,
       url: Redacted.value(url),
-      keys: { current, previous: null }
+      keys: { current, previous }
     }
     opened.delete(parcel.destination_id)
     if (opened.size >= MAX_OPENED) {
@@ -175,18 +192,21 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   })
 
   const load: Channel["load"] = (parcel) =>
-    Effect.map(Effect.request(new Load({ parcel }), resolver), ({ active, body, secret, type, url }) => {
-      if (url === null || secret === null) return refused("the endpoint was removed")
-      if (active !== true) return refused("the endpoint is switched off")
-      if (body === null || type === null) return refused("the event is not kept any more")
-      return open(parcel, url, secret).pipe(
-        Effect.matchEffect({
-          onSuccess: (to) => send(parcel, type, body, to),
-          onFailure: (error) =>
-            Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
-        })
-      )
-    })
+    Effect.map(
+      Effect.request(new Load({ parcel }), resolver),
+      ({ active, body, previous, secret, type, url }) => {
+        if (url === null || secret === null) return refused("the endpoint was removed")
+        if (active !== true) return refused("the endpoint is switched off")
+        if (body === null || type === null) return refused("the event is not kept any more")
+        return open(parcel, url, secret, previous).pipe(
+          Effect.matchEffect({
+            onSuccess: (to) => send(parcel, type, body, to),
+            onFailure: (error) =>
+              Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
+          })
+        )
+      }
+    )
 
   return {
     name: WEBHOOK,

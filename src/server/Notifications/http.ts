@@ -16,7 +16,20 @@ export const NotificationsHttp = HttpApiBuilder.group(
           endpoint,
           secret: Redacted.value(secret)
         })),
-      remove: ({ params }) => notifications.remove(params.id)
+      update: ({ params, payload }) => notifications.update(params.id, payload),
+      remove: ({ params }) => notifications.remove(params.id),
+      rotate_secret: ({ params }) =>
+        Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
+      test: ({ params }) => notifications.test(params.id),
+      deliveries: ({ params }) =>
+        Effect.map(notifications.deliveries(params.id), (deliveries) => ({ deliveries })),
+      delivery: ({ params }) => notifications.delivery(params.id, params.delivery),
+      replay: ({ params }) =>
+        Effect.as(notifications.replay(params.id, params.delivery), {
+          queued: true as const,
+          id: params.delivery
+        }),
+      replay_window: ({ params, payload }) => notifications.replayWindow(params.id, payload)
     })
   })
 )

@@ -1,8 +1,8 @@
-import { Array as Arr, Effect, Schema } from "effect"
+import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { ApprovalEventType } from "../../domain/ApprovalEvent.ts"
+import { ApprovalEventType, type EventType } from "../../domain/ApprovalEvent.ts"
 import { EndpointId, type EventId, KeyId, OrgId } from "../../domain/Ids.ts"
-import { TimestampFromDate } from "../../domain/Time.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import type { Place } from "../SecretBox.ts"
 
 /** An endpoint as the store holds it: its URL and its secret sealed. */
@@ -20,8 +20,20 @@ export const EndpointRow = Schema.Struct({
 })
 export type EndpointRow = typeof EndpointRow.Type
 
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(EndpointRow))
+
+/** The columns of an {@link EndpointRow}. */
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(
+    "org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name"
+  )
+
 /** Where a sealed column of an endpoint belongs. */
-export const endpointPlace = (org_id: OrgId, endpoint_id: EndpointId, column: "url" | "secret"): Place => ({
+export const endpointPlace = (
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  column: "url" | "secret" | "previous_secret"
+): Place => ({
   org_id,
   table: "notification_endpoints",
   row_id: endpoint_id,
@@ -31,13 +43,38 @@ export const endpointPlace = (org_id: OrgId, endpoint_id: EndpointId, column: "u
 /** The organization's endpoints, newest first. There are 50 at most. */
 export const endpointsOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
   const rows = yield* sql`
-    SELECT org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name
+    SELECT ${columns(sql)}
     FROM notification_endpoints
     WHERE org_id = ${org_id}
     ORDER BY endpoint_id DESC
   `
-  return yield* Schema.decodeUnknownEffect(Schema.Array(EndpointRow))(rows)
+  return yield* decodeRows(rows)
 })
+
+/** Whether the organization has the endpoint. */
+export const hasEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS found
+      FROM notification_endpoints
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+    `,
+    (rows) => rows.length > 0
+  )
+
+/** The same, and until the end of the transaction it is not removed. It may be changed. */
+export const holdEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS held
+      FROM notification_endpoints
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+      FOR KEY SHARE
+    `,
+    (rows) => rows.length > 0
+  )
 
 /** How many endpoints an organization has. */
 export const countEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
@@ -54,6 +91,57 @@ export const insertEndpoint = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
   const values = yield* Schema.encodeEffect(EndpointRow)(row)
   yield* sql`INSERT INTO notification_endpoints ${sql.insert(values)}`
 })
+
+/** Changes an endpoint; as it is then, if there is one. */
+export const updateEndpoint = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  change: { readonly events?: ReadonlyArray<ApprovalEventType>; readonly active?: boolean }
+) {
+  const rows = yield* sql`
+    UPDATE notification_endpoints
+    SET
+      events = coalesce(${change.events === undefined ? null : [...change.events]}::text[], events),
+      active = coalesce(${change.active ?? null}::boolean, active)
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    RETURNING ${columns(sql)}
+  `
+  return Arr.head(yield* decodeRows(rows))
+})
+
+/** The sealed secret in force, which stands still until the end of the transaction. */
+export const lockSecret = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId
+) {
+  const rows = yield* sql<{ readonly secret: Uint8Array }>`
+    SELECT secret
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    FOR NO KEY UPDATE
+  `
+  return Option.map(Arr.head(rows), (row) => row.secret)
+})
+
+/** Writes the secret in force and the one before it, which signs until `previous_until`. */
+export const updateSecrets = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  secrets: { readonly current: Uint8Array; readonly previous: Uint8Array; readonly previous_until: Timestamp }
+) => sql`
+  UPDATE notification_endpoints
+  SET
+    secret = ${secrets.current},
+    previous_secret = ${secrets.previous},
+    previous_secret_until = ${toDate(secrets.previous_until)}
+  WHERE org_id = ${org_id}
+    AND endpoint_id = ${endpoint_id}
+`
 
 /** Removes an endpoint; whether there was one. */
 export const deleteEndpoint = Effect.fnUntraced(function* (
@@ -93,8 +181,9 @@ export const subscribersOf = Effect.fnUntraced(function* (
 export interface EventRow {
   readonly org_id: OrgId
   readonly event_id: EventId
-  readonly type: ApprovalEventType
-  readonly approval_id: string
+  readonly type: EventType
+  /** Null in a test. */
+  readonly approval_id: string | null
   readonly body: Uint8Array
   readonly occurred_at: Date
 }

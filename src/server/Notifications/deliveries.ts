@@ -1,0 +1,78 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { ReplayWindow } from "../../api/NotificationEndpoints.ts"
+import { NotFound } from "../../api/Problems.ts"
+import { testEventBody } from "../../domain/ApprovalEvent.ts"
+import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
+import { afterCommit, atomic } from "../Database.ts"
+import type { Delivery } from "../Delivery.ts"
+import type { StoreClock } from "../StoreClock.ts"
+import { hasEndpoint, holdEndpoint, insertEvents } from "./rows.ts"
+import { WEBHOOK } from "./WebhookChannel.ts"
+
+/** There is no such endpoint in the organization, or there is none any more. */
+export const noEndpoint = new NotFound({ detail: "There is no such endpoint in this organization" })
+
+/** What an endpoint's owner does with its deliveries. Each asks first whether the endpoint is the organization's. */
+export const makeDeliveries = (
+  sql: SqlClient.SqlClient,
+  delivery: Delivery["Service"],
+  clock: StoreClock["Service"]
+) => {
+  const atomically = atomic(sql)
+
+  const known = Effect.fnUntraced(function* (org_id: OrgId, id: EndpointId) {
+    if (!(yield* Effect.orDie(hasEndpoint(sql, org_id, id)))) return yield* noEndpoint
+  })
+
+  /** Queues something for an endpoint that is there until the commit: one removed meanwhile must leave nothing in the queue. */
+  const queueing = <A, E>(org_id: OrgId, id: EndpointId, work: Effect.Effect<A, E>) =>
+    atomically(
+      Effect.gen(function* () {
+        if (!(yield* holdEndpoint(sql, org_id, id))) return yield* noEndpoint
+        const done = yield* work
+        yield* afterCommit(delivery.wake)
+        return done
+      })
+    )
+
+  return {
+    list: (org_id: OrgId, id: EndpointId) => Effect.andThen(known(org_id, id), delivery.list(org_id, id)),
+
+    get: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
+      Effect.andThen(known(org_id, id), delivery.get(org_id, id, delivery_id)),
+
+    replay: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
+      queueing(org_id, id, delivery.replay(org_id, id, delivery_id)),
+
+    replayWindow: (org_id: OrgId, id: EndpointId, { since, until }: ReplayWindow) =>
+      queueing(org_id, id, delivery.replayWindow(org_id, id, { since, until: until ?? null })),
+
+    test: (org_id: OrgId, id: EndpointId) =>
+      queueing(
+        org_id,
+        id,
+        Effect.gen(function* () {
+          const now = yield* clock.now
+          const event_id = yield* EventId.generate
+          yield* insertEvents(sql, [
+            {
+              org_id,
+              event_id,
+              type: "test",
+              approval_id: null,
+              body: Buffer.from(testEventBody({ id: event_id, org_id, occurred_at: now })),
+              occurred_at: toDate(now)
+            }
+          ])
+          const [made] = yield* delivery.enqueue([
+            { org_id, channel: WEBHOOK, destination_id: id, event_id, label: "test" }
+          ])
+          if (made === undefined) return yield* Effect.die("What was enqueued has a delivery")
+          const { status } = yield* Effect.orDie(delivery.get(org_id, id, made))
+          return { queued: status !== "failed", id: made }
+        })
+      )
+  }
+}
