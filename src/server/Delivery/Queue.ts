@@ -80,8 +80,8 @@ export const makeQueue = (
   const insertRoomy = (list: ReadonlyArray<Made>, now: Timestamp) =>
     Effect.map(
       sql<{ readonly delivery_id: string }>`
-        WITH wanted AS MATERIALIZED (
-          SELECT w.*, waiting.count >= w.capacity - ${CLOSE_TO_FULL}::int AS tight
+        WITH given AS MATERIALIZED (
+          SELECT *
           FROM unnest(
             ${ints(list.map((one) => shardOf(one.destination_id)))}::smallint[],
             ${texts(list.map((one) => one.org_id))}::text[],
@@ -92,18 +92,30 @@ export const makeQueue = (
             ${texts(list.map((one) => one.label))}::text[],
             ${ints(list.map((one) => one.capacity))}::int[],
             ${floats(list.map((one) => one.delay))}::float8[]
-          ) AS w (shard, org_id, destination_id, delivery_id, channel, event_id, label, capacity, delay)
+          ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, capacity, delay)
+        ), destinations AS MATERIALIZED (
+          -- Counted once a destination, however many deliveries it is given.
+          SELECT d.org_id, d.destination_id, waiting.count >= d.capacity - d.given - ${CLOSE_TO_FULL}::int AS tight
+          FROM (
+            SELECT shard, org_id, destination_id, min(capacity) AS capacity, count(*) AS given
+            FROM given
+            GROUP BY shard, org_id, destination_id
+          ) d
           CROSS JOIN LATERAL (
             SELECT count(*) AS count
             FROM (
               SELECT 1
               FROM delivery_queue q
-              WHERE q.shard = w.shard
-                AND q.org_id = w.org_id
-                AND q.destination_id = w.destination_id
-              LIMIT greatest(0, w.capacity - ${CLOSE_TO_FULL}::int)
+              WHERE q.shard = d.shard
+                AND q.org_id = d.org_id
+                AND q.destination_id = d.destination_id
+              LIMIT greatest(0, d.capacity - d.given - ${CLOSE_TO_FULL}::int)
             ) c
           ) waiting
+        ), wanted AS MATERIALIZED (
+          SELECT g.*, d.tight
+          FROM given g
+          JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
         ), logged AS (
           INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
           SELECT org_id, destination_id, delivery_id, channel, event_id, label, 'pending', ${toDate(now)}::timestamptz
