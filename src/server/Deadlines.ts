@@ -17,6 +17,8 @@ export interface Round {
 
 /** Approvals that one transaction moves. */
 const BATCH = 500
+/** Batches at once where much is due. */
+const LANES = 3
 /** The longest the loop sleeps: an approval with an earlier deadline may have come from another replica. */
 const LONGEST_SLEEP = Duration.millis(500)
 /** How soon the loop comes back where approvals are due that somebody else holds. */
@@ -66,13 +68,28 @@ export class Deadlines extends Context.Service<
         return Duration.max(Duration.zero, DateTime.distance(now, row.next_due_at))
       }).pipe(Effect.orDie)
 
-      const runOnce = Effect.gen(function* () {
+      const batches = Effect.gen(function* () {
         let moved = 0
         for (;;) {
           const done = yield* batch
           moved += done.moved
-          if (done.found < BATCH) return { moved, next_due_in: yield* nextDue }
+          if (done.found < BATCH) return moved
         }
+      })
+
+      const runOnce = Effect.gen(function* () {
+        const [first = 0, ...others] = yield* batch.pipe(
+          Effect.flatMap(({ found, moved }) =>
+            // More than one batch: several at once, so that the store writes one while the next is worked out.
+            found < BATCH
+              ? Effect.succeed([moved])
+              : Effect.map(Effect.replicateEffect(batches, LANES, { concurrency: LANES }), (more) => [
+                  moved,
+                  ...more
+                ])
+          )
+        )
+        return { moved: others.reduce((sum, moved) => sum + moved, first), next_due_in: yield* nextDue }
       }).pipe(Effect.withSpan("Deadlines.runOnce"))
 
       return Deadlines.of({ runOnce })

@@ -20,8 +20,9 @@ export interface Moment {
   readonly approval: Approval
 }
 
-const encode = Schema.encodeSync(Schema.toCodecJson(Approval))
-const isObject = Schema.is(Schema.Record(Schema.String, Schema.Json))
+const encode = Schema.encodeSync(Schema.toCodecJson(Approval), { disableChecks: true })
+const isObject = (value: unknown): value is Record<string, Schema.Json> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** The session's event of a moment. */
 export const sessionEventOf = ({ approval, event }: Moment): NewSessionEvent =>

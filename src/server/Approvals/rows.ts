@@ -51,8 +51,8 @@ export const approvalColumns = Object.keys(ApprovalRow.fields)
   )
   .join(", ")
 
-/** Rows of `approvalColumns`. */
-export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow))
+/** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
+export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
 
 /**
  * The approval, with its session's row and its own held to the end of the transaction: the session first, as everyone who moves
@@ -192,7 +192,7 @@ export const updateApprovals = Effect.fnUntraced(function* (
 })
 
 const { arguments: _, ...movedFields } = ApprovalRow.fields
-const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields))
+const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields), { disableChecks: true })
 
 /**
  * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that
