@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, type Redacted, Result } from "effect"
+import { DateTime, Effect, Fiber, type Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Webhook as StandardWebhook } from "standardwebhooks"
 import { Webhook as SvixWebhook } from "svix"
 import type { ClientCalls } from "../../src/client/Client.ts"
 import type { DeliveryRecord } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EndpointId, StepId } from "../../src/domain/Ids.ts"
+import { transaction } from "../../src/server/Database.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { type Scripted, scriptedServer, type Seen } from "../support/scripted.ts"
@@ -599,20 +600,31 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
     })
   )
 
-  it.effect("leaves nothing in the queue when its endpoint is removed while it is replayed", () =>
+  it.effect("is not queued for an endpoint whose removal is about to be committed", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params } = yield* setUp("replay and removal", [{ status: 500 }])
       const { id } = yield* admin.notification_endpoints.test({ params })
       yield* only(admin, endpoint.id, "failed")
-      const [replayed] = yield* Effect.all(
-        [
-          Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
-          admin.notification_endpoints.remove({ params })
-        ],
-        { concurrency: "unbounded" }
-      )
-      if (Result.isFailure(replayed)) assert.strictEqual(replayed.failure._tag, "NOT_FOUND")
       const sql = yield* SqlClient.SqlClient
+      const replaying = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.id}`
+          const replay = yield* Effect.forkChild(
+            Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
+          )
+          const waiting = sql<{ readonly count: number }>`
+            SELECT count(*)::int AS count
+            FROM pg_locks
+            WHERE NOT granted
+          `
+          yield* Effect.raceFirst(
+            eventually(waiting, ([row]) => row?.count === 1),
+            Fiber.await(replay)
+          )
+          return replay
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(replaying))._tag, "NOT_FOUND")
       assert.deepStrictEqual(
         yield* sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`,
         []
