@@ -7,6 +7,7 @@ import type { ClientCalls } from "../../src/client/Client.ts"
 import type { DeliveryRecord } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EndpointId, StepId } from "../../src/domain/Ids.ts"
 import { transaction } from "../../src/server/Database.ts"
+import { Delivery } from "../../src/server/Delivery.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { type Scripted, scriptedServer, type Seen } from "../support/scripted.ts"
@@ -100,6 +101,22 @@ const wholeStore = Effect.gen(function* () {
   )
   return JSON.stringify(rows)
 })
+
+/** Waits until so many statements of this database wait for a lock. */
+const blocked = (count: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    eventually(
+      sql<{ readonly count: number }>`
+        SELECT count(DISTINCT w.pid)::int AS count
+        FROM pg_locks w
+        JOIN pg_locks here ON here.pid = w.pid
+        JOIN pg_database d ON d.oid = here.database
+        WHERE NOT w.granted
+          AND d.datname = current_database()
+      `,
+      ([row]) => row?.count === count
+    )
+  )
 
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
   it.effect("change their events and keep their address and their secret", () =>
@@ -269,18 +286,20 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       secrets.push((yield* admin.notification_endpoints.rotate_secret({ params })).secret)
       assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [1, 2])
 
-      const racing = yield* Effect.all(
-        [
-          admin.notification_endpoints.rotate_secret({ params }),
-          admin.notification_endpoints.rotate_secret({ params })
-        ],
-        { concurrency: "unbounded" }
+      const sql = yield* SqlClient.SqlClient
+      const racing = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SELECT 1 AS held FROM notification_endpoints WHERE endpoint_id = ${endpoint.id} FOR UPDATE`
+          const rotate = admin.notification_endpoints.rotate_secret({ params })
+          const fibers = [yield* Effect.forkChild(rotate), yield* Effect.forkChild(rotate)]
+          yield* blocked(2)
+          return fibers
+        })
       )
-      secrets.push(...racing.map((answer) => answer.secret))
+      for (const fiber of racing) secrets.push((yield* Fiber.join(fiber)).secret)
       assert.strictEqual(new Set(secrets).size, 5)
       assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [3, 4])
 
-      const sql = yield* SqlClient.SqlClient
       const [overlap] = yield* sql<{ readonly hours: number }>`
         UPDATE notification_endpoints
         SET previous_secret_until = now()
@@ -295,6 +314,17 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       const alone = yield* signers(yield* sent(), secrets)
       assert.lengthOf(alone, 1)
       assert.include([3, 4], alone[0])
+
+      yield* (yield* Delivery).removeOld
+      assert.deepStrictEqual(
+        yield* sql`
+          SELECT previous_secret, previous_secret_until
+          FROM notification_endpoints
+          WHERE endpoint_id = ${endpoint.id}
+        `,
+        [{ previous_secret: null, previous_secret_until: null }]
+      )
+      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), alone)
     })
   )
 
@@ -612,15 +642,7 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
           const replay = yield* Effect.forkChild(
             Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
           )
-          const waiting = sql<{ readonly count: number }>`
-            SELECT count(*)::int AS count
-            FROM pg_locks
-            WHERE NOT granted
-          `
-          yield* Effect.raceFirst(
-            eventually(waiting, ([row]) => row?.count === 1),
-            Fiber.await(replay)
-          )
+          yield* Effect.raceFirst(blocked(1), Fiber.await(replay))
           return replay
         })
       )

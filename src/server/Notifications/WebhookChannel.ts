@@ -11,6 +11,7 @@ import { texts } from "../Delivery/Columns.ts"
 import { Egress, type EgressAnswer } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { endpointPlace } from "./rows.ts"
+import { forgetReplaced } from "./secrets.ts"
 
 /** The name that deliveries of approval events carry. */
 export const WEBHOOK = "webhook"
@@ -218,7 +219,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
     `,
-    expire: (cutoff, limit) => expireEvents(sql, cutoff, limit)
+    expire: (cutoff, limit) => Effect.andThen(forgetReplaced(sql, limit), expireEvents(sql, cutoff, limit))
   } satisfies Channel
 })
 

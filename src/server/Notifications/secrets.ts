@@ -33,3 +33,18 @@ export const rotateSecret = Effect.fnUntraced(function* (
   })
   return Option.some(secret)
 })
+
+/** Forgets `limit` of the secrets that no longer sign, at most. */
+export const forgetReplaced = (sql: SqlClient.SqlClient, limit: number) => sql`
+  UPDATE notification_endpoints p
+  SET previous_secret = NULL, previous_secret_until = NULL
+  FROM (
+    SELECT org_id, endpoint_id
+    FROM notification_endpoints
+    WHERE previous_secret_until <= now()
+    LIMIT ${limit}::int
+  ) old
+  WHERE p.org_id = old.org_id
+    AND p.endpoint_id = old.endpoint_id
+    AND p.previous_secret_until <= now()
+`
