@@ -524,10 +524,17 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       const { admin } = yield* setUp("fifty")
       const make = admin.notification_endpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
       yield* Effect.replicateEffect(make, 47, { discard: true })
-      const outcomes = yield* Effect.all(
-        Array.from({ length: 5 }, () => Effect.result(make)),
-        { concurrency: "unbounded" }
+      const sql = yield* SqlClient.SqlClient
+      const racing = yield* transaction(
+        Effect.gen(function* () {
+          // All have counted, or wait for one that has, before any is written.
+          yield* sql`LOCK TABLE notification_endpoints IN SHARE MODE`
+          const fibers = yield* Effect.replicateEffect(Effect.forkChild(Effect.result(make)), 5)
+          yield* blocked(5)
+          return fibers
+        })
       )
+      const outcomes = yield* Effect.forEach(racing, (fiber) => Fiber.join(fiber))
       const refused = outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag)
       assert.deepStrictEqual(refused, ["LIMIT_REACHED", "LIMIT_REACHED", "LIMIT_REACHED"])
       const { endpoints } = yield* admin.notification_endpoints.list()

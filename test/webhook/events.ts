@@ -1,6 +1,11 @@
 import { DateTime, Schema } from "effect"
 import { Approval } from "../../src/domain/Approval.ts"
-import { type ApprovalEventType, approvalEventTypes, eventBody } from "../../src/domain/ApprovalEvent.ts"
+import {
+  type ApprovalEventType,
+  approvalEventTypes,
+  eventBody,
+  testEventBody
+} from "../../src/domain/ApprovalEvent.ts"
 import { EventId, OrgId } from "../../src/domain/Ids.ts"
 
 const hex = "0192f0c1a2b37c4d8e5f60718293a4b5"
@@ -60,13 +65,15 @@ const write = (type: ApprovalEventType): unknown =>
     })
   )
 
-export const test = {
-  id: `evt_${hex}`,
-  type: "test",
-  org_id: `org_${hex}`,
-  occurred_at: "2026-11-21T02:33:05.123Z",
-  approval: null
-}
+export const test = Object(
+  JSON.parse(
+    testEventBody({
+      id: EventId.make(`evt_${hex}`),
+      org_id: OrgId.make(`org_${hex}`),
+      occurred_at: DateTime.makeUnsafe("2026-11-21T02:33:05.123Z")
+    })
+  )
+)
 
 /** One event of each type, as the service writes them. */
 export const all: ReadonlyArray<unknown> = [...approvalEventTypes.map(write), test]
