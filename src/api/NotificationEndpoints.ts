@@ -172,7 +172,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       .middleware(requires("org_config.write"))
       .annotate(
         OpenApi.Description,
-        "Queues a failed delivery again: the same event under the same id, after the endpoint's cooldown, with the whole retry schedule before it."
+        "Queues a failed delivery again: the same event under the same id, after the endpoint's cooldown, with the whole retry schedule before it. Switch an endpoint on first that is off, or the delivery fails again, saying so."
       ),
     HttpApiEndpoint.post("replay_window", "/:id/replay", {
       params: { id: EndpointId },
