@@ -66,7 +66,7 @@ CREATE TABLE approvals (
   review_deadline_at timestamp with time zone NOT NULL,
   escalation_deadline_at timestamp with time zone,
   expires_at timestamp with time zone NOT NULL,
-  expiring_seconds double precision NOT NULL,
+  expiring_seconds double precision,
   expiring_notified boolean DEFAULT false NOT NULL,
   escalated_at timestamp with time zone,
   timeout_action text NOT NULL,
@@ -88,6 +88,7 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_due ON approvals USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
+CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
 
 CREATE TABLE deliveries (
   org_id text COLLATE "C" NOT NULL,
@@ -177,9 +178,11 @@ CREATE TABLE governed_steps (
   outcome_result json,
   outcome_error text,
   outcome_at timestamp with time zone,
+  told text,
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
-  CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
+  CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
+  CONSTRAINT governed_steps_told_check CHECK ((told = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text])))
 ) WITH (fillfactor=80);
 
 CREATE TABLE idempotency_keys (

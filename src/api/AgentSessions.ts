@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/AgentSession.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, StrictBody } from "./Frame.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,
@@ -70,8 +70,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
-      .annotate(BodyLimit, ByteSize.mebibytes(4))
-      .annotate(StrictBody, true),
+      .annotate(BodyLimit, ByteSize.mebibytes(4)),
     HttpApiEndpoint.post("complete", "/:id/steps/:step_id/outcome", {
       params: { id: SessionId, step_id: StepId },
       payload: OutcomeReport,

@@ -22,7 +22,7 @@ export class Frame extends HttpApiMiddleware.Service<Frame>()("countersign/api/F
   error: [InvalidRequest, Unavailable, InternalError]
 }) {}
 
-/** Reads a body once, after the key was checked: at most `BodyLimit` bytes of UTF-8 JSON, at most 64 levels deep, without NUL. */
+/** Reads a body once, after the key was checked: at most `BodyLimit` bytes of UTF-8 JSON, at most 64 levels deep, as I-JSON (RFC 7493) has it. */
 export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("countersign/api/RequestBody", {
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType]
 }) {}
@@ -30,14 +30,6 @@ export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("count
 /** The most bytes a body may have: 1 MiB, unless an operation is annotated with more. */
 export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/BodyLimit", {
   defaultValue: () => ByteSize.mebibytes(1)
-})
-
-/**
- * Whether a body is held to I-JSON (RFC 7493) as a whole: no duplicate keys, no number that is no double, no lone surrogate. For
- * operations whose body is bound by a digest, which must not be read in two ways.
- */
-export const StrictBody = Context.Reference<boolean>("countersign/api/StrictBody", {
-  defaultValue: () => false
 })
 
 /**

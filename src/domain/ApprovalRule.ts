@@ -27,11 +27,13 @@ export const ApprovalRule = Schema.Struct({
   effect: RuleEffect,
   /** The reviewers' window. */
   review_seconds: Window,
-  /** How long before a window's end `approval.expiring` is sent. */
-  expiring_seconds: Schema.Int.check(
-    Schema.isBetween(
-      { minimum: 0, maximum: WINDOW.maximum },
-      { expected: "a whole number of seconds from 0 to 2592000 (30 days)" }
+  /** How long before a window's end `approval.expiring` is sent, less than the reviewers' window; null: a quarter of each window. */
+  expiring_seconds: Schema.NullOr(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: 0, maximum: WINDOW.maximum },
+        { expected: "a whole number of seconds from 0 to 2592000 (30 days)" }
+      )
     )
   ),
   /** The admins' window after the reviewers'; null: none. */
@@ -46,9 +48,6 @@ export type ApprovalRule = typeof ApprovalRule.Type
 
 /** The reviewers' window where nothing else is said. */
 export const DEFAULT_REVIEW_SECONDS = 3600
-
-/** When `approval.expiring` is sent where nothing else is said: a quarter of the window before its end. */
-export const defaultExpiringSeconds = (review_seconds: number): number => Math.ceil(review_seconds / 4)
 
 /** What decides a step. */
 export interface Verdict {
@@ -96,7 +95,7 @@ const builtIn: Verdict = {
   reason: "No rule matches, so a person is asked",
   terms: {
     review_seconds: DEFAULT_REVIEW_SECONDS,
-    expiring_seconds: defaultExpiringSeconds(DEFAULT_REVIEW_SECONDS),
+    expiring_seconds: null,
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false

@@ -1,4 +1,4 @@
-import { DateTime, Result } from "effect"
+import { DateTime, Duration, Result } from "effect"
 import type { ApprovalOutcome, ApprovalStage, ApprovalStatus, Decision, DecisionSource } from "./Approval.ts"
 import type { ApprovalEventType } from "./ApprovalEvent.ts"
 import type { Actor } from "./Principal.ts"
@@ -8,8 +8,8 @@ import type { Timestamp } from "./Time.ts"
 export interface ApprovalTerms {
   /** The reviewers' window. */
   readonly review_seconds: number
-  /** How long before the end of a window `approval.expiring` is sent. */
-  readonly expiring_seconds: number
+  /** How long before the end of a window `approval.expiring` is sent; null: a quarter of that window. */
+  readonly expiring_seconds: number | null
   /** The admins' window after the reviewers'; null: there is none. */
   readonly escalation_seconds: number | null
   readonly timeout_action: ApprovalOutcome
@@ -21,11 +21,12 @@ export interface ApprovalTerms {
 export interface ApprovalState {
   readonly status: ApprovalStatus
   readonly stage: ApprovalStage
+  readonly requested_at: Timestamp
   readonly requested_by: Actor["id"]
   readonly review_deadline_at: Timestamp
   readonly escalation_deadline_at: Timestamp | null
   readonly expires_at: Timestamp
-  readonly expiring_seconds: number
+  readonly expiring_seconds: number | null
   /** Whether `approval.expiring` was sent for the window that is open. */
   readonly expiring_notified: boolean
   readonly escalated_at: Timestamp | null
@@ -74,6 +75,7 @@ export const request = (terms: ApprovalTerms, requested_by: Actor["id"], now: Ti
   return {
     status: "pending",
     stage: "reviewer",
+    requested_at: now,
     requested_by,
     review_deadline_at,
     escalation_deadline_at:
@@ -159,8 +161,14 @@ export const nextDueAt = (state: ApprovalState): Timestamp | null => {
   return state.expiring_notified ? state.expires_at : expiringAt(state)
 }
 
-const expiringAt = (state: ApprovalState): Timestamp =>
-  DateTime.subtract(state.expires_at, { seconds: state.expiring_seconds })
+const expiringAt = (state: ApprovalState): Timestamp => {
+  const opened = state.stage === "reviewer" ? state.requested_at : state.review_deadline_at
+  const quarter = Duration.times(DateTime.distance(opened, state.expires_at), 0.25)
+  return DateTime.subtractDuration(
+    state.expires_at,
+    state.expiring_seconds === null ? quarter : Duration.seconds(state.expiring_seconds)
+  )
+}
 
 const passTime = (state: ApprovalState, now: Timestamp): ApprovalMove | undefined => {
   if (state.status !== "pending") return undefined

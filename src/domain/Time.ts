@@ -1,10 +1,15 @@
-import { DateTime, Schema } from "effect"
+import { DateTime, Schema, SchemaTransformation } from "effect"
+
+/** RFC 3339, 5.6: a full date and time with an offset, of the years 0001 to 9999, which the store takes too. */
+const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
 
 /**
  * A point in time. On the wire RFC 3339 in UTC with milliseconds (`2026-11-21T02:33:05.123Z`); a point within the code.
- * Read leniently (any RFC 3339 offset), written in the one form.
+ * Read with any offset, written in the one form.
  */
-export const Timestamp = Schema.DateTimeUtcFromString
+export const Timestamp = Schema.String.check(
+  Schema.isPattern(RFC_3339, { expected: "a time such as 2026-11-21T02:33:05.123Z (RFC 3339)" })
+).pipe(Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString))
 export type Timestamp = DateTime.Utc
 
 /** The wire form of a point in time, for documents that are written without a schema. */

@@ -30,6 +30,10 @@ export const layer = (
     // A statement that is slow holds up at most these many others.
     multiplexConcurrency: 16,
     startupParameters: {
+      // Every statement here goes by an index. A plan that was made while a table was empty must not read it whole once it has
+      // grown, until the next ANALYZE: that has cost seconds. Where no index fits, the penalty alone would have JIT compile.
+      enable_seqscan: "off",
+      jit: "off",
       statement_timeout: String(options.statementTimeoutMillis ?? 15_000),
       idle_in_transaction_session_timeout: "30000",
       timezone: "UTC"
@@ -59,8 +63,11 @@ export const transaction = <A, E, R>(
     if (outer !== undefined) return inTransaction(self)
     return Effect.suspend(() => {
       const hooks: Array<Effect.Effect<void>> = []
-      return Effect.tap(Effect.provideService(inTransaction(self), CommitHooks, hooks), () =>
-        Effect.all(hooks, { discard: true })
+      // A caller that goes away between the commit and the hooks must not take them with it.
+      return Effect.uninterruptibleMask((restore) =>
+        Effect.tap(restore(Effect.provideService(inTransaction(self), CommitHooks, hooks)), () =>
+          Effect.all(hooks, { discard: true })
+        )
       )
     }).pipe(Effect.retry({ while: isLostRace, times: RACE_RETRIES }))
   })

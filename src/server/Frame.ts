@@ -116,7 +116,8 @@ const sqlState = (error: SqlError.SqlError): string => {
 
 const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
   const methods = allowedMethods(request.url)
-  return methods.length === 0
+  // A path that is known with this method was not matched for what stands in it: there is no such thing.
+  return methods.length === 0 || methods.includes(request.method)
     ? respond(new NotFound({ detail: "There is no such path; /docs lists those there are" }))
     : Effect.map(
         respond(new MethodNotAllowed({ detail: `The path knows ${methods.join(", ")}` })),
@@ -125,7 +126,7 @@ const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
 }
 
 /** A problem as its answer, with the id of its request. The problem itself stays as it is: services fail with shared ones. */
-const respond = (problem: HttpServerRespondable.Respondable) =>
+export const respond = (problem: HttpServerRespondable.Respondable) =>
   Effect.flatMap(RequestId, (request_id) => {
     const named: HttpServerRespondable.Respondable = Object.create(Object.getPrototypeOf(problem))
     return HttpServerRespondable.toResponse(Object.assign(named, problem, { request_id }))

@@ -1,4 +1,4 @@
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Schedule, Schema, Semaphore } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
@@ -15,6 +15,49 @@ import { StoreClock } from "./StoreClock.ts"
 const KEPT = "24 hours"
 /** How long a second request waits for the first one's answer. */
 const WAIT = "5s"
+
+/**
+ * Operations under a key that one process runs at once. Each holds a connection of the pool to its end, a receiver's name look-up
+ * included: a handful must not leave the others without one.
+ */
+const AT_ONCE = 4
+
+/** How often, and how many at a time, keys that are not kept any more are removed. */
+const PURGE_EVERY = "10 minutes"
+const PURGE_AT_ONCE = 1_000
+
+/** Removes keys that are older than they are kept, once, in bounded steps; answers with how many. */
+export const removeOld = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const now = toDate(yield* (yield* StoreClock).now)
+  for (let removed = 0; ;) {
+    const rows = yield* sql`
+      DELETE FROM idempotency_keys
+      WHERE (org_id, operation, key) IN (
+        SELECT org_id, operation, key
+        FROM idempotency_keys
+        WHERE created_at < ${now}::timestamptz - ${KEPT}::interval
+        ORDER BY created_at
+        LIMIT ${PURGE_AT_ONCE}
+        FOR UPDATE SKIP LOCKED
+      )
+      RETURNING 1 AS removed
+    `
+    removed += rows.length
+    if (rows.length < PURGE_AT_ONCE) return removed
+  }
+})
+
+/** Runs `removeOld` every ten minutes. */
+export const layerRetention: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =
+  Layer.effectDiscard(
+    Effect.forkScoped(
+      removeOld.pipe(
+        Effect.catchCause((cause) => Effect.logWarning("Idempotency keys could not be removed", cause)),
+        Effect.schedule(Schedule.spaced(PURGE_EVERY))
+      )
+    )
+  )
 
 /**
  * The same `Idempotency-Key` with the same body gives the same answer. The key's row, what the operation writes and its answer
@@ -76,6 +119,9 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const request = yield* HttpServerRequest.HttpServerRequest
         const body = yield* Effect.orDie(request.arrayBuffer)
         const fingerprint = createHash("sha256")
+          // Another key of the organization is another caller: the answer may hold a secret that is the first one's alone.
+          .update(principal.actor.id)
+          .update("\n")
           .update(request.url)
           .update("\n")
           .update(new Uint8Array(body))
@@ -111,14 +157,18 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         return response
       })
 
+      const turns = yield* Semaphore.make(AT_ONCE)
+
       return Idempotent.of((operation, { endpoint, group }) =>
         Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
-          return atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key)).pipe(
-            Effect.catchIf(SqlError.isSqlError, Effect.die),
-            Effect.provideService(SqlClient.SqlClient, sql)
-          )
+          return turns
+            .withPermits(1)(atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key)))
+            .pipe(
+              Effect.catchIf(SqlError.isSqlError, Effect.die),
+              Effect.provideService(SqlClient.SqlClient, sql)
+            )
         })
       )
     })

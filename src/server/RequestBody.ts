@@ -1,8 +1,8 @@
-import { type ByteSize, Context, Effect, Layer, Result } from "effect"
+import { ByteSize, Context, Effect, Layer, Result } from "effect"
 import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
-import { BodyLimit, RequestBody, StrictBody } from "../api/Frame.ts"
+import { BodyLimit, RequestBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
-import * as StrictJson from "../domain/StrictJson.ts"
+import { scanStrict } from "../domain/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
 const MAX_DEPTH = 64
@@ -11,18 +11,21 @@ const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 /**
  * Reads the body of an operation that takes one, and refuses what no schema sees: too many bytes (before reading on), another
- * type than JSON, bytes that are no UTF-8, nesting over 64 levels, and NUL, which the store takes in no text. The operation
+ * type than JSON, bytes that are no UTF-8, nesting over 64 levels, what the store takes in no text (NUL, lone surrogates), and what two readers could read in two ways
+ * (duplicate keys, numbers that are no doubles; RFC 7493). The operation
  * reads the same bytes again from memory.
  */
 export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (operation, { endpoint }) => {
-  if (endpoint.payload.size === 0) return operation
+  // A body that nobody asked for is not read, and what is read all the same (a fingerprint) is bounded.
+  if (endpoint.payload.size === 0) {
+    return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
+  }
   const limit = Context.get(endpoint.annotations, BodyLimit)
-  const scan = Context.get(endpoint.annotations, StrictBody) ? StrictJson.scanStrict : StrictJson.scan
-  const check = checkBody(limit, scan)
+  const check = checkBody(limit)
   return Effect.andThen(check, Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, limit))
 })
 
-const checkBody = (limit: ByteSize.ByteSize, scan: typeof StrictJson.scan) =>
+const checkBody = (limit: ByteSize.ByteSize) =>
   Effect.gen(function* () {
     const request = yield* HttpServerRequest.HttpServerRequest
     const type = request.headers["content-type"]
@@ -41,7 +44,7 @@ const checkBody = (limit: ByteSize.ByteSize, scan: typeof StrictJson.scan) =>
       try: () => utf8.decode(bytes),
       catch: () => new InvalidRequest({ detail: "The body is not UTF-8" })
     })
-    const scanned = scan(text, { maxDepth: MAX_DEPTH })
+    const scanned = scanStrict(text, { maxDepth: MAX_DEPTH })
     if (Result.isFailure(scanned)) {
       const { pointer, detail } = scanned.failure
       return yield* new InvalidRequest({ detail, errors: [{ pointer, detail }] })

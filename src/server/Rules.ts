@@ -2,11 +2,11 @@ import { Context, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules, NewApprovalRule, ReplaceApprovalRules } from "../api/ApprovalRules.ts"
 import { Authorized } from "../api/Authorization.ts"
-import { RulesChanged } from "../api/Problems.ts"
+import type { FieldError } from "../api/Problem.ts"
+import { InvalidRequest, RulesChanged } from "../api/Problems.ts"
 import {
   ApprovalRule,
   DEFAULT_REVIEW_SECONDS,
-  defaultExpiringSeconds,
   judge,
   type RuledStep,
   type Verdict
@@ -24,7 +24,7 @@ export class Rules extends Context.Service<
     /** A stale revision is refused; without one the list is replaced as it is. */
     readonly replace: (
       input: ReplaceApprovalRules
-    ) => Effect.Effect<ApprovalRules, RulesChanged, Authorized<"rules.write">>
+    ) => Effect.Effect<ApprovalRules, RulesChanged | InvalidRequest, Authorized<"rules.write">>
   }
 >()("countersign/server/Rules") {
   static readonly layer = Layer.effect(
@@ -53,6 +53,9 @@ export class Rules extends Context.Service<
         replace: Effect.fn("Rules.replace")(function* (input) {
           const { org_id } = yield* Authorized("rules.write")
           const rules = yield* Effect.forEach(input.rules, completed)
+          const errors = faultsOf(rules)
+          if (errors.length > 0)
+            return yield* new InvalidRequest({ detail: "The rules contradict themselves", errors })
           const text = JSON.stringify(rules)
           return yield* atomically(
             Effect.gen(function* () {
@@ -91,6 +94,23 @@ const decodeRules = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ rules: Schema.Array(ApprovalRule), revision: Schema.Int }))
 )
 
+/** What each rule may be, but not this rule, or not beside the others. */
+const faultsOf = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<FieldError> => {
+  const ids = new Set<RuleId>()
+  const errors: Array<FieldError> = []
+  for (const [index, rule] of rules.entries()) {
+    if (ids.has(rule.id)) errors.push({ pointer: `#/rules/${index}/id`, detail: "Another rule has this id" })
+    ids.add(rule.id)
+    if (rule.expiring_seconds !== null && rule.expiring_seconds >= rule.review_seconds) {
+      errors.push({
+        pointer: `#/rules/${index}/expiring_seconds`,
+        detail: "Expected less than review_seconds"
+      })
+    }
+  }
+  return errors
+}
+
 /** A rule with everything that was left unsaid. */
 const completed = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
   const review_seconds = rule.review_seconds ?? DEFAULT_REVIEW_SECONDS
@@ -101,7 +121,7 @@ const completed = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
     task_id: rule.task_id ?? null,
     effect: rule.effect,
     review_seconds,
-    expiring_seconds: rule.expiring_seconds ?? defaultExpiringSeconds(review_seconds),
+    expiring_seconds: rule.expiring_seconds ?? null,
     escalation_seconds: rule.escalation_seconds ?? null,
     timeout_action: rule.timeout_action ?? "reject",
     self_approval: rule.self_approval ?? false,

@@ -68,7 +68,7 @@ export const layerServices = (settings: ServiceSettings) =>
   )
 
 /** What happens without anybody asking. */
-export const layerSchedulers = Deadlines.layerLoop
+export const layerSchedulers = Layer.mergeAll(Deadlines.layerLoop, Idempotency.layerRetention)
 
 /** The routes of the contract and those beside it, over the services. */
 export const layerRoutes = (settings: ServiceSettings) =>

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Array as Arr, Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewAgentSession } from "../api/AgentSessions.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -9,13 +9,16 @@ import { transition } from "../domain/ApprovalState.ts"
 import { generateTraceId, KeyId, OrgId, SessionId, TaskId, TraceId } from "../domain/Ids.ts"
 import { sessionClosed } from "../domain/SessionEvent.ts"
 import { TimestampFromDate, toDate } from "../domain/Time.ts"
-import { recordMoves } from "./Approvals/record.ts"
+import { recordAll } from "./Approvals/record.ts"
 import { pendingApprovals, stateOf } from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { StoreClock } from "./StoreClock.ts"
+
+/** Approvals that one set of statements expires when a session closes. */
+const CLOSED_AT_ONCE = 500
 
 /** Agent sessions: what steps, approvals and events belong to. */
 export class Sessions extends Context.Service<
@@ -103,10 +106,14 @@ export class Sessions extends Context.Service<
               const session = yield* find(org_id, id, "FOR NO KEY UPDATE")
               if (session.status === "closed") return session
               const now = yield* clock.now
-              yield* Effect.forEach(yield* pendingApprovals(sql, org_id, id), (row) => {
-                const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
-                return recordMoves({ notifications, sql }, row, moves, now)
-              })
+              for (;;) {
+                const moving = (yield* pendingApprovals(sql, org_id, id, CLOSED_AT_ONCE)).flatMap((row) => {
+                  const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
+                  return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
+                })
+                if (!Arr.isArrayNonEmpty(moving)) break
+                yield* recordAll({ notifications, sql }, moving, now)
+              }
               yield* sql`
                 UPDATE agent_sessions
                 SET closed_at = ${toDate(now)}

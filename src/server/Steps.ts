@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../api/AgentSessions.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -10,12 +10,12 @@ import {
   StepNotAllowed
 } from "../api/Problems.ts"
 import type { GovernedStep, StepDecision, StepOutcome } from "../domain/AgentSession.ts"
-import type { Approval, ApprovalOutcome } from "../domain/Approval.ts"
 import type { Verdict } from "../domain/ApprovalRule.ts"
 import { request, transition } from "../domain/ApprovalState.ts"
 import { ApprovalId, type OrgId, type SessionId, type StepId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { stepGoverned, toolOutcome } from "../domain/SessionEvent.ts"
+import { mismatches, standing } from "../domain/StepDecision.ts"
 import { stepDigest } from "../domain/StepDigest.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { recordMoves, sessionEventOf } from "./Approvals/record.ts"
@@ -25,7 +25,7 @@ import { Notifications } from "./Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { noSession } from "./Sessions.ts"
-import { findStep, holdSession, insertOutcome, insertStep, type KnownStep } from "./Steps/rows.ts"
+import { findStep, holdSession, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Why a check is not answered with a decision. */
@@ -127,6 +127,12 @@ export class Steps extends Context.Service<
         return toApproval(yield* recordMoves({ notifications, sql }, row, moves, now))
       })
 
+      /** The decision of a saved step as it stands: the rules and the approval are asked again. */
+      const stand = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
+        const verdict = yield* rules.judge(org_id, known)
+        return standing(known, yield* approvalNow(org_id, known, now), verdict)
+      })
+
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
@@ -135,21 +141,23 @@ export class Steps extends Context.Service<
             Effect.gen(function* () {
               const session = yield* holdSession(sql, org_id, session_id)
               if (Option.isNone(session)) return yield* noSession
+              if (session.value.closed) return yield* closed
               const known = yield* findStep(sql, org_id, session_id, step.step_id)
-              if (Option.isSome(known))
-                yield* sameStep(known.value, digestOf(principal, session_id, step), step)
-              else if (session.value.closed) {
-                return yield* closed
-              }
               const now = yield* clock.now
-              const verdict = yield* rules.judge(org_id, {
-                tool: step.tool,
-                action_class: step.action_class,
-                task_id: step.task_id ?? null
-              })
-              return Option.isSome(known)
-                ? resumed(known.value, yield* approvalNow(org_id, known.value, now), verdict)
-                : yield* govern(principal, session_id, step, verdict, now)
+              if (Option.isNone(known)) {
+                // A step that names no task is one of its session's: rules of that task must not be left behind by silence.
+                const task_id = step.task_id ?? session.value.task_id
+                const verdict = yield* rules.judge(org_id, { ...step, task_id })
+                return yield* govern(principal, session_id, { ...step, task_id }, verdict, now)
+              }
+              yield* sameStep(known.value, digestOf(principal, session_id, step), step)
+              const answer = yield* stand(org_id, known.value, now)
+              if (answer.decision !== known.value.told) {
+                yield* tellStep(sql, org_id, session_id, answer)
+                const events = Arr.of(stepGoverned(answer, known.value))
+                yield* appendEvents(sql, [{ org_id, session_id, events }], now)
+              }
+              return answer
             })
           )
         }),
@@ -164,8 +172,8 @@ export class Steps extends Context.Service<
               if (session.value.closed) return yield* closed
               if (known.value.completed) return yield* completed
               const now = yield* clock.now
-              const approval = yield* approvalNow(org_id, known.value, now)
-              if ((approval === null ? known.value.decision : approval.outcome) !== "allow") {
+              const { decision } = yield* stand(org_id, known.value, now)
+              if (decision !== "allow") {
                 return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
               }
               const outcome: StepOutcome = {
@@ -222,49 +230,12 @@ const sameStep = (
   digest: ReturnType<typeof digestOf>,
   step: StepRequest
 ): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
-  const mismatched = [
-    ...(known.tool === step.tool ? [] : ["tool" as const]),
-    ...(known.action_class === step.action_class ? [] : ["action_class" as const]),
-    // Under the saved tool and class only the arguments can make the digest differ.
-    ...(known.arguments_digest === digest(known) ? [] : ["arguments" as const])
-  ]
+  const mismatched = mismatches(known, step, digest)
   if (mismatched.length > 0) {
     const detail = `The saved step has another ${mismatched.join(" and another ")}; nothing was consumed`
     return Effect.fail(new StepMismatch({ detail, mismatched }))
   }
   return known.completed ? completed : Effect.void
-}
-
-/** The decision as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */
-const resumed = (known: KnownStep, approval: Approval | null, verdict: Verdict): GovernedStep => {
-  const saved = {
-    step_id: known.step_id,
-    approval_id: known.approval_id,
-    arguments_digest: known.arguments_digest,
-    rule_id: known.rule_id,
-    reason: known.reason,
-    decision: known.decision,
-    expires_at: null
-  }
-  if (verdict.effect === "reject") {
-    return { ...saved, decision: "reject", reason: verdict.reason, rule_id: verdict.rule_id }
-  }
-  if (approval === null) return saved
-  return approval.outcome === null
-    ? { ...saved, expires_at: approval.expires_at }
-    : { ...saved, decision: approval.outcome, reason: closedReason(approval, approval.outcome) }
-}
-
-/** Never blames a person for silence. */
-const closedReason = (approval: Approval, outcome: ApprovalOutcome): string => {
-  switch (approval.decision_source) {
-    case "human":
-      return outcome === "allow" ? "A person approved" : "A person rejected"
-    case "session_closed":
-      return "The session was closed before a person decided"
-    default:
-      return `Nobody decided in time, and the rule's timeout says ${outcome}`
-  }
 }
 
 const newApproval = (

@@ -5,6 +5,9 @@ import type { Timestamp } from "../domain/Time.ts"
 /** How often the difference to the store's clock is measured again. */
 const MEASURE_EVERY = Duration.seconds(30)
 
+/** A reading whose round trip took longer than this changes nothing. */
+const SLOW_MILLIS = 250
+
 /**
  * The time that deadlines, due times and records go by: the store's, so that replicas whose clocks differ agree. It is this
  * machine's clock with a measured difference added; asking it costs no statement.
@@ -21,6 +24,7 @@ export class StoreClock extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       let difference = 0
+      let known = false
 
       const measure = Effect.gen(function* () {
         const clock = yield* Clock.Clock
@@ -28,8 +32,12 @@ export class StoreClock extends Context.Service<
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = clock.currentTimeMillisUnsafe()
         // The answer was true somewhere between asking and reading; within the round trip no difference is seen.
-        const measured = row === undefined ? 0 : row.now.getTime() - (before + after) / 2
-        difference = Math.abs(measured) <= after - before + 1 ? 0 : Math.round(measured)
+        const roundTrip = after - before
+        // A slow answer tells little: what is known already is better.
+        if (row === undefined || (known && roundTrip > SLOW_MILLIS)) return
+        const measured = row.now.getTime() - (before + after) / 2
+        if (Math.abs(measured - difference) > roundTrip / 2 + 1) difference = Math.round(measured)
+        known = true
       })
 
       yield* measure

@@ -1,11 +1,12 @@
 import { Effect, Layer, Option, Redacted } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerRespondable, HttpServerResponse } from "effect/http"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { openApiDocument } from "../api/document.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { isReady } from "./Database.ts"
+import { respond } from "./Frame.ts"
 
 /** `/healthz`: the process answers. It says nothing of the store: a store that is away is no reason to restart this. */
 const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe({ status: "alive" }))
@@ -21,9 +22,7 @@ const layerReady = HttpRouter.use((router) =>
       Effect.flatMap(ready, (yes) =>
         yes
           ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
-          : HttpServerRespondable.toResponse(
-              new Unavailable({ detail: "The store is out of reach, or lacks a migration" })
-            )
+          : respond(new Unavailable({ detail: "The store is out of reach, or lacks a migration" }))
       )
     )
   })
@@ -44,13 +43,11 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
     "/metrics",
     Effect.gen(function* () {
       if (Option.isNone(token)) {
-        return yield* HttpServerRespondable.toResponse(new NotFound({ detail: "Metrics are off" }))
+        return yield* respond(new NotFound({ detail: "Metrics are off" }))
       }
       const { headers } = yield* HttpServerRequest.HttpServerRequest
       if (!sameText(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
-        return yield* HttpServerRespondable.toResponse(
-          new InvalidApiKey({ detail: "Send the metrics token as bearer" })
-        )
+        return yield* respond(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
       }
       const text = yield* PrometheusMetrics.format()
       return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })

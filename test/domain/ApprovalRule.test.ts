@@ -40,7 +40,7 @@ describe("ApprovalRule", () => {
       reason: "No rule matches, so a person is asked",
       terms: {
         review_seconds: 3600,
-        expiring_seconds: 900,
+        expiring_seconds: null,
         escalation_seconds: null,
         timeout_action: "reject",
         self_approval: false

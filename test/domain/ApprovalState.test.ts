@@ -91,6 +91,24 @@ describe("ApprovalState", () => {
     assert.isNull(state.decided_by)
   })
 
+  it("warns a quarter of each window before its end where the terms say nothing", () => {
+    const { told } = story(
+      { ...terms, expiring_seconds: null },
+      [74, time],
+      [75, time],
+      [100, time],
+      [137, time],
+      [138, time]
+    )
+    assert.deepStrictEqual(told, [
+      [],
+      ["approval.expiring"],
+      ["approval.escalated"],
+      [],
+      ["approval.expiring"]
+    ])
+  })
+
   it("does what the timeout says, without naming anybody", () => {
     const { state } = story({ ...terms, escalation_seconds: null, timeout_action: "allow" }, [100, time])
     assert.strictEqual(state.status, "expired")
@@ -146,7 +164,7 @@ describe("ApprovalState", () => {
 
   const anyTerms: fc.Arbitrary<ApprovalTerms> = fc.record({
     review_seconds: fc.integer({ min: 1, max: 60 }),
-    expiring_seconds: fc.integer({ min: 0, max: 90 }),
+    expiring_seconds: fc.option(fc.integer({ min: 0, max: 90 }), { nil: null }),
     escalation_seconds: fc.option(fc.integer({ min: 1, max: 60 }), { nil: null }),
     timeout_action: fc.constantFrom("allow" as const, "reject" as const),
     self_approval: fc.boolean()

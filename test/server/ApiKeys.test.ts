@@ -48,6 +48,8 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
         [{ name: "x" }, "#/scopes"],
         [{ name: "x", preset: "runtime", scopes: ["keys.write"] }, "#/scopes"],
         [{ name: "x", preset: "runtime", expires_at: "2020-01-01T00:00:00Z" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", expires_at: "2099" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", expires_at: "+275760-01-01T00:00:00Z" }, "#/expires_at"],
         [{ name: "x", preset: "runtime", email: "no address" }, "#/email"],
         [{ name: "", preset: "runtime" }, "#/name"],
         [{ name: "x", preset: "owner" }, "#/preset"]

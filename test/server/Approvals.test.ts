@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { type ApprovalId, StepId } from "../../src/domain/Ids.ts"
+import { type ApprovalId, StepId, TaskId } from "../../src/domain/Ids.ts"
 import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -199,6 +199,74 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
       })
   )
 
+  it.effect(
+    "follow the rules of their session's task, also where they name none, then and at the resume",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, reviewer } = yield* team("tasks")
+        const task_id = yield* TaskId.generate
+        const { session_id } = yield* agent.sessions.create({ payload: { task_id } })
+        const params = { id: session_id }
+        const asked = yield* agent.sessions.step({ params, payload: { ...step, task_id } })
+        yield* reviewer.approvals.decide({
+          params: pending(asked.approval_id),
+          payload: { decision: "approve" }
+        })
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ task_id, effect: "reject", reason: "Not in this task" }, { effect: "allow" }] }
+        })
+        assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "reject")
+        const another = yield* agent.sessions.step({
+          params,
+          payload: { ...step, step_id: StepId.make("another") }
+        })
+        assert.strictEqual(another.reason, "Not in this task")
+        const report = {
+          params: { ...params, step_id: step.step_id },
+          payload: { status: "succeeded" as const }
+        }
+        assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "STEP_NOT_ALLOWED")
+        const sql = yield* SqlClient.SqlClient
+        const told = yield* sql<{ readonly decision: string }>`
+        SELECT data ->> 'decision' AS decision
+        FROM session_events
+        WHERE session_id = ${session_id}
+          AND type = 'step:governed'
+          AND step_id = ${step.step_id}
+        ORDER BY number
+      `
+        assert.deepStrictEqual(
+          told.map(({ decision }) => decision),
+          ["pending", "reject"]
+        )
+      })
+  )
+
+  it.effect("take no text that the store cannot keep", () =>
+    Effect.gen(function* () {
+      const { agent, params } = yield* team("surrogates")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const key = yield* (yield* Countersign).key({}, "surrogates")
+      for (const [method, path, body] of [
+        [
+          "POST",
+          `/v1/agent-approvals/${asked.approval_id}/decide`,
+          `{"decision":"approve","comment":"\\ud800"}`
+        ],
+        ["POST", `/v1/agent-sessions/${params.id}/steps/s/outcome`, `{"status":"failed","error":"\\udc00"}`],
+        ["PUT", "/v1/approval-rules", `{"rules":[{"effect":"allow","reason":"\\ud800"}]}`],
+        [
+          "PUT",
+          "/v1/approval-rules",
+          `{"rules":[{"effect":"allow","review_seconds":60,"expiring_seconds":60}]}`
+        ]
+      ] as const) {
+        const answer = yield* send(path, { method, key, body })
+        assert.strictEqual(answer.status, 400, body)
+      }
+    })
+  )
+
   it.effect("are not decided by the key that asked", () =>
     Effect.gen(function* () {
       const { admin, params } = yield* team("self")
@@ -259,10 +327,10 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
       assert.strictEqual(approval.outcome, "reject")
       assert.strictEqual(approval.decision_source, "session_closed")
       assert.isNull(approval.decided_by)
-      const refused = yield* Effect.flip(
-        agent.sessions.step({ params, payload: { ...step, step_id: StepId.make("another") } })
-      )
-      assert.strictEqual(refused._tag, "SESSION_CLOSED")
+      for (const step_id of [step.step_id, StepId.make("another")]) {
+        const refused = yield* Effect.flip(agent.sessions.step({ params, payload: { ...step, step_id } }))
+        assert.strictEqual(refused._tag, "SESSION_CLOSED")
+      }
     })
   )
 

@@ -52,6 +52,18 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
+  it.effect("of one caller gives its answer to no other, who may hold less", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.key({}, "callers")
+      const narrow = yield* countersign.key({ name: "narrow", scopes: ["keys.write"] }, "callers")
+      assert.strictEqual((yield* create(admin, "one", "deploy-1")).status, 201)
+      const other = yield* create(narrow, "one", "deploy-1")
+      assert.strictEqual(other.body["code"], "IDEMPOTENCY_KEY_REUSED")
+      assert.notProperty(other.body, "secret")
+    })
+  )
+
   it.effect("is not used up by a request that was refused", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "refused")

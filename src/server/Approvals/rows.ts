@@ -30,7 +30,7 @@ export const ApprovalRow = Schema.Struct({
   review_deadline_at: TimestampFromDate,
   escalation_deadline_at: Schema.NullOr(TimestampFromDate),
   expires_at: TimestampFromDate,
-  expiring_seconds: Schema.Number,
+  expiring_seconds: Schema.NullOr(Schema.Number),
   expiring_notified: Schema.Boolean,
   escalated_at: Schema.NullOr(TimestampFromDate),
   timeout_action: ApprovalOutcome,
@@ -51,6 +51,14 @@ export const approvalColumns = Object.keys(ApprovalRow.fields)
   )
   .join(", ")
 
+/**
+ * The same without the arguments, which can be 4 MiB each: for those that move many approvals at once. What a move writes or tells
+ * has no arguments.
+ */
+const movingColumns = Object.keys(ApprovalRow.fields)
+  .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
+  .join(", ")
+
 /** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
 export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
 
@@ -68,15 +76,24 @@ export const holdApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approv
     FOR NO KEY UPDATE OF agent_sessions, approvals
   `.pipe(Effect.flatMap(decodeApprovals))
 
-/** What still waits in a session, oldest first. The caller holds the session's row, so that nothing is added meanwhile. */
-export const pendingApprovals = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
+/**
+ * What still waits in a session, oldest first, `limit` at most. The caller holds the session's row, so that nothing is added
+ * meanwhile.
+ */
+export const pendingApprovals = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  limit: number
+) =>
   sql`
-    SELECT ${sql.literal(approvalColumns)}
+    SELECT ${sql.literal(movingColumns)}
     FROM approvals
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
       AND status = 'pending'
     ORDER BY approval_id
+    LIMIT ${limit}
     FOR NO KEY UPDATE
   `.pipe(Effect.flatMap(decodeApprovals))
 
@@ -84,6 +101,7 @@ export const pendingApprovals = (sql: SqlClient.SqlClient, org_id: OrgId, sessio
 export const stateOf = (row: ApprovalRow): ApprovalState => ({
   status: row.status,
   stage: row.stage,
+  requested_at: row.requested_at,
   requested_by: row.requested_by_id,
   review_deadline_at: row.review_deadline_at,
   escalation_deadline_at: row.escalation_deadline_at,
@@ -200,7 +218,7 @@ const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields), { disableChe
  */
 export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
   sql`
-    SELECT ${sql.literal(approvalColumns)}
+    SELECT ${sql.literal(movingColumns)}
     FROM approvals
       JOIN agent_sessions USING (org_id, session_id)
     WHERE approvals.next_due_at <= ${toDate(now)}

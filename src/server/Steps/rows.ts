@@ -1,6 +1,6 @@
 import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { StepDecision, type StepOutcome } from "../../domain/AgentSession.ts"
+import { type GovernedStep, StepDecision, type StepOutcome } from "../../domain/AgentSession.ts"
 import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 
@@ -27,6 +27,7 @@ export type StepRow = typeof StepRow.Type
 /** What a resume needs to know of the saved step. */
 export const KnownStep = Schema.Struct({
   step_id: StepId,
+  task_id: Schema.NullOr(TaskId),
   tool: Schema.String,
   action_class: Schema.String,
   arguments_digest: Schema.String,
@@ -34,6 +35,8 @@ export const KnownStep = Schema.Struct({
   decision: StepDecision,
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
+  /** What the agent was last told. */
+  told: StepDecision,
   completed: Schema.Boolean
 })
 export type KnownStep = typeof KnownStep.Type
@@ -53,7 +56,8 @@ export const findStep = Effect.fnUntraced(function* (
 ) {
   const rows = yield* sql`
     SELECT
-      step_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
+      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
+      coalesce(told, decision) AS told,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps
     WHERE org_id = ${org_id}
@@ -71,15 +75,34 @@ export const holdSession = Effect.fnUntraced(function* (
   org_id: OrgId,
   session_id: SessionId
 ) {
-  const rows = yield* sql<{ readonly closed: boolean }>`
-    SELECT closed_at IS NOT NULL AS closed
+  const rows = yield* sql`
+    SELECT task_id, closed_at IS NOT NULL AS closed
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
     FOR NO KEY UPDATE
   `
-  return Option.fromUndefinedOr(rows[0])
+  return Option.fromUndefinedOr((yield* decodeHeld(rows))[0])
 })
+
+const decodeHeld = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))
+)
+
+/** Writes what the agent is told of a step now. */
+export const tellStep = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId,
+  answer: GovernedStep
+) =>
+  sql`
+    UPDATE governed_steps
+    SET told = ${answer.decision}
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+      AND step_id = ${answer.step_id}
+  `
 
 /** Writes what became of a step. */
 export const insertOutcome = (

@@ -6,6 +6,7 @@ import notifications from "./0003_notifications.ts"
 import idempotency from "./0004_idempotency.ts"
 import delivery from "./0005_delivery.ts"
 import secretRotation from "./0006_secret_rotation.ts"
+import told from "./0007_told.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -14,5 +15,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0003_notifications": notifications,
   "0004_idempotency": idempotency,
   "0005_delivery": delivery,
-  "0006_secret_rotation": secretRotation
+  "0006_secret_rotation": secretRotation,
+  "0007_told": told
 }
