@@ -1,4 +1,4 @@
-import { Console, Context, Effect, Layer, Option, Redacted } from "effect"
+import { Console, Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { Command } from "effect/cli"
 import { HttpServer } from "effect/http"
 import { NetAddress } from "effect/net"
@@ -23,8 +23,23 @@ export const serve = Effect.gen(function* () {
   yield* Console.log(
     announcement(settings, urlOf(settings, Context.get(running, HttpServer.HttpServer)), first)
   )
+  // Added last, so it runs first: what a store that does not answer holds up must not hold up the stop for ever.
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => endAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))
+  )
   return yield* Effect.never
 }).pipe(Effect.scoped)
+
+/** What an orderly stop may take beyond the drain: closing connections, stopping the embedded store. */
+const GRACE_MILLIS = 4_000
+
+/** Ends the process after a while, if it has not ended by itself. A plain timer, since what it guards is the runtime's own end. */
+const endAfter = (millis: number): void => {
+  setTimeout(() => {
+    process.stderr.write("countersign: the stop took too long; ending without it\n")
+    process.exit(1)
+  }, millis).unref()
+}
 
 /** Where it can be opened on this machine: at the port it got, which the settings may have left open. */
 const urlOf = (settings: Settings, { address }: HttpServer.HttpServer["Service"]): string =>
