@@ -68,7 +68,7 @@ describe("shardOf", () => {
       shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5"),
       shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5")
     )
-    const counts = new Array<number>(SHARDS).fill(0)
+    const counts = Array.from({ length: SHARDS }, () => 0)
     for (let index = 0; index < 16_000; index++) {
       const shard = shardOf(`nep_${index.toString(16).padStart(32, "0")}`)
       counts[shard] = (counts[shard] ?? Number.NaN) + 1
