@@ -100,7 +100,7 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
           )
           SELECT seq::float8 AS seq
           FROM held
-        `.unprepared,
+        `,
         (rows) => new Set(rows.map((row) => row.seq))
       )
     }
@@ -203,6 +203,6 @@ const writeHealth = (
         cooldown_until = EXCLUDED.cooldown_until
       WHERE (d.consecutive_failures, d.cooldown_round, d.cooldown_until)
         IS DISTINCT FROM (EXCLUDED.consecutive_failures, EXCLUDED.cooldown_round, EXCLUDED.cooldown_until)
-    `.unprepared
+    `
   )
 }

@@ -1,6 +1,6 @@
 import { ints, longs, texts } from "./Columns.ts"
 import { Clock, Effect, Latch } from "effect"
-import type { SqlClient, SqlError, Statement } from "effect/sql"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { QueueRow } from "./Item.ts"
 import { type Lane, LANE_ITEMS } from "./Lane.ts"
@@ -28,7 +28,7 @@ const SWEEP_LANES = 500
 const REFILL_LANES = 64
 
 /** Between two reads of the tail while rows keep coming. */
-const PACE_MILLIS = 2
+const PACE_MILLIS = 4
 
 /** When the store is read. */
 export interface ReaderOptions {
@@ -60,10 +60,6 @@ export interface Reader {
     readonly refill: Effect.Effect<void, SqlError.SqlError>
   }
 }
-
-/** Statements here are planned at every run: the queue grows from nothing to a million rows faster than plans are renewed. */
-const run = <A>(statement: Statement.Statement<A>): Effect.Effect<ReadonlyArray<A>, SqlError.SqlError> =>
-  statement.unprepared
 
 /** Rows arrive as they were written by this engine: typed, not decoded, since a burst reads thousands. */
 export const makeReader = (
@@ -98,7 +94,7 @@ export const makeReader = (
         return Math.max(one.settled, one.mark - OVERLAP, 0)
       })
       return dispatcher.reading(
-        run(sql<QueueRow>`
+        sql<QueueRow>`
           SELECT ${columns}
           FROM unnest(${ints(numbers)}::smallint[], ${longs(marks)}::bigint[]) AS s (shard, mark)
           CROSS JOIN LATERAL (
@@ -110,7 +106,7 @@ export const makeReader = (
             LIMIT ${TAIL_ROWS}::int
           ) q
           LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        `),
+        `,
         (rows) => {
           const counts = new Map<number, number>()
           for (const { seq, shard } of rows) {
@@ -126,8 +122,7 @@ export const makeReader = (
     })
 
     /** The first rows of the lanes of a shard that come after a lane, as a skip scan: one probe per lane, not per row. */
-    const heads = (shard: number, after: readonly [string, string]) =>
-      run(sql<QueueRow>`
+    const heads = (shard: number, after: readonly [string, string]) => sql<QueueRow>`
         WITH RECURSIVE lanes AS (
           (
             SELECT org_id, destination_id, 1 AS count
@@ -163,7 +158,7 @@ export const makeReader = (
         ) q
         LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
         ORDER BY q.org_id, q.destination_id
-      `)
+      `
 
     const sweepShard = Effect.fnUntraced(function* (shard: number) {
       let count = 0
@@ -192,7 +187,7 @@ export const makeReader = (
       const rows = Math.max(...lanes.map((lane) => lane.held)) + LANE_ITEMS
       return dispatcher
         .reading(
-          run(sql<QueueRow>`
+          sql<QueueRow>`
           SELECT ${columns}
           FROM unnest(
             ${ints(lanes.map((lane) => lane.shard))}::smallint[],
@@ -209,7 +204,7 @@ export const makeReader = (
             LIMIT ${rows}::int
           ) q
           LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        `),
+        `,
           (found) => {
             const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
             dispatcher.refilled(
