@@ -3,6 +3,7 @@ const benchmarks: Readonly<Record<string, () => Promise<unknown>>> = {
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts"),
+  delivery: () => import("./delivery.ts"),
   stream: () => import("./stream.ts")
 }
 
