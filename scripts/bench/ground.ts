@@ -67,7 +67,7 @@ try {
     children.push(child)
     return { port, pid: child.pid ?? 0 }
   }
-  const ours = await start([process.env["BENCH_MAIN"] ?? "src/main.ts", "serve"], {
+  const ours = await start(["--max-semi-space-size=8", process.env["BENCH_MAIN"] ?? "src/main.ts", "serve"], {
     DATABASE_URL: databaseUrl("bench_ours"),
     COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
     COUNTERSIGN_ADMIN_KEY: secret,

@@ -8,7 +8,7 @@ import {
 } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
-import { v7 } from "uuid"
+import { timeOrdered } from "../domain/Ids.ts"
 import { FieldProblems, Frame } from "../api/Frame.ts"
 import type { FieldError } from "../api/Problem.ts"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../api/Problems.ts"
@@ -32,7 +32,7 @@ const RETRY_AFTER_SECONDS = "1"
 export const layerEnvelope = HttpRouter.middleware(
   (route) =>
     Effect.suspend(() => {
-      const id = `req_${v7().replaceAll("-", "")}`
+      const id = `req_${timeOrdered()}`
       return route.pipe(
         // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
         Effect.catchCause((cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>

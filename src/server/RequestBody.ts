@@ -20,9 +20,8 @@ export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (opera
   if (endpoint.payload.size === 0) {
     return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
   }
-  const limit = Context.get(endpoint.annotations, BodyLimit)
-  const check = checkBody(limit)
-  return Effect.andThen(check, Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, limit))
+  // What was read within the limit here is what the operation is given from memory.
+  return Effect.andThen(checkBody(Context.get(endpoint.annotations, BodyLimit)), operation)
 })
 
 const checkBody = (limit: ByteSize.ByteSize) =>

@@ -1,0 +1,23 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { generateTraceId, SessionId, timeOrdered, type TraceId } from "../../src/domain/Ids.ts"
+
+describe("identifiers", () => {
+  it("sort by the order of their making, however many fall into one millisecond", () => {
+    const made = Array.from({ length: 50_000 }, timeOrdered)
+    assert.deepStrictEqual(made, made.toSorted())
+    assert.strictEqual(new Set(made).size, made.length)
+  })
+
+  it("are version 7 of RFC 9562, of this moment, behind their prefix", () => {
+    const id = Effect.runSync(SessionId.generate)
+    assert.match(id, /^ses_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/)
+    assert.approximately(Number.parseInt(id.slice(4, 16), 16), Date.now(), 5_000)
+  })
+
+  it("of traces are 32 lowercase hex digits, never the same", () => {
+    const made = Array.from({ length: 1_000 }, () => Effect.runSync(generateTraceId))
+    for (const id of made) assert.match(id, /^[0-9a-f]{32}$/)
+    assert.strictEqual(new Set<TraceId>(made).size, made.length)
+  })
+})
