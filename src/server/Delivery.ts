@@ -95,9 +95,6 @@ const AFTER_FAILURE_MILLIS = 500
 const SHARE_MILLIS = 2_000
 
 /** The longest last word to the store. */
-const RESIGN_MILLIS = 500
-
-/** The longest wait at the stop for the store to hear of it. Unheard, the others take the shards over when the leases end. */
 const RESIGN_MILLIS = 3_000
 
 /** Between two looks at what is still under way, at the stop. */
