@@ -5,7 +5,7 @@ import { decode, type Environment, type Settings, type SettingsInvalid } from ".
 import { markdown, report } from "../../src/server/Settings/report.ts"
 import { variableNames, variables } from "../../src/server/Settings/variables.ts"
 
-const machine = { cwd: "/work", uid: 1000 }
+const machine = { cwd: "/srv/app", uid: 1000 }
 const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
 const otherMasterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index * 7)).toString("base64")
 const apiKey = Redacted.value(
@@ -29,7 +29,7 @@ describe("without any variable", () => {
     assert.strictEqual(settings.egress.ownHost, "127.0.0.1:8080")
     assert.deepStrictEqual(settings.store, {
       kind: "embedded",
-      dataDir: "/work/.countersign",
+      dataDir: "/srv/app/.countersign",
       masterKeys: undefined
     })
     assert.deepStrictEqual(

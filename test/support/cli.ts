@@ -22,7 +22,7 @@ export const cli = (args: ReadonlyArray<string>, variables: Environment = {}): E
       error: (...parts: ReadonlyArray<unknown>) => void err.push(parts.join(" "))
     }
     return countersign(args).pipe(
-      Effect.provideService(ProcessEnvironment, { variables, machine: { cwd: "/work", uid: 1000 } }),
+      Effect.provideService(ProcessEnvironment, { variables, machine: { cwd: "/srv/app", uid: 1000 } }),
       Effect.provideService(Console.Console, captured),
       Effect.exit,
       Effect.map((exit) => {
