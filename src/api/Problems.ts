@@ -28,6 +28,13 @@ export class InvalidUrl extends problem<InvalidUrl>()(
   "The URL may not be used as a destination"
 ) {}
 
+/** A header that may not be sent to a collector, or too many of them; `errors` names each. */
+export class InvalidHeaders extends problem<InvalidHeaders>()(
+  "INVALID_HEADERS",
+  400,
+  "The headers may not be sent to a collector"
+) {}
+
 /** The API key is missing, malformed, unknown, revoked or expired. */
 export class InvalidApiKey extends problem<InvalidApiKey>()(
   "INVALID_API_KEY",
