@@ -5,6 +5,7 @@
  */
 import { Schema } from "effect"
 import { problem } from "./Problem.ts"
+import { DatasetId, TraceId } from "../domain/Ids.ts"
 import { Scope } from "../domain/Scope.ts"
 
 /** Malformed JSON, a wrong type, a missing field, a bad query or cursor. */
@@ -128,6 +129,28 @@ export class LastAdminKey extends problem<LastAdminKey>()(
   "This is the last usable admin key"
 ) {}
 
+/** A task's shapes are fixed once it has run: what was logged fits them. */
+export class TaskInUse extends problem<TaskInUse>()(
+  "TASK_IN_USE",
+  409,
+  "The task has runs, so its shapes are fixed"
+) {}
+
+/** The task has another newest dataset version than the one that the change was made for. */
+export class DatasetBaseChanged extends problem<DatasetBaseChanged>()(
+  "DATASET_BASE_CHANGED",
+  409,
+  "The dataset has changed since it was read",
+  { current_dataset_id: Schema.NullOr(DatasetId) }
+) {}
+
+/** The comparison is still at work, so there is nothing yet to release by. */
+export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
+  "COMPARISON_UNFINISHED",
+  409,
+  "The comparison is not finished"
+) {}
+
 /** The idempotency key was used with another body. */
 export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(
   "IDEMPOTENCY_KEY_REUSED",
@@ -164,8 +187,30 @@ export class UnsupportedMediaType extends problem<UnsupportedMediaType>()(
   "The body must be JSON"
 ) {}
 
+/** The input of a run, or an example, does not fit the task's shapes; `errors` name each field. */
+export class InvalidInput extends problem<InvalidInput>()(
+  "INVALID_INPUT",
+  422,
+  "The input does not fit the task's shape"
+) {}
+
+/** A task's shape is no JSON Schema 2020-12 that can be used here; `errors` name the place. */
+export class InvalidSchema extends problem<InvalidSchema>()(
+  "INVALID_SCHEMA",
+  422,
+  "The shape is no usable JSON Schema 2020-12"
+) {}
+
 /** Too many requests with this key; `Retry-After` says when to come back. */
 export class RateLimited extends problem<RateLimited>()("RATE_LIMITED", 429, "Too many requests") {}
+
+/** The model provider failed, or what it answered does not fit the answer shape. The run is logged as failed. */
+export class ProviderFailed extends problem<ProviderFailed>()(
+  "PROVIDER_FAILED",
+  502,
+  "The model provider failed",
+  { trace_id: Schema.optionalKey(TraceId) }
+) {}
 
 /** The store is out of reach; `Retry-After` says when to come back. */
 export class Unavailable extends problem<Unavailable>()("UNAVAILABLE", 503, "The store is out of reach") {}

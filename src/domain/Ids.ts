@@ -64,6 +64,24 @@ export type KeyId = typeof KeyId.Type
 export const TaskId = define("tsk", Schema.brand("TaskId"))
 export type TaskId = typeof TaskId.Type
 
+export const ReleaseId = define("rel", Schema.brand("ReleaseId"))
+export type ReleaseId = typeof ReleaseId.Type
+
+export const RunId = define("run", Schema.brand("RunId"))
+export type RunId = typeof RunId.Type
+
+export const FeedbackId = define("fbk", Schema.brand("FeedbackId"))
+export type FeedbackId = typeof FeedbackId.Type
+
+export const DatasetId = define("dst", Schema.brand("DatasetId"))
+export type DatasetId = typeof DatasetId.Type
+
+export const ExampleId = define("exm", Schema.brand("ExampleId"))
+export type ExampleId = typeof ExampleId.Type
+
+export const ComparisonId = define("cmp", Schema.brand("ComparisonId"))
+export type ComparisonId = typeof ComparisonId.Type
+
 export const SessionId = define("ses", Schema.brand("SessionId"))
 export type SessionId = typeof SessionId.Type
 

@@ -12,6 +12,7 @@ import { Approvals } from "./Approvals.ts"
 import { ApprovalsHttp } from "./Approvals/http.ts"
 import * as Authentication from "./Authentication.ts"
 import * as Database from "./Database.ts"
+import { Datasets } from "./Datasets.ts"
 import * as Deadlines from "./Deadlines.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
@@ -54,6 +55,7 @@ export const layerServices = (settings: ServiceSettings) =>
     SessionStream.layer(),
     Steps.layer,
     Approvals.layer,
+    Datasets.layer,
     Deadlines.Deadlines.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),

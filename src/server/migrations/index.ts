@@ -7,6 +7,7 @@ import idempotency from "./0004_idempotency.ts"
 import delivery from "./0005_delivery.ts"
 import secretRotation from "./0006_secret_rotation.ts"
 import told from "./0007_told.ts"
+import tasks from "./0010_tasks.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -16,5 +17,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0004_idempotency": idempotency,
   "0005_delivery": delivery,
   "0006_secret_rotation": secretRotation,
-  "0007_told": told
+  "0007_told": told,
+  "0010_tasks": tasks
 }

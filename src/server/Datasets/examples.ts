@@ -1,0 +1,188 @@
+import { Effect, Result, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
+import { canonicalJson } from "../../domain/CanonicalJson.ts"
+import { type Example, JsonObject, type NewExample } from "../../domain/Dataset.ts"
+import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../domain/Ids.ts"
+import { tokensOf } from "../../domain/Tokens.ts"
+import { texts } from "../Delivery/Columns.ts"
+import { takeTelling, tokenKey } from "./TellingTokens.ts"
+import type { VersionRow } from "./versions.ts"
+
+/** The most bytes of examples that one page reads, unless its first example alone has more. */
+const PAGE_BYTES = 8 * 2 ** 20
+
+const ExampleRow = Schema.Struct({
+  example_id: ExampleId,
+  input: JsonObject,
+  answer: JsonObject,
+  source_feedback_id: Schema.NullOr(FeedbackId),
+  /** Examples that are left from here on, as far as the walk looked: one more than the page may hold. */
+  walked: Schema.Int
+})
+
+const decodeExamples = Schema.decodeUnknownEffect(Schema.Array(ExampleRow), { disableChecks: true })
+
+const toExample = (row: typeof ExampleRow.Type): Example => ({
+  id: row.example_id,
+  input: row.input,
+  answer: row.answer,
+  source_feedback_id: row.source_feedback_id
+})
+
+/** That a row of `dataset_examples` is part of a version of its task. */
+export const isPartOf = (sql: SqlClient.SqlClient, version: number) => sql`
+  first_version <= ${version}
+  AND (until_version IS NULL OR until_version > ${version})
+`
+
+/** Where a reading of a version's examples goes on, and how far. */
+export interface ExamplesRequest {
+  /** The last example that was read; undefined at the beginning. */
+  readonly after: ExampleId | undefined
+  readonly limit: number
+}
+
+/** Some examples of a version, newest first. */
+export interface ExamplesPage {
+  readonly examples: ReadonlyArray<Example>
+  /** Null at the end. */
+  readonly next: ExampleId | null
+}
+
+/**
+ * Reads on in a version: at most `limit` examples and about 8 MiB, one at least. The walk is one of the primary key, which holds all
+ * it asks for: it begins at the version's last example, so what later versions added is not seen, and passes over what was replaced.
+ */
+export const readExamples = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  version: VersionRow,
+  { after, limit }: ExamplesRequest
+) {
+  const rows = yield* sql`
+    WITH walked AS MATERIALIZED (
+      SELECT example_id, bytes
+      FROM dataset_examples
+      WHERE org_id = ${org_id}
+        AND task_id = ${version.task_id}
+        AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
+        AND ${isPartOf(sql, version.version)}
+      ORDER BY example_id DESC
+      LIMIT ${limit + 1}::int
+    ),
+    sized AS (
+      SELECT
+        example_id,
+        sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
+        row_number() OVER (ORDER BY example_id DESC) AS number,
+        count(*) OVER ()::int AS walked
+      FROM walked
+    )
+    SELECT example_id, input, answer, source_feedback_id, walked
+    FROM sized
+      JOIN dataset_examples example USING (example_id)
+    WHERE org_id = ${org_id}
+      AND task_id = ${version.task_id}
+      AND number <= ${limit}::int
+      AND (number = 1 OR sized.bytes <= ${PAGE_BYTES}::int)
+    ORDER BY example_id DESC
+  `.pipe(Effect.flatMap(decodeExamples))
+  const last = rows.at(-1)
+  const page: ExamplesPage = {
+    examples: rows.map(toExample),
+    next: last !== undefined && last.walked > rows.length ? last.example_id : null
+  }
+  return page
+})
+
+/** What an example is found by when its very input comes again: SHA-256 of the input's canonical form, in hex. */
+export const inputDigest = (input: JsonObject): string =>
+  createHash("sha256")
+    .update(Result.getOrThrow(canonicalJson(input)))
+    .digest("hex")
+
+/** An example on its way into a version, with what is made of it. */
+export interface Placed {
+  readonly example: NewExample
+  readonly input: string
+  readonly answer: string
+  readonly digest: string
+}
+
+const SameInput = Schema.Struct({
+  example_id: ExampleId,
+  digest: Schema.String,
+  input: JsonObject,
+  answer: JsonObject
+})
+
+const decodeSame = Schema.decodeUnknownEffect(Schema.Array(SameInput), { disableChecks: true })
+
+/** The examples with one of these inputs in the newest version there is; `version` is the one that comes after it. */
+export const sameInputs = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  digests: ReadonlyArray<string>
+) =>
+  sql`
+    SELECT example_id, encode(input_digest, 'hex') AS digest, input, answer
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${texts(digests)}) AS digest))
+      AND first_version < ${version}
+      AND until_version IS NULL
+  `.pipe(Effect.flatMap(decodeSame))
+
+/** Ends examples: they are part of no version from this one on. */
+export const endExamples = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  ids: ReadonlyArray<ExampleId>
+) =>
+  ids.length === 0
+    ? Effect.void
+    : sql`
+        UPDATE dataset_examples
+        SET until_version = ${version}
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND example_id = ANY(${texts(ids)})
+      `
+
+/** Writes examples that are part of the versions from this one on; answers with the last id. */
+export const insertExamples = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  version: number,
+  placed: ReadonlyArray<Placed>
+) {
+  const ids = yield* Effect.replicateEffect(ExampleId.generate, placed.length)
+  const tokens = placed.map(({ example }) => tokensOf(example.input))
+  const telling = yield* takeTelling(sql, org_id, task_id, tokens)
+  const key = tokenKey(task_id)
+  yield* sql`
+    INSERT INTO dataset_examples (
+      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, telling
+    )
+    SELECT
+      ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
+      decode(digest, 'hex'), source_feedback_id, tokens::int[], telling::bigint[]
+    FROM unnest(
+      ${texts(ids)},
+      ${texts(placed.map(({ input }) => input))},
+      ${texts(placed.map(({ answer }) => answer))},
+      ${texts(placed.map(({ digest }) => digest))},
+      ${texts(placed.map(({ example }) => example.source_feedback_id))},
+      ${texts(tokens.map((list) => `{${list.join(",")}}`))},
+      ${texts(telling.map((list) => `{${list.map(key).join(",")}}`))}
+    ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, telling)
+  `
+  return ids.reduce((last, id) => (id > last ? id : last))
+})
