@@ -90,6 +90,86 @@ CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval
 CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
 
+CREATE TABLE comparison_results (
+  org_id text COLLATE "C" NOT NULL,
+  comparison_id text COLLATE "C" NOT NULL,
+  example_id text COLLATE "C" NOT NULL,
+  candidate json NOT NULL,
+  live json NOT NULL,
+  CONSTRAINT comparison_results_pkey PRIMARY KEY (org_id, comparison_id, example_id)
+);
+
+CREATE TABLE comparisons (
+  org_id text COLLATE "C" NOT NULL,
+  comparison_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  task_revision integer NOT NULL,
+  live_release_id text COLLATE "C" NOT NULL,
+  candidate_instructions text NOT NULL,
+  candidate_provider json NOT NULL,
+  candidate_dataset_id text COLLATE "C",
+  dataset_id text COLLATE "C" NOT NULL,
+  status text NOT NULL,
+  example_count integer NOT NULL,
+  compared integer DEFAULT 0 NOT NULL,
+  last_example_id text COLLATE "C",
+  tally json NOT NULL,
+  lease_epoch integer DEFAULT 0 NOT NULL,
+  lease_until timestamp with time zone,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  finished_at timestamp with time zone,
+  CONSTRAINT comparisons_pkey PRIMARY KEY (org_id, comparison_id),
+  CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text])))
+) WITH (fillfactor=70);
+CREATE INDEX comparisons_running ON comparisons USING btree (created_at) WHERE (status = 'running'::text);
+CREATE INDEX comparisons_task ON comparisons USING btree (org_id, task_id, comparison_id DESC);
+
+CREATE TABLE dataset_examples (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  example_id text COLLATE "C" NOT NULL,
+  first_version integer NOT NULL,
+  until_version integer,
+  input json NOT NULL,
+  answer json NOT NULL,
+  bytes integer NOT NULL,
+  input_digest bytea NOT NULL,
+  source_feedback_id text COLLATE "C",
+  tokens integer[] NOT NULL,
+  telling bigint[] NOT NULL,
+  CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
+);
+CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, task_id, input_digest);
+CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling);
+
+CREATE TABLE dataset_tokens (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  token integer NOT NULL,
+  examples integer NOT NULL,
+  CONSTRAINT dataset_tokens_pkey PRIMARY KEY (org_id, task_id, token)
+) WITH (fillfactor=80);
+
+CREATE TABLE datasets (
+  org_id text COLLATE "C" NOT NULL,
+  dataset_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  version integer NOT NULL,
+  base_dataset_id text COLLATE "C",
+  example_count integer NOT NULL,
+  content_state bytea NOT NULL,
+  content_digest text COLLATE "C" NOT NULL,
+  last_example_id text COLLATE "C" NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT datasets_pkey PRIMARY KEY (org_id, dataset_id)
+);
+CREATE INDEX datasets_task ON datasets USING btree (org_id, task_id, dataset_id DESC);
+CREATE UNIQUE INDEX datasets_version ON datasets USING btree (org_id, task_id, version);
+
 CREATE TABLE deliveries (
   org_id text COLLATE "C" NOT NULL,
   destination_id text COLLATE "C" NOT NULL,
@@ -221,6 +301,59 @@ CREATE TABLE organizations (
 );
 CREATE UNIQUE INDEX organizations_name ON organizations USING btree (name);
 
+CREATE TABLE provider_keys (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  base_url text COLLATE "C" NOT NULL,
+  api_key bytea NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT provider_keys_pkey PRIMARY KEY (org_id, task_id, base_url)
+);
+
+CREATE TABLE releases (
+  org_id text COLLATE "C" NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  instructions text NOT NULL,
+  provider json NOT NULL,
+  dataset_id text COLLATE "C",
+  comparison_id text COLLATE "C",
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT releases_pkey PRIMARY KEY (org_id, release_id)
+);
+CREATE INDEX releases_task ON releases USING btree (org_id, task_id, release_id DESC);
+
+CREATE TABLE runs (
+  org_id text COLLATE "C" NOT NULL,
+  trace_id text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  dataset_id text COLLATE "C",
+  session_id text COLLATE "C",
+  source text NOT NULL,
+  status text NOT NULL,
+  input json NOT NULL,
+  answer json,
+  failure text,
+  metadata json NOT NULL,
+  provider text NOT NULL,
+  model text NOT NULL,
+  input_tokens integer NOT NULL,
+  output_tokens integer NOT NULL,
+  provider_calls integer NOT NULL,
+  duration_ms double precision NOT NULL,
+  caller_traceparent text,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT runs_pkey PRIMARY KEY (org_id, trace_id),
+  CONSTRAINT runs_source_check CHECK ((source = ANY (ARRAY['provider'::text, 'logged'::text]))),
+  CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
+);
+
 CREATE TABLE schema_migrations (
   migration_id integer NOT NULL,
   created_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -238,3 +371,22 @@ CREATE TABLE session_events (
   data json NOT NULL,
   CONSTRAINT session_events_pkey PRIMARY KEY (org_id, session_id, number)
 );
+
+CREATE TABLE tasks (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  name text NOT NULL,
+  instructions text NOT NULL,
+  input_schema json NOT NULL,
+  answer_schema json NOT NULL,
+  provider json NOT NULL,
+  revision integer DEFAULT 1 NOT NULL,
+  live_release_id text COLLATE "C" NOT NULL,
+  dataset_id text COLLATE "C",
+  dataset_version integer DEFAULT 0 NOT NULL,
+  first_run_at timestamp with time zone,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id)
+) WITH (fillfactor=80);
