@@ -34,7 +34,7 @@ export const tokensOf = (value: Schema.Json): ReadonlyArray<number> => {
     } else if (typeof current === "object" && current !== null) {
       const inner = Object.entries(current)
       // Taken from the end, so that they come in their order.
-      for (const [key, member] of inner.reverse())
+      for (const [key, member] of inner.toReversed())
         waiting.push([Array.isArray(current) ? field : key, member])
     } else {
       left--

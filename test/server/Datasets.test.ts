@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, DateTime, Effect, Layer } from "effect"
+import { type Array as Arr, DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import type { Example, NewExample } from "../../src/domain/Dataset.ts"
-import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
+import { type DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
 import { transaction } from "../../src/server/Database.ts"
 import { Datasets } from "../../src/server/Datasets.ts"
 import { TestDatabase } from "../support/postgres.ts"
@@ -52,7 +52,7 @@ const contents = (task: Task, id: DatasetId) =>
       all.push(...page.items)
       cursor = page.next_cursor ?? undefined
     } while (cursor !== undefined)
-    return all.map(({ answer, input }) => `${String(input["text"])}=${String(answer["label"])}`)
+    return all.map(({ answer, input }) => [input["text"], answer["label"]].join("="))
   }).pipe(
     Effect.provideService(Authorized("datasets.read"), {
       org_id: task.org_id,

@@ -80,7 +80,9 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     for (const old of ended) content.remove(memberOf(old.input, old.answer))
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
     const known = new Set(ended.map(({ digest }) => digest))
-    for (const { digest } of examples) known.has(digest) ? replaced++ : added++
+    const replacing = examples.filter(({ digest }) => known.has(digest)).length
+    replaced += replacing
+    added += examples.length - replacing
     count += examples.length - ended.length
     yield* endExamples(
       sql,
