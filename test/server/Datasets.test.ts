@@ -52,7 +52,7 @@ const contents = (task: Task, id: DatasetId) =>
       all.push(...page.items)
       cursor = page.next_cursor ?? undefined
     } while (cursor !== undefined)
-    return all.map(({ answer, input }) => [input["text"], answer["label"]].join("="))
+    return all.map(({ answer, input }) => [input["text"], answer["label"]])
   }).pipe(
     Effect.provideService(Authorized("datasets.read"), {
       org_id: task.org_id,
@@ -78,8 +78,17 @@ layer(Layer.provideMerge(Datasets.layer, TestDatabase.layerSql), { excludeTestSe
             base_dataset_id: first.dataset.id,
             example_count: 4
           })
-          assert.deepStrictEqual(yield* contents(task, first.dataset.id), ["c=1", "b=1", "a=1"])
-          assert.deepStrictEqual(yield* contents(task, second.dataset.id), ["d=1", "b=2", "c=1", "a=1"])
+          assert.deepStrictEqual(yield* contents(task, first.dataset.id), [
+            ["c", "1"],
+            ["b", "1"],
+            ["a", "1"]
+          ])
+          assert.deepStrictEqual(yield* contents(task, second.dataset.id), [
+            ["d", "1"],
+            ["b", "2"],
+            ["c", "1"],
+            ["a", "1"]
+          ])
         })
     )
 
