@@ -92,7 +92,7 @@ try {
         await post(pool)
         break
       } catch (cause) {
-        if (tries === 100) throw cause
+        if (tries === 300) throw cause
         await new Promise((resolve) => setTimeout(resolve, 100))
       }
     }

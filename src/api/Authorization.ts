@@ -29,18 +29,13 @@ export interface Authorized<S extends Scope> {
   readonly "~countersign/api/Authorized": S
 }
 
-/** The key of each scope's proof, made once: services ask for one with every request. */
-const proofs = new Map<Scope, unknown>(
-  scopes.map((scope) => [
-    scope,
-    Context.Service<Authorized<Scope>, Principal>(`countersign/api/Authorized/${scope}`)
-  ])
-)
-
-/** The principal, known to hold the scope. Services yield this; only `requires` provides it. */
-export const Authorized = <const S extends Scope>(scope: S): Context.Service<Authorized<S>, Principal> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map holds under each scope the key of that scope
-  proofs.get(scope) as Context.Service<Authorized<S>, Principal>
+/**
+ * The principal, known to hold the scope. Services yield this; only `requires` provides it. The proof is one of types alone: at run
+ * time it is the principal itself, so that a gate adds nothing to what a request carries.
+ */
+export const Authorized = <const S extends Scope>(_scope: S): Context.Service<Authorized<S>, Principal> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only a gate satisfies
+  CurrentPrincipal as unknown as Context.Service<Authorized<S>, Principal>
 
 /** A gate in the requirements of an operation: what it provides, and what it needs to do so. */
 export interface GateId<S extends Scope> {

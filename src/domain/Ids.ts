@@ -30,7 +30,18 @@ export const timeOrdered = (): string => {
     last = now
     sequence = new DataView(random.buffer, random.byteOffset).getUint32(12) >>> 1
   } else sequence++
-  return v7({ random, msecs: last, seq: sequence }).replaceAll("-", "")
+  return hex(v7({ random, msecs: last, seq: sequence }, uuid))
+}
+
+/** The bytes of the identifier that is being made. */
+const uuid = new Uint8Array(16)
+
+const digits = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
+
+const hex = (bytes: Uint8Array): string => {
+  let text = ""
+  for (const byte of bytes) text += digits[byte]
+  return text
 }
 
 /**

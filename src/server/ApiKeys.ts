@@ -1,4 +1,4 @@
-import { Cache, Context, DateTime, Effect, Exit, Layer, Option, Redacted, Result } from "effect"
+import { Clock, Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -9,6 +9,7 @@ import * as ApiKeyFormat from "../domain/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../domain/Ids.ts"
 import type { Actor, Principal } from "../domain/Principal.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../domain/Scope.ts"
+import { makeBelieved } from "./ApiKeys/believed.ts"
 import {
   decodeKey,
   findKey,
@@ -16,7 +17,8 @@ import {
   keysOf,
   revokeKey,
   usableAdminKeys,
-  type KeyRow
+  type KeyRow,
+  type KnownKey
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
 import { afterCommit, atomic } from "./Database.ts"
@@ -28,11 +30,6 @@ export interface CreatedKey {
   readonly key: ApiKey
   readonly secret: Redacted.Redacted<string>
 }
-
-/** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
-const BELIEVED_FOR = "5 seconds"
-/** How many checked keys one process remembers. */
-const REMEMBERED_KEYS = 10_000
 
 /** Makes, lists, revokes and checks API keys. */
 export class ApiKeys extends Context.Service<
@@ -74,33 +71,35 @@ export class ApiKeys extends Context.Service<
       const clock = yield* StoreClock
       const organizations = yield* Organizations
 
-      // By the digest of the whole key: one remembered by its public id alone would let any secret through.
-      const believed = yield* Cache.makeWith(
-        (remembered: string) => {
-          const [public_id = "", digest = ""] = remembered.split(" ")
-          return Effect.orDie(findKey(sql, public_id, Buffer.from(digest, "base64")))
-        },
-        {
-          capacity: REMEMBERED_KEYS,
-          timeToLive: (exit) => (Exit.isSuccess(exit) && exit.value !== null ? BELIEVED_FOR : "0 seconds")
-        }
-      )
+      const believed = makeBelieved()
 
-      const verify = Effect.fnUntraced(function* (key: Redacted.Redacted<string>) {
-        const parsed = ApiKeyFormat.parse(Redacted.value(key))
-        if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
-        const known = yield* Cache.get(
-          believed,
-          rememberedAs(parsed.success.publicId, ApiKeyFormat.digest(parsed.success.key))
+      const usable = ({ expires_at, principal, revoked_at }: KnownKey) => {
+        if (revoked_at !== null) return refused("revoked")
+        if (expires_at === null) return Effect.succeed(principal)
+        return Effect.flatMap(clock.now, (now) =>
+          expires_at <= DateTime.toEpochMillis(now) ? refused("expired") : Effect.succeed(principal)
         )
+      }
+
+      const look = Effect.fnUntraced(function* (text: string) {
+        const parsed = ApiKeyFormat.parse(text)
+        if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
+        const { key, publicId } = parsed.success
+        // Read before the store is asked: an answer that is long under way is believed the shorter for it.
+        const now = yield* Clock.currentTimeMillis
+        const known = yield* Effect.orDie(findKey(sql, publicId, ApiKeyFormat.digest(key)))
         if (known === null) return yield* refused("unknown")
-        if (known.revoked_at !== null) return yield* refused("revoked")
-        if (known.expires_at !== null) {
-          const now = yield* clock.now
-          if (known.expires_at <= DateTime.toEpochMillis(now)) return yield* refused("expired")
-        }
-        return known.principal
+        believed.remember(text, known, now)
+        return yield* usable(known)
       })
+
+      // Plain functions: this runs in front of every operation.
+      const verify = (key: Redacted.Redacted<string>) =>
+        Effect.clockWith((machine) => {
+          const text = Redacted.value(key)
+          const known = believed.get(text, machine.currentTimeMillisUnsafe())
+          return known === undefined ? look(text) : usable(known)
+        })
 
       const make = Effect.fn("ApiKeys.make")(function* (
         org_id: OrgId,
@@ -147,9 +146,8 @@ export class ApiKeys extends Context.Service<
             if (admins.length === 1 && admins[0] === id) {
               return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
             }
-            const revoked = yield* revokeKey(sql, org_id, id, now)
-            if (revoked === undefined) return yield* noKey
-            yield* afterCommit(Cache.invalidate(believed, rememberedAs(revoked.public_id, revoked.digest)))
+            if (!(yield* revokeKey(sql, org_id, id, now))) return yield* noKey
+            yield* afterCommit(Effect.sync(believed.forget))
           })
         )
       })
@@ -209,9 +207,6 @@ export class ApiKeys extends Context.Service<
     })
   )
 }
-
-const rememberedAs = (public_id: string, digest: Uint8Array): string =>
-  `${public_id} ${Buffer.from(digest).toString("base64")}`
 
 const faults = {
   malformed: "The key is not of the form csk_…",

@@ -1,5 +1,12 @@
-import { Effect, Layer } from "effect"
-import { Authentication, Authorized, CurrentPrincipal, type GateId, requires } from "../api/Authorization.ts"
+import { Effect, Layer, type Types } from "effect"
+import type { HttpServerResponse } from "effect/http"
+import {
+  Authentication,
+  type Authorized,
+  CurrentPrincipal,
+  type GateId,
+  requires
+} from "../api/Authorization.ts"
 import { InsufficientScope } from "../api/Problems.ts"
 import { type Scope, scopes } from "../domain/Scope.ts"
 import { ApiKeys } from "./ApiKeys.ts"
@@ -19,20 +26,30 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys> = Layer.effect(
   })
 )
 
-const layerGate = (scope: Scope): Layer.Layer<Gated> => {
-  const proof = Authorized(scope)
+const layerGate = <const S extends Scope>(scope: S): Layer.Layer<GateId<S>> => {
   const refused = Effect.fail(
     new InsufficientScope({ detail: `The operation asks for ${scope}`, required_scope: scope })
   )
   return Layer.succeed(requires(scope), (operation) =>
-    Effect.flatMap(CurrentPrincipal, (principal) =>
-      Effect.andThen(
-        principal.scopes.has(scope) ? Effect.void : refused,
-        Effect.provideService(operation, proof, principal)
-      )
+    Effect.flatMap(
+      CurrentPrincipal,
+      (
+        principal
+      ): Effect.Effect<
+        HttpServerResponse.HttpServerResponse,
+        InsufficientScope | Types.unhandled,
+        CurrentPrincipal
+      > => (principal.scopes.has(scope) ? proven(operation) : refused)
     )
   )
 }
+
+/** The operation of a principal that was found to hold the scope: what proves it is the principal, which is there already. */
+const proven = <A, E, S extends Scope>(
+  operation: Effect.Effect<A, E, Authorized<S>>
+): Effect.Effect<A, E, CurrentPrincipal> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Authorized` is `CurrentPrincipal` at run time
+  operation as Effect.Effect<A, E, never>
 
 /** The gates of all scopes. */
 export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(

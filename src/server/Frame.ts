@@ -33,14 +33,12 @@ export const layerEnvelope = HttpRouter.middleware(
   (route) =>
     Effect.suspend(() => {
       const id = `req_${timeOrdered()}`
-      return route.pipe(
+      return Effect.matchCauseEffect(route, {
+        onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
         // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
-        Effect.catchCause((cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
-          answerCause(cause)
-        ),
-        Effect.map((response) => withHeaders(response, id)),
-        Effect.provideService(RequestId, id)
-      )
+        onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
+          Effect.map(answerCause(cause), (response) => withHeaders(response, id))
+      }).pipe(Effect.provideService(RequestId, id))
     }),
   { global: true }
 )

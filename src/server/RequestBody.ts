@@ -1,13 +1,12 @@
 import { ByteSize, Context, Effect, Layer, Result } from "effect"
 import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
+import { isUtf8 } from "node:buffer"
 import { BodyLimit, RequestBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
 import { scanStrict } from "../domain/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
 const MAX_DEPTH = 64
-
-const utf8 = new TextDecoder("utf-8", { fatal: true })
 
 /**
  * Reads the body of an operation that takes one, and refuses what no schema sees: too many bytes (before reading on), another
@@ -24,34 +23,38 @@ export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (opera
   return Effect.andThen(checkBody(Context.get(endpoint.annotations, BodyLimit)), operation)
 })
 
-const checkBody = (limit: ByteSize.ByteSize) =>
-  Effect.gen(function* () {
-    const request = yield* HttpServerRequest.HttpServerRequest
+/** Plain functions instead of generators: this runs with every body. */
+const checkBody = (limit: ByteSize.ByteSize) => {
+  const refuse = Effect.fail(
+    new PayloadTooLarge({ detail: `The body may have ${Number(limit)} bytes at most` })
+  )
+  return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request): Effect.Effect<void, Refusal> => {
     const type = request.headers["content-type"]
-    if (type !== undefined && !/^application\/json\s*(;|$)/i.test(type)) {
-      return yield* new UnsupportedMediaType({ detail: "Send application/json" })
-    }
-    if (Number(request.headers["content-length"] ?? 0) > Number(limit)) return yield* tooLarge(limit)
-    const bytes = yield* request.arrayBuffer.pipe(
-      Effect.catch((error) =>
-        Effect.fail(
-          isTooLarge(error) ? tooLarge(limit) : new InvalidRequest({ detail: "The body could not be read" })
-        )
-      )
-    )
-    const text = yield* Effect.try({
-      try: () => utf8.decode(bytes),
-      catch: () => new InvalidRequest({ detail: "The body is not UTF-8" })
+    if (type !== undefined && !/^application\/json\s*(;|$)/i.test(type)) return notJson
+    const length = request.headers["content-length"]
+    if (Number(length ?? 0) > Number(limit)) return refuse
+    const bytes = Effect.matchEffect(request.arrayBuffer, {
+      onFailure: (error): Effect.Effect<never, Refusal> => (isTooLarge(error) ? refuse : unreadable),
+      onSuccess: checkBytes
     })
-    const scanned = scanStrict(text, { maxDepth: MAX_DEPTH })
-    if (Result.isFailure(scanned)) {
-      const { pointer, detail } = scanned.failure
-      return yield* new InvalidRequest({ detail, errors: [{ pointer, detail }] })
-    }
-  }).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, limit))
+    // More than was announced is not read anyway.
+    return length === undefined ? Effect.provideService(bytes, HttpIncomingMessage.MaxBodySize, limit) : bytes
+  })
+}
+
+const checkBytes = (buffer: ArrayBuffer): Effect.Effect<void, InvalidRequest> => {
+  const bytes = Buffer.from(buffer)
+  if (!isUtf8(bytes)) return Effect.fail(new InvalidRequest({ detail: "The body is not UTF-8" }))
+  const scanned = scanStrict(bytes.toString("utf8"), { maxDepth: MAX_DEPTH })
+  if (Result.isSuccess(scanned)) return Effect.void
+  const { pointer, detail } = scanned.failure
+  return Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
+}
+
+type Refusal = InvalidRequest | PayloadTooLarge | UnsupportedMediaType
+
+const notJson = Effect.fail(new UnsupportedMediaType({ detail: "Send application/json" }))
+const unreadable = Effect.fail(new InvalidRequest({ detail: "The body could not be read" }))
 
 const isTooLarge = (error: HttpServerError.HttpServerError): boolean =>
   error.reason._tag === "RequestParseError" && error.reason.reason === "BodyTooLarge"
-
-const tooLarge = (limit: ByteSize.ByteSize) =>
-  new PayloadTooLarge({ detail: `The body may have ${Number(limit)} bytes at most` })

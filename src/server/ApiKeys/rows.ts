@@ -128,19 +128,19 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
   return rows.map((row) => row.key_id)
 })
 
-/** Revokes a key, once; what it is remembered by, or undefined where the organization has no such key. */
+/** Revokes a key, once; false where the organization has no such key. */
 export const revokeKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   key_id: KeyId,
   now: Timestamp
 ) {
-  const rows = yield* sql<{ readonly public_id: string; readonly digest: Uint8Array }>`
+  const rows = yield* sql`
     UPDATE api_keys
     SET revoked_at = coalesce(revoked_at, ${toDate(now)})
     WHERE org_id = ${org_id}
       AND key_id = ${key_id}
-    RETURNING public_id, digest
+    RETURNING 1 AS revoked
   `
-  return rows[0]
+  return rows.length > 0
 })

@@ -1,0 +1,32 @@
+import type { KnownKey } from "./rows.ts"
+
+/** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
+const BELIEVED_FOR_MILLIS = 5_000
+/** How many checked keys one process remembers; past it the one that was checked longest ago is forgotten. */
+const REMEMBERED_KEYS = 10_000
+
+/**
+ * Keys that the store knew a moment ago, by their whole text: one remembered by its public id alone would let any secret through.
+ * Asked before the text is taken apart, so that a key in use costs neither a checksum nor a digest. Only keys of the store get in,
+ * so nobody fills it from outside; the text is the one that every request brings, and is kept nowhere else.
+ */
+export const makeBelieved = () => {
+  const known = new Map<string, { readonly key: KnownKey; readonly until: number }>()
+  return {
+    get: (text: string, now: number): KnownKey | undefined => {
+      const found = known.get(text)
+      return found !== undefined && now < found.until ? found.key : undefined
+    },
+    remember: (text: string, key: KnownKey, now: number): void => {
+      known.delete(text)
+      known.set(text, { key, until: now + BELIEVED_FOR_MILLIS })
+      if (known.size <= REMEMBERED_KEYS) return
+      for (const oldest of known.keys()) {
+        known.delete(oldest)
+        break
+      }
+    },
+    /** Forgets all: revoking is rare, and asking the store again is cheap. */
+    forget: (): void => known.clear()
+  }
+}
