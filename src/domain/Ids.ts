@@ -108,6 +108,7 @@ export type EventId = typeof EventId.Type
 export const EndpointId = define("nep", Schema.brand("EndpointId"))
 export type EndpointId = typeof EndpointId.Type
 
+/** A delivery of a notification. Those of other channels have prefixes of their own. */
 export const DeliveryId = define("ndl", Schema.brand("DeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type
 

@@ -9,28 +9,61 @@ export interface RetryPolicy {
   readonly jitter: number
   /** The longest wait that a receiver can ask for by `Retry-After`, in milliseconds. */
   readonly longestRetryAfter: number
+  /**
+   * The longest time from the queueing, or the replay, to the beginning of the last attempt, in milliseconds; null: as long as the
+   * delays last. The first attempt is made however late it is.
+   */
+  readonly within: number | null
 }
 
 /** At once, then 5 s, 30 s, 2 min, 10 min, 30 min, 1 h, 2 h, 4 h, 8 h: ten attempts over 15 h 43 min. */
 export const defaultRetryPolicy: RetryPolicy = {
   delays: [0, 5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800].map((seconds) => seconds * 1000),
   jitter: 0.2,
-  longestRetryAfter: 3_600_000
+  longestRetryAfter: 3_600_000,
+  within: null
 }
 
 /**
- * The wait before the next attempt, in whole milliseconds, after `made` attempts (1 or more) have failed; null: none is left.
- * `random` is in [0, 1) and spreads the wait evenly over ±jitter. What the receiver asked for is a lower bound, up to the
- * longest that is honoured.
+ * A policy whose waits grow by a factor, from `first` to `longest`, until `within` is over; the first attempt is made at once. All in
+ * milliseconds.
+ */
+export const growingRetryPolicy = (options: {
+  readonly first: number
+  readonly factor: number
+  readonly longest: number
+  readonly within: number
+  readonly jitter: number
+}): RetryPolicy => {
+  const { factor, first, jitter, longest, within } = options
+  const delays = [0]
+  // As many as fit if each strays to its shortest: it is the time that ends them, never the list.
+  for (let wait = first, shortest = 0; shortest <= within && delays.length < MAX_ATTEMPTS;) {
+    delays.push(wait)
+    shortest += wait * (1 - jitter)
+    wait = Math.min(longest, wait * factor)
+  }
+  return { delays, jitter, longestRetryAfter: within, within }
+}
+
+/** The longest list of waits that is made. */
+const MAX_ATTEMPTS = 1_000
+
+/**
+ * The wait before the next attempt, in whole milliseconds, after `made` attempts (1 or more) have failed; null: none is left, or it
+ * would come later than in `left`. `random` is in [0, 1) and spreads the wait evenly over ±jitter. What the receiver asked for is a
+ * lower bound, up to the longest that is honoured.
  */
 export const nextDelay = (
   policy: RetryPolicy,
   made: number,
   random: number,
-  retryAfter: number | null
+  retryAfter: number | null,
+  left: number
 ): number | null => {
   const delay = policy.delays[made]
   if (delay === undefined) return null
   const spread = Math.round(delay * (1 + policy.jitter * (2 * random - 1)))
-  return retryAfter === null ? spread : Math.max(spread, Math.min(retryAfter, policy.longestRetryAfter))
+  const wait = retryAfter === null ? spread : Math.max(spread, Math.min(retryAfter, policy.longestRetryAfter))
+  return wait > left ? null : wait
 }

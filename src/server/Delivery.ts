@@ -2,22 +2,33 @@ import type { PgClient } from "@effect/sql-pg"
 import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
-import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
-import type { DeliveryId, OrgId } from "../domain/Ids.ts"
+import type { OrgId } from "../domain/Ids.ts"
 import type { Channel } from "./Delivery/Channel.ts"
-import { defaultSlots, makeDispatcher, type SlotOptions } from "./Delivery/Dispatcher.ts"
+import { makeDispatcher } from "./Delivery/Dispatcher.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
-import { type DestinationHealth, makeLog } from "./Delivery/Log.ts"
+import {
+  type DestinationHealth,
+  type LoggedDelivery,
+  type LoggedDeliveryDetail,
+  makeLog
+} from "./Delivery/Log.ts"
 import { type Enqueued, makeQueue } from "./Delivery/Queue.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
 import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
+import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { StoreClock } from "./StoreClock.ts"
 
-export { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "./Delivery/Channel.ts"
-export type { DestinationHealth } from "./Delivery/Log.ts"
+export {
+  type Channel,
+  type ChannelPolicy,
+  defaultChannelPolicy,
+  type Parcel,
+  type Settled
+} from "./Delivery/Channel.ts"
+export type { DestinationHealth, LoggedDelivery, LoggedDeliveryDetail } from "./Delivery/Log.ts"
 export type { Enqueued } from "./Delivery/Queue.ts"
 
 /** How the engine runs in one process. What is left out has the defaults named beside each part. */
@@ -44,21 +55,21 @@ export class Delivery extends Context.Service<
      */
     readonly enqueue: (
       list: ReadonlyArray<Enqueued>
-    ) => Effect.Effect<ReadonlyArray<DeliveryId>, SqlError.SqlError>
+    ) => Effect.Effect<ReadonlyArray<string>, SqlError.SqlError>
     /** After a commit: there are new rows. Answers at once. */
     readonly wake: Effect.Effect<void>
     /** The latest 50, newest first. */
-    readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<DeliveryRecord>>
+    readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<LoggedDelivery>>
     readonly get: (
       org_id: OrgId,
       destination_id: string,
-      delivery_id: DeliveryId
-    ) => Effect.Effect<DeliveryDetail, NotFound>
+      delivery_id: string
+    ) => Effect.Effect<LoggedDeliveryDetail, NotFound>
     /** Queues a failed delivery again: the same event, the whole schedule, after the destination's cooldown. */
     readonly replay: (
       org_id: OrgId,
       destination_id: string,
-      delivery_id: DeliveryId
+      delivery_id: string
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
     /** Queues every failed delivery that was created in the window, oldest first, up to the capacity. */
     readonly replayWindow: (

@@ -2,10 +2,10 @@ import type { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import type { DeliveryRecord } from "../../src/domain/DeliveryState.ts"
-import { DeliveryId, OrgId } from "../../src/domain/Ids.ts"
+import type { Outcome } from "../../src/domain/DeliveryState.ts"
+import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { transaction } from "../../src/server/Database.ts"
-import { Delivery } from "../../src/server/Delivery.ts"
+import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
 import { SHARDS } from "../../src/server/Delivery/Shards.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import {
@@ -25,9 +25,9 @@ import {
 const all = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
   list.length > 0 && list.every((record) => record.status === status)
 
-const idOf = (record: DeliveryRecord | undefined): DeliveryId => {
+const idOf = (record: LoggedDelivery | undefined): string => {
   assert.isDefined(record)
-  return record?.id ?? DeliveryId.make("")
+  return record?.id ?? ""
 }
 
 /** One attempt. */
@@ -532,5 +532,133 @@ describe("Delivery", () => {
         yield* held.end(delivered)
         yield* (yield* Queue.take(hold.attempts)).end(delivered)
       }).pipe(withEngine([channel, waiting], { retention: { keep: 0 } }))
+    }))
+
+  test("carries several channels, each under its own ids, sizes and ends", () =>
+    Effect.gen(function* () {
+      const partial: Outcome = { _tag: "Partial", rejected: 3, error: "3 were rejected", status: 200 }
+      const refusal: Outcome = { _tag: "Failed", error: "HTTP 400", status: 400 }
+      const settled: Array<Settled> = []
+      const held = yield* answering(quick(), () => delivered)
+      const batches = yield* answering(quick({ cooldown: patient }), (_, nth) =>
+        nth === 1 ? failing : partial
+      )
+      const other: Channel = {
+        ...batches.channel,
+        name: "batches",
+        ids: { generate: Effect.map(DeliveryId.generate, (id) => id.replace("ndl", "tdl")) },
+        settle: (list) => Effect.sync(() => void settled.push(...list))
+      }
+      const strict: Channel = {
+        ...(yield* answering(quick(), () => refusal)).channel,
+        name: "strict"
+      }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const sql = yield* SqlClient.SqlClient
+        const to = yield* destination
+        const event_id = yield* EventId.generate
+        const [id] = yield* transaction(
+          delivery.enqueue([{ ...to, channel: "batches", event_id, label: "spans", size: 512 }])
+        )
+        yield* delivery.wake
+        const [record] = yield* records(to, all("partial"))
+        assert.strictEqual(record?.id, id)
+        assert.match(record?.id ?? "", /^tdl_[0-9a-f]{32}$/)
+        assert.strictEqual(record?.size, 512)
+        assert.strictEqual(record?.rejected, 3)
+        assert.strictEqual(record?.status_code, 200)
+        assert.strictEqual(record?.attempts, 2)
+        assert.strictEqual(record?.last_error, "3 were rejected")
+        // Its end is told once; the attempt that was made again is no end.
+        assert.deepStrictEqual(
+          settled.map(({ outcome, parcel, status }) => [status, parcel.delivery_id, outcome]),
+          [["partial", record?.id, partial]]
+        )
+        const replay = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, idOf(record)))
+        assert.strictEqual(replay.code, "NOT_REPLAYABLE")
+        const plain = yield* destination
+        yield* publish(plain)
+        yield* records(plain, all("delivered"))
+        const final = yield* destination
+        yield* publish(final, 1, "strict")
+        const [failed] = yield* records(final, all("failed"))
+        assert.strictEqual(failed?.attempts, 1)
+        assert.strictEqual(failed?.status_code, 400)
+        // Retention finds each channel's ids.
+        yield* sql`UPDATE deliveries SET created_at = created_at - interval '1 day'`
+        yield* sql`
+          UPDATE deliveries
+          SET delivery_id = left(delivery_id, 4) || '0000' || right(delivery_id, 28)
+        `
+        assert.strictEqual((yield* delivery.removeOld).deliveries, 3)
+      }).pipe(withEngine([held.channel, other, strict], { retention: { keep: "1 hour" } }))
+    }))
+
+  test("writes no end whose channel cannot settle it, and every other", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), () => delivered)
+      const bad: Channel = {
+        ...channel,
+        name: "bad",
+        settle: () =>
+          Effect.asVoid(
+            Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`).pipe(
+              Effect.provideService(SqlClient.SqlClient, client)
+            )
+          )
+      }
+      const client = yield* SqlClient.SqlClient
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const good = yield* destination
+        const to = yield* destination
+        yield* publish(to, 1, "bad")
+        yield* publish(good, 3)
+        yield* records(good, all("delivered"))
+        const [record] = yield* delivery.list(to.org_id, to.destination_id)
+        assert.strictEqual(record?.attempts, 0)
+        yield* transaction(delivery.discard(to.org_id, to.destination_id))
+      }).pipe(withEngine([channel, bad], { drainMillis: 100 }))
+    }))
+
+  test("gives up when the time of the policy is over, counted from the queueing", () =>
+    Effect.gen(function* () {
+      const retry = { ...quick().retry, delays: Array.from({ length: 500 }, () => 20), within: 400 }
+      const { channel } = yield* answering(quick({ cooldown: patient, retry }), () => failing)
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to)
+        const [record] = yield* records(to, all("failed"))
+        const first = record?.attempts ?? 0
+        assert.isAbove(first, 1)
+        assert.isBelow(first, 40)
+        // A replay has as much time again.
+        yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
+        const [again] = yield* records(to, all("failed"))
+        assert.isAbove(again?.attempts ?? 0, first + 1)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("has no more of a channel under way than its policy allows, and lets the others pass", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ slots: 3 }))
+      const other: Channel = { ...channel, name: "other" }
+      yield* Effect.gen(function* () {
+        const to = yield* Effect.replicateEffect(destination, 6)
+        yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+        const first = yield* Queue.takeN(attempts, 3)
+        const free = yield* destination
+        yield* publish(free, 1, "other")
+        const passed = yield* Queue.take(attempts)
+        assert.strictEqual(passed.parcel.destination_id, free.destination_id)
+        yield* passed.end(delivered)
+        yield* records(free, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        for (const held of first) yield* held.end(delivered)
+        for (const held of yield* Queue.takeN(attempts, 3)) yield* held.end(delivered)
+        yield* eventually(queued, (count) => count === 0)
+      }).pipe(withEngine([channel, other]))
     }))
 })

@@ -2,42 +2,62 @@ import type { DateTime, Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import { type CooldownPolicy, defaultCooldownPolicy } from "../../domain/Cooldown.ts"
 import type { Outcome } from "../../domain/DeliveryState.ts"
-import type { DeliveryId, EventId, OrgId } from "../../domain/Ids.ts"
+import type { EventId, OrgId } from "../../domain/Ids.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../../domain/RetryPolicy.ts"
 
 /** One attempt at one delivery, as a channel is given it. */
 export interface Parcel {
   readonly org_id: OrgId
   readonly destination_id: string
-  readonly delivery_id: DeliveryId
+  readonly delivery_id: string
+  /** What the channel finds its payload by. */
   readonly event_id: EventId
 }
 
 /** How a channel treats its destinations. */
 export interface ChannelPolicy {
   readonly retry: RetryPolicy
+  /** `after: Infinity` for a channel that never leaves a destination alone. */
   readonly cooldown: CooldownPolicy
   /** Deliveries of one destination that may wait at once. */
   readonly capacity: number
   /** Attempts at one destination that may be under way at once. */
   readonly concurrency: number
-  /** The longest sending, in milliseconds. At most 5,000: a lease is handed over only when every sending has ended. */
+  /** Attempts of the whole channel that may be under way at once in one process. */
+  readonly slots: number
+  /**
+   * The longest sending, in milliseconds. Up to 5,000 it ends within the lease that it began under and within the drain at a stop; a
+   * longer one may be cut off there, or overtaken by another owner, and sent again.
+   */
   readonly deadlineMillis: number
 }
 
-/** The contract's defaults: ten attempts, 10,000 waiting, 8 at once, 5 s. */
+/** The contract's defaults for notifications: ten attempts, 10,000 waiting, 8 at once, 5 s. */
 export const defaultChannelPolicy: ChannelPolicy = {
   retry: defaultRetryPolicy,
   cooldown: defaultCooldownPolicy,
   capacity: 10_000,
   concurrency: 8,
+  slots: 256,
   deadlineMillis: 5_000
 }
 
-/** A transport and its policy: what the engine needs to know of webhooks, span batches and mail. */
+/** A delivery that has come to its end, as its channel is told of it. */
+export interface Settled {
+  readonly parcel: Parcel
+  readonly status: "delivered" | "partial" | "failed"
+  readonly outcome: Outcome
+}
+
+/**
+ * A transport and its policy: what the engine needs to know of webhooks, span batches and mail. The queue, the log and the attempts are
+ * the engine's; payloads are the channel's, in tables of its own, found by `event_id` and as sealed as it likes.
+ */
 export interface Channel {
-  /** Stored with each delivery; never changed once it is in use. */
+  /** Stored with each delivery; never changed once it is in use. A destination has one channel. */
   readonly name: string
+  /** Makes the ids of its deliveries: a prefix of three characters, `_`, and a UUIDv7. */
+  readonly ids: { readonly generate: Effect.Effect<string> }
   readonly policy: ChannelPolicy
   /**
    * Reads what is to be sent, and to where, as they stand now; answers with the sending. The engine runs that at once,
@@ -45,9 +65,17 @@ export interface Channel {
    * waits a moment and is read again.
    */
   readonly load: (parcel: Parcel) => Effect.Effect<Effect.Effect<Outcome>, SqlError.SqlError>
+  /**
+   * Within the transaction that writes the ends of these deliveries down, last: for counters that must agree with the log, and payloads
+   * that are needed no more. Each end is told exactly once. A channel without it costs its deliveries no transaction.
+   */
+  readonly settle?: (list: ReadonlyArray<Settled>) => Effect.Effect<void, SqlError.SqlError>
   /** After `Gone`: switches the destination off. */
-  readonly switchOff: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
-  /** Removes payloads from before `cutoff`, `limit` of them at most, and answers with how many. */
+  readonly switchOff?: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+  /**
+   * Removes payloads from before `cutoff`, with which their log rows go too, and what else the channel keeps no longer; `limit` rows at
+   * most. Answers with how many payloads.
+   */
   readonly expire: (cutoff: DateTime.Utc, limit: number) => Effect.Effect<number, SqlError.SqlError>
 }
 

@@ -1,8 +1,11 @@
 import { booleans, floats, ints, longs, texts } from "./Columns.ts"
 import { Clock, Effect, Queue, Random, Schedule } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { conclude, type Verdict } from "../../domain/DeliveryState.ts"
-import type { Dispatcher, Ended } from "./Dispatcher.ts"
+import { transaction } from "../Database.ts"
+import type { Channel, Settled } from "./Channel.ts"
+import type { Ended } from "./Attempt.ts"
+import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "./Shards.ts"
 
@@ -54,10 +57,11 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
               ${texts(column(({ verdict }) => verdict._tag))}::text[],
               ${floats(column(({ verdict }) => (verdict._tag === "Again" ? verdict.delay : 0)))}::float8[],
               ${texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
+              ${ints(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
               ${ints(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
               ${floats(column(({ ended }) => ended.startedAt / 1000))}::float8[],
               ${ints(column(({ ended }) => ended.durationMillis))}::int[]
-            ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, status, started, duration)
+            ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
           ), held AS MATERIALIZED (
             SELECT e.*, q.org_id, q.destination_id, q.delivery_id
             FROM ended e
@@ -87,8 +91,15 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
           ), noted AS (
             UPDATE deliveries d
             SET
-              status = CASE h.verdict WHEN 'Again' THEN 'pending' WHEN 'Delivered' THEN 'delivered' ELSE 'failed' END,
+              status = CASE h.verdict
+                WHEN 'Again' THEN 'pending'
+                WHEN 'Delivered' THEN 'delivered'
+                WHEN 'Partial' THEN 'partial'
+                ELSE 'failed'
+              END,
               attempts = d.attempts + h.sent::int,
+              rejected = h.rejected,
+              status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
               last_error = h.error,
               finished_at = CASE
                 WHEN h.verdict <> 'Again' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
@@ -105,6 +116,23 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       )
     }
 
+    /**
+     * The same, and in one transaction with it what the channels do at the end of their deliveries. Where no channel does anything, one
+     * statement is all there is.
+     */
+    const writeAndSettle = (group: ReadonlyArray<Judged>) => {
+      const settling = Map.groupBy(
+        group.filter(({ ended, verdict }) => settles(ended.lane.channel) && verdict._tag !== "Again"),
+        ({ ended }) => ended.lane.channel
+      )
+      if (settling.size === 0) return write(group)
+      return transaction(
+        Effect.tap(write(group), (written) =>
+          Effect.forEach(settling, ([channel, own]) => settle(channel, own, written), { discard: true })
+        )
+      ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+    }
+
     const tell = (group: ReadonlyArray<Judged>, written: ReadonlySet<number>) => {
       const now = monotonicMillis(clock)
       dispatcher.written(
@@ -117,7 +145,7 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
 
     /** One that cannot be written keeps its row as it was: it is sent again by the shard's next owner. */
     const writeAlone = (judged: Judged): Effect.Effect<void> =>
-      write([judged]).pipe(
+      writeAndSettle([judged]).pipe(
         Effect.retry({ while: (error) => !error.isRetryable, times: POISON_TRIES - 1 }),
         Effect.retry({ while: (error) => error.isRetryable, schedule: Schedule.spaced(AGAIN_MILLIS) }),
         Effect.matchEffect({
@@ -127,7 +155,7 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       )
 
     const writeGroup = (group: ReadonlyArray<Judged>): Effect.Effect<void> =>
-      write(group).pipe(
+      writeAndSettle(group).pipe(
         Effect.matchEffect({
           onSuccess: (written) => Effect.sync(() => tell(group, written)),
           onFailure: (error) =>
@@ -150,10 +178,10 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       Effect.forEach(
         group.filter(({ ended }) => ended.outcome._tag === "Gone"),
         ({ ended: { lane } }) =>
-          lane.channel.switchOff(lane.org_id, lane.destination_id).pipe(
+          lane.channel.switchOff?.(lane.org_id, lane.destination_id).pipe(
             Effect.retry({ times: POISON_TRIES }),
             Effect.catch((error) => Effect.logError("A destination was not switched off", error))
-          ),
+          ) ?? Effect.void,
         { discard: true }
       )
 
@@ -165,8 +193,12 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
         for (const ended of yield* Queue.takeBetween(dispatcher.results, 1, GROUP)) {
           const { item, lane, outcome } = ended
           const made = item.attempt - item.round_start + 1
+          const left = item.giveUp - monotonicMillis(clock)
           const random = yield* Random.next
-          group.push({ ended, verdict: conclude(lane.channel.policy.retry, outcome, made, random) })
+          group.push({
+            ended,
+            verdict: conclude(lane.channel.policy.retry, outcome, { made, left, random })
+          })
         }
         yield* switchOff(group)
         yield* writeGroup(group)
@@ -174,6 +206,20 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       })
     }
   })
+
+const settles = (channel: Channel): boolean => channel.settle !== undefined
+
+/** Tells a channel of those of its deliveries that were at the attempt that ended, and are at their end. */
+const settle = (channel: Channel, list: ReadonlyArray<Judged>, written: ReadonlySet<number>) => {
+  const ends = list
+    .filter(({ ended }) => written.has(ended.item.seq))
+    .map(({ ended, verdict }): Settled => ({
+      parcel: ended.item,
+      status: verdict._tag === "Delivered" ? "delivered" : verdict._tag === "Partial" ? "partial" : "failed",
+      outcome: ended.outcome
+    }))
+  return ends.length === 0 ? Effect.void : (channel.settle?.(ends) ?? Effect.void)
+}
 
 /** Writes the health of lanes. A healthy destination whose deliveries arrive is never written. */
 const writeHealth = (

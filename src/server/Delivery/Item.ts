@@ -1,5 +1,5 @@
 import { type Health, healthy } from "../../domain/Cooldown.ts"
-import type { DeliveryId, EventId, OrgId } from "../../domain/Ids.ts"
+import type { EventId, OrgId } from "../../domain/Ids.ts"
 
 /**
  * A row of the queue as the owner reads it, with what is known of its destination. Times are waits in milliseconds from
@@ -10,7 +10,7 @@ export interface QueueRow {
   readonly seq: number
   readonly org_id: OrgId
   readonly destination_id: string
-  readonly delivery_id: DeliveryId
+  readonly delivery_id: string
   readonly channel: string
   readonly event_id: EventId
   /** Attempts made so far. */
@@ -18,6 +18,8 @@ export interface QueueRow {
   /** Attempts that had been made when this round began: 0, or more after a replay. */
   readonly round_start: number
   readonly wait_ms: number
+  /** Until no attempt may begin any more; null: there is no such time. */
+  readonly left_ms: number | null
   readonly consecutive_failures: number | null
   readonly cooldown_round: number | null
   readonly cooldown_ms: number | null
@@ -30,12 +32,14 @@ export interface Item {
   readonly seq: number
   readonly org_id: OrgId
   readonly destination_id: string
-  readonly delivery_id: DeliveryId
+  readonly delivery_id: string
   readonly event_id: EventId
   readonly attempt: number
   readonly round_start: number
   /** When it may be sent, in milliseconds on this process's monotonic clock. */
   readonly due: number
+  /** After which no further attempt begins, on the same clock; Infinity: there is no such time. */
+  readonly giveUp: number
 }
 
 /** A row that was read at `now`. */
@@ -48,7 +52,8 @@ export const itemOf = (row: QueueRow, now: number): Item => ({
   event_id: row.event_id,
   attempt: row.attempt,
   round_start: row.round_start,
-  due: now + Math.max(0, row.wait_ms)
+  due: now + Math.max(0, row.wait_ms),
+  giveUp: row.left_ms === null ? Infinity : now + row.left_ms
 })
 
 /** The health of a row's destination, as it was stored. */

@@ -1,8 +1,8 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { NotFound } from "../../api/Problems.ts"
-import { DeliveryAttempt, type DeliveryDetail, DeliveryRecord } from "../../domain/DeliveryState.ts"
-import type { DeliveryId, OrgId } from "../../domain/Ids.ts"
+import { DeliveryAttempt } from "../../domain/DeliveryState.ts"
+import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
 import { ints, texts } from "./Columns.ts"
 import { shardOf } from "./Shards.ts"
@@ -21,12 +21,32 @@ export interface DestinationHealth {
   readonly pending_deliveries: number
 }
 
-const Row = Schema.Struct({
-  ...DeliveryRecord.fields,
+/** A delivery of whatever channel, as the log has it. Each noun shows of it what its own record has. */
+export const LoggedDelivery = Schema.Struct({
+  id: Schema.String,
+  event_id: EventId,
+  label: Schema.String,
+  /** How much it carries, in the channel's own unit. */
+  size: Schema.Int,
+  status: Schema.Literals(["pending", "delivering", "delivered", "partial", "failed"]),
+  attempts: Schema.Int,
+  replays: Schema.Int,
+  /** How much of what it carried was refused. */
+  rejected: Schema.Int,
+  /** What the peer last answered with, in the channel's protocol. */
+  status_code: Schema.NullOr(Schema.Int),
+  last_error: Schema.NullOr(Schema.String),
   created_at: TimestampFromDate,
   finished_at: Schema.NullOr(TimestampFromDate)
 })
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(Row))
+export type LoggedDelivery = typeof LoggedDelivery.Type
+
+/** The same with its latest hundred attempts, oldest first. */
+export interface LoggedDeliveryDetail extends LoggedDelivery {
+  readonly attempt_log: ReadonlyArray<DeliveryAttempt>
+}
+
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(LoggedDelivery))
 const decodeAttempts = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
 )
@@ -44,10 +64,10 @@ const decodeHealth = Schema.decodeUnknownEffect(
 /** The log of deliveries, to be read. `isSending`: whether an attempt at a delivery is under way in this process. */
 export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: string) => boolean) => {
   const columns = sql.literal(
-    "delivery_id AS id, event_id, label, status, attempts, replays, last_error, created_at, finished_at"
+    "delivery_id AS id, event_id, label, size, status, attempts, replays, rejected, status_code, last_error, created_at, finished_at"
   )
 
-  const shown = (row: typeof Row.Type): DeliveryRecord =>
+  const shown = (row: LoggedDelivery): LoggedDelivery =>
     row.status === "pending" && isSending(row.id) ? { ...row, status: "delivering" } : row
 
   const list = Effect.fn("Delivery.list")(function* (org_id: OrgId, destination_id: string) {
@@ -65,7 +85,7 @@ export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: strin
   const get = Effect.fn("Delivery.get")(function* (
     org_id: OrgId,
     destination_id: string,
-    delivery_id: DeliveryId
+    delivery_id: string
   ) {
     const rows = yield* Effect.orDie(
       Effect.flatMap(
@@ -95,8 +115,7 @@ export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: strin
         decodeAttempts
       )
     )
-    const detail: DeliveryDetail = { ...shown(row), attempt_log: attempts.toReversed() }
-    return detail
+    return { ...shown(row), attempt_log: attempts.toReversed() } satisfies LoggedDeliveryDetail
   })
 
   const health = Effect.fn("Delivery.health")(function* (org_id: OrgId, ids: ReadonlyArray<string>) {

@@ -1,6 +1,6 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { DeliveryId, type EventId, type OrgId } from "../../domain/Ids.ts"
+import type { EventId, OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import type { Channel } from "./Channel.ts"
 import { floats, ints, texts } from "./Columns.ts"
@@ -26,12 +26,16 @@ export interface Enqueued {
   readonly destination_id: string
   readonly event_id: EventId
   readonly label: string
+  /** How much it carries, in the channel's own unit. Default 1. */
+  readonly size?: number
 }
 
 interface Made extends Enqueued {
-  readonly delivery_id: DeliveryId
+  readonly delivery_id: string
+  readonly size: number
   readonly capacity: number
   readonly delay: number
+  readonly within: number | null
 }
 
 /** The channel of a name. A row names only channels that the engine was given. */
@@ -90,9 +94,11 @@ export const makeQueue = (
             ${texts(list.map((one) => one.channel))}::text[],
             ${texts(list.map((one) => one.event_id))}::text[],
             ${texts(list.map((one) => one.label))}::text[],
+            ${ints(list.map((one) => one.size))}::int[],
             ${ints(list.map((one) => one.capacity))}::int[],
-            ${floats(list.map((one) => one.delay))}::float8[]
-          ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, capacity, delay)
+            ${floats(list.map((one) => one.delay))}::float8[],
+            ${floats(list.map((one) => one.within))}::float8[]
+          ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
         ), destinations AS MATERIALIZED (
           -- Counted once a destination, however many deliveries it is given.
           SELECT d.org_id, d.destination_id, waiting.count >= d.capacity - d.given - ${CLOSE_TO_FULL}::int AS tight
@@ -117,16 +123,19 @@ export const makeQueue = (
           FROM given g
           JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
         ), logged AS (
-          INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
-          SELECT org_id, destination_id, delivery_id, channel, event_id, label, 'pending', ${toDate(now)}::timestamptz
+          INSERT INTO deliveries
+            (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
+          SELECT
+            org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
+            ${toDate(now)}::timestamptz
           FROM wanted
           WHERE NOT tight
         ), queued AS (
           INSERT INTO delivery_queue
-            (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+            (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
           SELECT
             shard, org_id, destination_id, delivery_id, channel, event_id,
-            now() + delay * interval '1 millisecond', 0, 0
+            now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
           FROM wanted
           WHERE NOT tight
         )
@@ -146,19 +155,20 @@ export const makeQueue = (
       const queued = index < free
       yield* sql`
         INSERT INTO deliveries
-          (org_id, destination_id, delivery_id, channel, event_id, label, status, last_error, created_at, finished_at)
+          (org_id, destination_id, delivery_id, channel, event_id, label, size, status, last_error, created_at, finished_at)
         VALUES (
-          ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel}, ${one.event_id}, ${one.label},
+          ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel}, ${one.event_id}, ${one.label}, ${one.size},
           ${queued ? "pending" : "failed"}, ${queued ? null : QUEUE_FULL}, ${toDate(now)}, ${queued ? null : toDate(now)}
         )
       `
       if (!queued) continue
       yield* sql`
         INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
         VALUES (
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel},
-          ${one.event_id}, now() + ${one.delay}::float8 * interval '1 millisecond', 0, 0
+          ${one.event_id}, now() + ${one.delay}::float8 * interval '1 millisecond',
+          now() + ${one.within}::float8 * interval '1 millisecond', 0, 0
         )
       `
     }
@@ -169,9 +179,10 @@ export const makeQueue = (
     const now = yield* clock
     const made = yield* Effect.forEach(list, (one) =>
       Effect.gen(function* () {
-        const { policy } = yield* channelNamed(channels, one.channel)
-        const delivery_id = yield* DeliveryId.generate
-        return { ...one, delivery_id, capacity: policy.capacity, delay: policy.retry.delays[0] ?? 0 }
+        const { ids, policy } = yield* channelNamed(channels, one.channel)
+        const { capacity, retry } = policy
+        const delivery_id = yield* ids.generate
+        return { size: 1, ...one, delivery_id, capacity, delay: retry.delays[0] ?? 0, within: retry.within }
       })
     )
     const ids = made.map((one) => one.delivery_id)

@@ -77,6 +77,7 @@ export const makeReader = (
       q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
       q.attempt, q.round_start,
       (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
+      (extract(epoch FROM q.give_up_at - statement_timestamp()) * 1000)::float8 AS left_ms,
       d.consecutive_failures, d.cooldown_round,
       (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
 

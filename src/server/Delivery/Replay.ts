@@ -1,10 +1,10 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
-import type { DeliveryId, OrgId } from "../../domain/Ids.ts"
+import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { atomic } from "../Database.ts"
-import type { Channel } from "./Channel.ts"
+import type { Channel, ChannelPolicy } from "./Channel.ts"
 import { texts } from "./Columns.ts"
 import { channelNamed, type DeliveryQueue } from "./Queue.ts"
 import { shardOf } from "./Shards.ts"
@@ -18,7 +18,12 @@ export const makeReplay = (
   const atomically = atomic(sql)
 
   /** Failed deliveries become pending again, each with the whole schedule before it. */
-  const requeue = (org_id: OrgId, destination_id: string, ids: ReadonlyArray<string>) =>
+  const requeue = (
+    org_id: OrgId,
+    destination_id: string,
+    ids: ReadonlyArray<string>,
+    { retry }: ChannelPolicy
+  ) =>
     Effect.map(
       sql`
         WITH again AS (
@@ -31,10 +36,10 @@ export const makeReplay = (
           RETURNING delivery_id, channel, event_id, attempts
         )
         INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
         SELECT
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
-          now(), attempts, attempts
+          now(), now() + ${retry.within}::float8 * interval '1 millisecond', attempts, attempts
         FROM again
         ORDER BY delivery_id
         RETURNING 1 AS queued
@@ -45,7 +50,7 @@ export const makeReplay = (
   const replay = Effect.fn("Delivery.replay")(function* (
     org_id: OrgId,
     destination_id: string,
-    delivery_id: DeliveryId
+    delivery_id: string
   ) {
     yield* atomically(
       Effect.gen(function* () {
@@ -69,7 +74,7 @@ export const makeReplay = (
             detail: `${policy.capacity} deliveries wait for this destination already`
           })
         }
-        yield* requeue(org_id, destination_id, [delivery_id])
+        yield* requeue(org_id, destination_id, [delivery_id], policy)
       })
     )
   })
@@ -108,7 +113,8 @@ export const makeReplay = (
         const queued = yield* requeue(
           org_id,
           destination_id,
-          rows.map((row) => row.delivery_id)
+          rows.map((row) => row.delivery_id),
+          policy
         )
         return { queued, skipped: Math.max(0, count - queued) }
       })

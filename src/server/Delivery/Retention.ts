@@ -66,22 +66,27 @@ export const makeRetention = (
   })
 
   /**
-   * Log rows by their ids, which begin with the time they were made, destination by destination. A delivery that still waits goes
-   * with its place in the queue: its payload goes too.
+   * Log rows by their ids, which begin with a prefix of their destination's channel and the time they were made, destination by
+   * destination. A delivery that still waits goes with its place in the queue: its payload goes too.
    */
   const removeDeliveries = (cutoff: DateTime.Utc) =>
     Effect.map(
       sql`
         WITH RECURSIVE destinations AS (
-          (SELECT org_id, destination_id FROM deliveries ORDER BY org_id, destination_id LIMIT 1)
+          (
+            SELECT org_id, destination_id, delivery_id AS oldest
+            FROM deliveries
+            ORDER BY org_id, destination_id, delivery_id
+            LIMIT 1
+          )
           UNION ALL
-          SELECT n.org_id, n.destination_id
+          SELECT n.org_id, n.destination_id, n.oldest
           FROM destinations d
           CROSS JOIN LATERAL (
-            SELECT org_id, destination_id
+            SELECT org_id, destination_id, delivery_id AS oldest
             FROM deliveries
             WHERE (org_id, destination_id) > (d.org_id, d.destination_id)
-            ORDER BY org_id, destination_id
+            ORDER BY org_id, destination_id, delivery_id
             LIMIT 1
           ) n
         ), old AS (
@@ -92,7 +97,7 @@ export const makeRetention = (
             FROM deliveries l
             WHERE l.org_id = d.org_id
               AND l.destination_id = d.destination_id
-              AND l.delivery_id < ${`ndl_${uuidTime(cutoff)}`}
+              AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTime(cutoff)}::text
               AND l.created_at < ${DateTime.toDateUtc(cutoff)}
             ORDER BY delivery_id
             LIMIT ${STEP_ROWS}::int

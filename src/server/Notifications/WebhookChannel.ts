@@ -1,7 +1,7 @@
 import { Clock, DateTime, Duration, Effect, Exit, Redacted, Request, RequestResolver, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Outcome } from "../../domain/DeliveryState.ts"
-import { EndpointId } from "../../domain/Ids.ts"
+import { DeliveryId, EndpointId } from "../../domain/Ids.ts"
 import { retryAfterMillis } from "../../domain/RetryAfter.ts"
 import { VERSION } from "../../domain/Version.ts"
 import { signatureHeaders, signingKey, type SigningKeys } from "../../domain/WebhookSignature.ts"
@@ -211,6 +211,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   return {
     name: WEBHOOK,
+    ids: DeliveryId,
     policy,
     load,
     switchOff: (org_id, endpoint_id) => sql`

@@ -1,18 +1,25 @@
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ReplayWindow } from "../../api/NotificationEndpoints.ts"
 import { NotFound } from "../../api/Problems.ts"
 import { testEventBody } from "../../domain/ApprovalEvent.ts"
+import { DeliveryDetail, DeliveryRecord } from "../../domain/DeliveryState.ts"
 import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { afterCommit, atomic } from "../Database.ts"
-import type { Delivery } from "../Delivery.ts"
+import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../Delivery.ts"
 import type { StoreClock } from "../StoreClock.ts"
 import { hasEndpoint, holdEndpoint, insertEvents } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /** There is no such endpoint in the organization, or there is none any more. */
 export const noEndpoint = new NotFound({ detail: "There is no such endpoint in this organization" })
+
+/** Of what the log has, a notification's record shows this. Its own channel wrote it: what does not fit is a defect. */
+const records = (list: ReadonlyArray<LoggedDelivery>) => Effect.orDie(decodeRecords(list))
+const decodeRecords = Schema.decodeUnknownEffect(Schema.toType(Schema.Array(DeliveryRecord)))
+const detail = (one: LoggedDeliveryDetail) => Effect.orDie(decodeDetail(one))
+const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 
 /** What an endpoint's owner does with its deliveries. Each asks first whether the endpoint is the organization's. */
 export const makeDeliveries = (
@@ -38,10 +45,11 @@ export const makeDeliveries = (
     )
 
   return {
-    list: (org_id: OrgId, id: EndpointId) => Effect.andThen(known(org_id, id), delivery.list(org_id, id)),
+    list: (org_id: OrgId, id: EndpointId) =>
+      Effect.andThen(known(org_id, id), Effect.flatMap(delivery.list(org_id, id), records)),
 
     get: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
-      Effect.andThen(known(org_id, id), delivery.get(org_id, id, delivery_id)),
+      Effect.andThen(known(org_id, id), Effect.flatMap(delivery.get(org_id, id, delivery_id), detail)),
 
     replay: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
       queueing(org_id, id, delivery.replay(org_id, id, delivery_id)),
@@ -70,8 +78,8 @@ export const makeDeliveries = (
             { org_id, channel: WEBHOOK, destination_id: id, event_id, label: "test" }
           ])
           if (made === undefined) return yield* Effect.die("What was enqueued has a delivery")
-          const { status } = yield* Effect.orDie(delivery.get(org_id, id, made))
-          return { queued: status !== "failed", id: made }
+          const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, made), detail))
+          return { queued: record.status !== "failed", id: record.id }
         })
       )
   }

@@ -8,6 +8,7 @@ import delivery from "./0005_delivery.ts"
 import secretRotation from "./0006_secret_rotation.ts"
 import told from "./0007_told.ts"
 import tasks from "./0010_tasks.ts"
+import channels from "./0013_channels.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -18,5 +19,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0005_delivery": delivery,
   "0006_secret_rotation": secretRotation,
   "0007_told": told,
-  "0010_tasks": tasks
+  "0010_tasks": tasks,
+  "0013_channels": channels
 }

@@ -13,6 +13,7 @@ const item = (seq: number, due: number, retry: boolean): Item => ({
   shard: 0,
   seq,
   due,
+  giveUp: Infinity,
   org_id: OrgId.make(`org_${id}`),
   destination_id: `nep_${id}`,
   delivery_id: DeliveryId.make(`ndl_${id}`),
@@ -23,9 +24,9 @@ const item = (seq: number, due: number, retry: boolean): Item => ({
 
 const channel = {
   name: "test",
+  ids: DeliveryId,
   policy: defaultChannelPolicy,
   load: () => Effect.never,
-  switchOff: () => Effect.void,
   expire: () => Effect.succeed(0)
 }
 

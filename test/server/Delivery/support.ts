@@ -3,7 +3,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, Schedule, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../../src/domain/DeliveryState.ts"
-import { EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
+import { DeliveryId, EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
 import { parseAllowances } from "../../../src/domain/PublicAddress.ts"
 import { generateSecret } from "../../../src/domain/WebhookSignature.ts"
 import { transaction } from "../../../src/server/Database.ts"
@@ -45,6 +45,7 @@ export const heldChannel = (policy: ChannelPolicy) =>
   Effect.map(Queue.unbounded<Held>(), (attempts) => {
     const channel: Channel = {
       name: "held",
+      ids: DeliveryId,
       policy,
       load: (parcel) =>
         Effect.succeed(
@@ -55,7 +56,6 @@ export const heldChannel = (policy: ChannelPolicy) =>
             })
           })
         ),
-      switchOff: () => Effect.void,
       expire: () => Effect.succeed(0)
     }
     return { channel, attempts }
@@ -67,6 +67,7 @@ export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: n
     const counts = new Map<string, number>()
     const channel: Channel = {
       name: "held",
+      ids: DeliveryId,
       policy,
       load: (parcel) =>
         Effect.succeed(
@@ -77,7 +78,6 @@ export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: n
             return answer(parcel, nth)
           })
         ),
-      switchOff: () => Effect.void,
       expire: () => Effect.succeed(0)
     }
     return { channel, sent }
