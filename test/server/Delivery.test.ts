@@ -573,7 +573,7 @@ describe("Delivery", () => {
         // Its end is told once; the attempt that was made again is no end.
         assert.deepStrictEqual(
           settled.map(({ outcome, parcel, status }) => [status, parcel.delivery_id, outcome]),
-          [["partial", record?.id, partial]]
+          [["partial", idOf(record), partial]]
         )
         const replay = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, idOf(record)))
         assert.strictEqual(replay.code, "NOT_REPLAYABLE")
