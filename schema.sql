@@ -30,6 +30,7 @@ CREATE TABLE api_keys (
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
   CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id)
 );
+CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
 CREATE UNIQUE INDEX api_keys_public_id ON api_keys USING btree (public_id);
 
 CREATE TABLE approval_events (
@@ -40,6 +41,16 @@ CREATE TABLE approval_events (
   body bytea NOT NULL,
   occurred_at timestamp with time zone NOT NULL,
   CONSTRAINT approval_events_pkey PRIMARY KEY (org_id, event_id)
+);
+
+CREATE TABLE approval_mail (
+  org_id text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  type text NOT NULL,
+  approval_id text COLLATE "C" NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  occurred_at timestamp with time zone NOT NULL,
+  CONSTRAINT approval_mail_pkey PRIMARY KEY (org_id, event_id)
 );
 
 CREATE TABLE approval_rules (
@@ -183,8 +194,11 @@ CREATE TABLE deliveries (
   last_error text,
   created_at timestamp with time zone NOT NULL,
   finished_at timestamp with time zone,
+  size integer DEFAULT 1 NOT NULL,
+  rejected integer DEFAULT 0 NOT NULL,
+  status_code integer,
   CONSTRAINT deliveries_pkey PRIMARY KEY (org_id, destination_id, delivery_id),
-  CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+  CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'partial'::text, 'failed'::text])))
 ) WITH (fillfactor=70);
 
 CREATE TABLE delivery_attempts (
@@ -227,6 +241,7 @@ CREATE TABLE delivery_queue (
   due_at timestamp with time zone NOT NULL,
   attempt integer NOT NULL,
   round_start integer NOT NULL,
+  give_up_at timestamp with time zone,
   CONSTRAINT delivery_queue_pkey PRIMARY KEY (shard, seq)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
 CREATE INDEX delivery_queue_lanes ON delivery_queue USING btree (shard, org_id, destination_id, due_at, seq);
