@@ -31,6 +31,7 @@ import { Sessions } from "./Sessions.ts"
 import { SessionsHttp } from "./Sessions/http.ts"
 import { SessionStream } from "./SessionStream.ts"
 import type { Settings } from "./Settings.ts"
+import { Shapes } from "./Shapes.ts"
 import { Steps } from "./Steps.ts"
 import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
@@ -65,7 +66,7 @@ export const layerServices = (settings: ServiceSettings) =>
         drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
       })
     ),
-    Layer.provideMerge(Layer.mergeAll(Organizations.layer, Egress.layer(settings.egress))),
+    Layer.provideMerge(Layer.mergeAll(Organizations.layer, Shapes.layer, Egress.layer(settings.egress))),
     Layer.provideMerge(StoreClock.layer)
   )
 

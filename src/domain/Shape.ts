@@ -1,0 +1,73 @@
+import { Predicate, Result, type Schema } from "effect"
+import { createHash } from "node:crypto"
+import { blueprint, type Blueprint, MAX_SCHEMA_BYTES } from "./Shape/Blueprint.ts"
+import { checkDialect } from "./Shape/dialect.ts"
+import type { ShapeFault } from "./Shape/fault.ts"
+import { faultsOf } from "./Shape/faults.ts"
+import { Meter, TooMuchWork } from "./Shape/Meter.ts"
+import { makeValidator } from "./Shape/validators.ts"
+
+export type { ShapeFault } from "./Shape/fault.ts"
+
+/** Units of work that one check may do: see {@link Meter}. They take 100 ms or so, 300 at worst; a usual answer of 2 KiB takes some hundreds. */
+const MAX_WORK = 3_000_000
+
+/** A compiled shape of a task's inputs or answers. */
+export interface Shape {
+  /** SHA-256 of the schema's text, in lowercase hex. Schemas of one digest are the same schema. */
+  readonly digest: string
+  /** Bytes of the schema's text: what it weighs in a cache. */
+  readonly bytes: number
+  /**
+   * What of a value does not fit: none where it does, else up to 20 places, the property itself where one is missing or too many.
+   * `at` is the pointer of the value within the request, such as `#/correction`; by default the value is the whole. The work is
+   * bounded, whatever schema and value: what takes too much does not fit, and says so.
+   */
+  readonly check: (value: unknown, at?: string) => ReadonlyArray<ShapeFault>
+}
+
+/**
+ * Compiles a schema of a user's: JSON Schema 2020-12 with an object at the top and no reference out of itself. Unknown keywords and
+ * `format` are annotations. Patterns are matched in linear time. Takes milliseconds, so keep what it answers; within the limits at most
+ * some 200 ms.
+ */
+export const compile = (schema: Schema.Json): Result.Result<Shape, ShapeFault> =>
+  Result.gen(function* () {
+    const text = JSON.stringify(schema)
+    const bytes = Buffer.byteLength(text)
+    if (bytes > MAX_SCHEMA_BYTES) return yield* fault("#", `A shape has ${MAX_SCHEMA_BYTES} bytes at most`)
+    if (!isRecord(schema)) return yield* fault("#", "A shape is an object")
+    yield* checkDialect(schema)
+    if (schema["type"] !== "object") return yield* fault("#/type", 'The top of a shape says "type": "object"')
+    const drawn = yield* blueprint(schema)
+    return { digest: digestOf(text), bytes, check: makeCheck(drawn) }
+  })
+
+/** The digest of a schema, as its {@link Shape} has it. */
+export const shapeDigest = (schema: Schema.Json): string => digestOf(JSON.stringify(schema))
+
+const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
+
+const makeCheck = (drawn: Blueprint): Shape["check"] => {
+  const meter = new Meter()
+  const validate = makeValidator(drawn, meter)
+  return (value, at = "#") => {
+    meter.left = MAX_WORK
+    try {
+      return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
+    } catch (error) {
+      if (error instanceof TooMuchWork && error.found.length > 0) return faultsOf(error.found, at)
+      // A chain of references under deep nesting may run out of stack before it runs out of units.
+      if (error instanceof TooMuchWork || error instanceof RangeError) {
+        return [{ pointer: at, detail: "is too much to be checked against this shape; send less of it" }]
+      }
+      throw error
+    } finally {
+      validate.errors = null
+    }
+  }
+}
+
+const isRecord = (value: Schema.Json): value is Schema.JsonObject => Predicate.isReadonlyObject(value)
+
+const fault = (pointer: string, detail: string) => Result.fail<ShapeFault>({ pointer, detail })
