@@ -7,7 +7,7 @@ import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import type { Principal } from "../domain/Principal.ts"
 import { type Scope, scopes } from "../domain/Scope.ts"
-import { InsufficientScope, InvalidApiKey } from "./Problems.ts"
+import { InsufficientScope, InvalidApiKey, RateLimited } from "./Problems.ts"
 
 /** The principal of the request that is being answered. */
 export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()(
@@ -21,7 +21,7 @@ export class Authentication extends HttpApiMiddleware.Service<
 >()("countersign/api/Authentication", {
   requiredForClient: true,
   security: { api_key: HttpApiSecurity.bearer },
-  error: InvalidApiKey
+  error: [InvalidApiKey, RateLimited]
 }) {}
 
 /** Proof that the principal of this request holds a scope. */

@@ -1,7 +1,7 @@
 /**
  * Every error a caller can act on: one class per code of the contract, with its status. An operation names those it
- * can raise; the codes of the frame (`INVALID_REQUEST`, `PAYLOAD_TOO_LARGE`, `RATE_LIMITED`, `UNAVAILABLE`,
- * `INTERNAL_ERROR`) belong to all.
+ * can raise; those that belong to many come with their middleware: the frame's (`INVALID_REQUEST`, `UNAVAILABLE`,
+ * `INTERNAL_ERROR`), authentication's (`INVALID_API_KEY`, `RATE_LIMITED`), a gate's, a body's.
  */
 import { Schema } from "effect"
 import { problem } from "./Problem.ts"
@@ -201,8 +201,10 @@ export class InvalidSchema extends problem<InvalidSchema>()(
   "The shape is no usable JSON Schema 2020-12"
 ) {}
 
-/** Too many requests with this key; `Retry-After` says when to come back. */
-export class RateLimited extends problem<RateLimited>()("RATE_LIMITED", 429, "Too many requests") {}
+/** Too many requests; `Retry-After` says the same as `retry_after_seconds`, whole seconds from 1 on. */
+export class RateLimited extends problem<RateLimited>()("RATE_LIMITED", 429, "Too many requests", {
+  retry_after_seconds: Schema.Int
+}) {}
 
 /** The model provider failed, or what it answered does not fit the answer shape. The run is logged as failed. */
 export class ProviderFailed extends problem<ProviderFailed>()(

@@ -22,6 +22,7 @@ import {
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
 import { afterCommit, atomic } from "./Database.ts"
+import { monotonicMillis } from "./Delivery/Shards.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -35,8 +36,14 @@ export interface CreatedKey {
 export class ApiKeys extends Context.Service<
   ApiKeys,
   {
-    /** Whom a key stands for. Typos are refused without asking the store. */
-    readonly verify: (key: Redacted.Redacted<string>) => Effect.Effect<Principal, InvalidApiKey>
+    /**
+     * Whom a key stands for. Typos are refused without asking the store. `admit` is run before the store is asked for a key that this
+     * process does not know to be one; where it fails, that is the answer.
+     */
+    readonly verify: <E = never, R = never>(
+      key: Redacted.Redacted<string>,
+      admit?: Effect.Effect<void, E, R>
+    ) => Effect.Effect<Principal, InvalidApiKey | E, R>
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
@@ -81,24 +88,39 @@ export class ApiKeys extends Context.Service<
         )
       }
 
-      const look = Effect.fnUntraced(function* (text: string) {
+      // Keys that the store is being asked for: however many requests bring a new key at once, it is one to be admitted.
+      const asked = new Set<string>()
+
+      const look = Effect.fnUntraced(function* <E, R>(
+        text: string,
+        admit: Effect.Effect<void, E, R> | undefined
+      ) {
         const parsed = ApiKeyFormat.parse(text)
         if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
         const { key, publicId } = parsed.success
+        // Whoever floods with keys that there are none of does not hold up those in use.
+        if (admit !== undefined && !believed.knew(text) && !asked.has(text)) yield* admit
+        asked.add(text)
         // Read before the store is asked: an answer that is long under way is believed the shorter for it.
-        const now = yield* Clock.currentTimeMillis
-        const known = yield* Effect.orDie(findKey(sql, publicId, ApiKeyFormat.digest(key)))
+        const now = monotonicMillis(yield* Clock.Clock)
+        const known = yield* findKey(sql, publicId, ApiKeyFormat.digest(key)).pipe(
+          Effect.orDie,
+          Effect.ensuring(Effect.sync(() => asked.delete(text)))
+        )
         if (known === null) return yield* refused("unknown")
         believed.remember(text, known, now)
         return yield* usable(known)
       })
 
       // Plain functions: this runs in front of every operation.
-      const verify = (key: Redacted.Redacted<string>) =>
+      const verify = <E = never, R = never>(
+        key: Redacted.Redacted<string>,
+        admit?: Effect.Effect<void, E, R>
+      ): Effect.Effect<Principal, InvalidApiKey | E, R> =>
         Effect.clockWith((machine) => {
           const text = Redacted.value(key)
-          const known = believed.get(text, machine.currentTimeMillisUnsafe())
-          return known === undefined ? look(text) : usable(known)
+          const known = believed.get(text, monotonicMillis(machine))
+          return known === undefined ? look(text, admit) : usable(known)
         })
 
       const make = Effect.fn("ApiKeys.make")(function* (
@@ -147,7 +169,7 @@ export class ApiKeys extends Context.Service<
               return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
             }
             if (!(yield* revokeKey(sql, org_id, id, now))) return yield* noKey
-            yield* afterCommit(Effect.sync(believed.forget))
+            yield* afterCommit(Effect.sync(believed.doubt))
           })
         )
       })

@@ -1,5 +1,5 @@
-import { Effect, Layer, type Types } from "effect"
-import type { HttpServerResponse } from "effect/http"
+import { Effect, Layer, Option, type Types } from "effect"
+import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import {
   Authentication,
   type Authorized,
@@ -10,17 +10,27 @@ import {
 import { InsufficientScope } from "../api/Problems.ts"
 import { type Scope, scopes } from "../domain/Scope.ts"
 import { ApiKeys } from "./ApiKeys.ts"
+import { respond } from "./Frame.ts"
+import { beyond, RateLimits } from "./RateLimits.ts"
 
-/** Turns the bearer key of a request into its principal. */
-export const layer: Layer.Layer<Authentication, never, ApiKeys> = Layer.effect(
+/** Turns the bearer key of a request into its principal, as often as its limit lets it. */
+export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = Layer.effect(
   Authentication,
   Effect.gen(function* () {
     const keys = yield* ApiKeys
+    const limits = yield* RateLimits
+    const admit = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
+      limits.lookUp(Option.getOrElse(remoteAddress, () => "unknown"))
+    )
     return Authentication.of({
       // Untraced: this runs in front of every operation.
       api_key: Effect.fnUntraced(function* (operation, { credential }) {
-        const principal = yield* keys.verify(credential)
-        return yield* Effect.provideService(operation, CurrentPrincipal, principal)
+        const principal = yield* keys.verify(credential, admit)
+        const quota = yield* limits.request(principal.actor.id)
+        const answer = quota.allowed
+          ? Effect.provideService(operation, CurrentPrincipal, principal)
+          : respond(beyond(quota))
+        return quota.onAnswer(yield* answer)
       })
     })
   })

@@ -11,7 +11,14 @@ import { SqlError } from "effect/sql"
 import { timeOrdered } from "../domain/Ids.ts"
 import { FieldProblems, Frame } from "../api/Frame.ts"
 import type { FieldError } from "../api/Problem.ts"
-import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../api/Problems.ts"
+import {
+  InternalError,
+  InvalidRequest,
+  MethodNotAllowed,
+  NotFound,
+  RateLimited,
+  Unavailable
+} from "../api/Problems.ts"
 import { allowedMethods } from "./Frame/methods.ts"
 
 /** The id of the request that is being answered: on its answer, in its problem, in the log. */
@@ -127,7 +134,10 @@ const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
 export const respond = (problem: HttpServerRespondable.Respondable) =>
   Effect.flatMap(RequestId, (request_id) => {
     const named: HttpServerRespondable.Respondable = Object.create(Object.getPrototypeOf(problem))
-    return HttpServerRespondable.toResponse(Object.assign(named, problem, { request_id }))
+    const answer = HttpServerRespondable.toResponse(Object.assign(named, problem, { request_id }))
+    return problem instanceof RateLimited
+      ? Effect.map(answer, HttpServerResponse.setHeader("retry-after", String(problem.retry_after_seconds)))
+      : answer
   })
 
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()

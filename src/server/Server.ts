@@ -22,6 +22,7 @@ import { Notifications } from "./Notifications.ts"
 import { NotificationsHttp } from "./Notifications/http.ts"
 import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
 import { Organizations } from "./Organizations.ts"
+import { RateLimits } from "./RateLimits.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { Rules } from "./Rules.ts"
 import { RulesHttp } from "./Rules/http.ts"
@@ -37,7 +38,10 @@ import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
-export type ServiceSettings = Pick<Settings, "egress" | "notifications" | "metricsToken" | "stop">
+export type ServiceSettings = Pick<
+  Settings,
+  "egress" | "notifications" | "metricsToken" | "rateLimit" | "stop"
+>
 
 /**
  * How the longest stop is shared out: requests first, then attempts under way. Of the default 8 s the engine gets 5.2: more than an
@@ -84,7 +88,8 @@ export const layerRoutes = (settings: ServiceSettings) =>
         RequestBody.layer,
         Idempotency.layer,
         layerFrame
-      ])
+      ]),
+      Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit }))
     ),
     HttpApiScalar.layer(Api, { path: "/docs" }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),

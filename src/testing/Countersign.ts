@@ -24,7 +24,7 @@ const ORGANIZATION = "test"
 
 /**
  * Countersign for tests: the whole service in this process, over a migrated store that is thrown away, listening on a free port of
- * loopback. Receivers on loopback over plain http are let through.
+ * loopback. Receivers on loopback over plain http are let through, and no key is held to a rate.
  *
  * ```ts
  * layer(Countersign.layer(), { excludeTestServices: true })("refunds", (it) => {
@@ -90,6 +90,7 @@ const settings = Effect.fnUntraced(function* (options: TestOptions) {
       COUNTERSIGN_MASTER_KEY: Redacted.value(yield* generateMasterKey),
       COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
       COUNTERSIGN_EGRESS_HTTP: "true",
+      COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
       COUNTERSIGN_STOP_SECONDS: "1",
       ...options.environment
     },

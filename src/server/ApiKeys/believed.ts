@@ -8,15 +8,18 @@ const REMEMBERED_KEYS = 10_000
 /**
  * Keys that the store knew a moment ago, by their whole text: one remembered by its public id alone would let any secret through.
  * Asked before the text is taken apart, so that a key in use costs neither a checksum nor a digest. Only keys of the store get in,
- * so nobody fills it from outside; the text is the one that every request brings, and is kept nowhere else.
+ * so nobody fills it from outside; the text is the one that every request brings, and is kept nowhere else. Times are of a monotonic
+ * clock.
  */
 export const makeBelieved = () => {
-  const known = new Map<string, { readonly key: KnownKey; readonly until: number }>()
+  const known = new Map<string, { readonly key: KnownKey; until: number }>()
   return {
     get: (text: string, now: number): KnownKey | undefined => {
       const found = known.get(text)
       return found !== undefined && now < found.until ? found.key : undefined
     },
+    /** Whether it was a key when the store was last asked for it. */
+    knew: (text: string): boolean => known.has(text),
     remember: (text: string, key: KnownKey, now: number): void => {
       known.delete(text)
       known.set(text, { key, until: now + BELIEVED_FOR_MILLIS })
@@ -26,7 +29,9 @@ export const makeBelieved = () => {
         break
       }
     },
-    /** Forgets all: revoking is rare, and asking the store again is cheap. */
-    forget: (): void => known.clear()
+    /** Believes none any more: revoking is rare, and asking the store again is cheap. */
+    doubt: (): void => {
+      for (const entry of known.values()) entry.until = Number.NEGATIVE_INFINITY
+    }
   }
 }
