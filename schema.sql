@@ -1,5 +1,17 @@
 -- What the migrations make. Written by: node scripts/schema.ts
 
+CREATE OR REPLACE FUNCTION public.audit_log_append_only()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+  BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('countersign.audit_retention', true) = 'on' THEN
+      RETURN OLD;
+    END IF;
+    RAISE EXCEPTION 'audit_log is append-only';
+  END
+  $function$;
+
 CREATE TABLE agent_sessions (
   org_id text COLLATE "C" NOT NULL,
   session_id text COLLATE "C" NOT NULL,
@@ -100,6 +112,24 @@ CREATE INDEX approvals_due ON approvals USING btree (next_due_at) WHERE (next_du
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
+
+CREATE TABLE audit_log (
+  org_id text COLLATE "C" NOT NULL,
+  entry_id text COLLATE "C" NOT NULL,
+  action text COLLATE "C" NOT NULL,
+  target_id text COLLATE "C" NOT NULL,
+  actor_id text COLLATE "C",
+  actor_name text,
+  occurred_at timestamp with time zone NOT NULL,
+  request_id text COLLATE "C",
+  detail json NOT NULL,
+  CONSTRAINT audit_log_pkey PRIMARY KEY (org_id, entry_id),
+  CONSTRAINT audit_log_check CHECK (((actor_id IS NULL) = (actor_name IS NULL)))
+);
+CREATE INDEX audit_log_action ON audit_log USING btree (org_id, action, entry_id);
+CREATE INDEX audit_log_actor ON audit_log USING btree (org_id, actor_id, entry_id);
+CREATE INDEX audit_log_age ON audit_log USING brin (occurred_at) WITH (pages_per_range='16');
+CREATE INDEX audit_log_target ON audit_log USING btree (org_id, target_id, entry_id);
 
 CREATE TABLE comparison_results (
   org_id text COLLATE "C" NOT NULL,
@@ -405,3 +435,7 @@ CREATE TABLE tasks (
   created_by_name text NOT NULL,
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id)
 ) WITH (fillfactor=80);
+
+CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
+
+CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();

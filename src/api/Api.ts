@@ -3,6 +3,7 @@ import { AgentApprovalsApi } from "./AgentApprovals.ts"
 import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
 import { ApprovalRulesApi } from "./ApprovalRules.ts"
+import { AuditLogApi } from "./AuditLog.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 
@@ -19,6 +20,7 @@ export class Api extends HttpApi.make("countersign")
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
+  .add(AuditLogApi)
   .annotate(HttpApi.ParseOptions, { errors: "all" })
   // What services answer was checked when it came in; checking each id again on its way out buys nothing.
   .annotate(HttpApi.SuccessParseOptions, { disableChecks: true })

@@ -112,6 +112,9 @@ export type EndpointId = typeof EndpointId.Type
 export const DeliveryId = define("ndl", Schema.brand("DeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type
 
+export const AuditEntryId = define("aud", Schema.brand("AuditEntryId"))
+export type AuditEntryId = typeof AuditEntryId.Type
+
 /**
  * The name a caller gives a step of its session: 1 to 200 characters, none of them a control character. It is the
  * caller's own, so it has no prefix of ours.

@@ -8,7 +8,9 @@ import type { ApiKey } from "../domain/ApiKey.ts"
 import * as ApiKeyFormat from "../domain/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../domain/Ids.ts"
 import type { Actor, Principal } from "../domain/Principal.ts"
+import { formatTimestamp } from "../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../domain/Scope.ts"
+import { Audit, type Author } from "./Audit.ts"
 import { makeBelieved } from "./ApiKeys/believed.ts"
 import {
   decodeKey,
@@ -77,6 +79,7 @@ export class ApiKeys extends Context.Service<
       const atomically = atomic(sql)
       const clock = yield* StoreClock
       const organizations = yield* Organizations
+      const audit = yield* Audit
 
       const believed = makeBelieved()
 
@@ -149,7 +152,17 @@ export class ApiKeys extends Context.Service<
           expires_at,
           revoked_at: null
         }
-        yield* Effect.orDie(insertKey(sql, row, ApiKeyFormat.digest(key)))
+        yield* atomically(
+          Effect.gen(function* () {
+            yield* insertKey(sql, row, ApiKeyFormat.digest(key))
+            yield* audit.record({ org_id, actor: created_by }, "key.created", row.key_id, {
+              name: row.name,
+              preset: row.preset,
+              scopes,
+              expires_at: expires_at === null ? null : formatTimestamp(expires_at)
+            })
+          })
+        )
         return { key: decodeKey(row), secret: key }
       })
 
@@ -158,7 +171,8 @@ export class ApiKeys extends Context.Service<
         return pageOf(request, rows.map(decodeKey), (key) => key.id)
       })
 
-      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (org_id: OrgId, id: KeyId) {
+      const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (author: Author, id: KeyId) {
+        const { org_id } = author
         const now = yield* clock.now
         yield* atomically(
           Effect.gen(function* () {
@@ -168,7 +182,9 @@ export class ApiKeys extends Context.Service<
             if (admins.length === 1 && admins[0] === id) {
               return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
             }
-            if (!(yield* revokeKey(sql, org_id, id, now))) return yield* noKey
+            const revoked = yield* revokeKey(sql, org_id, id, now)
+            if (revoked === undefined) return yield* noKey
+            if (revoked) yield* audit.record(author, "key.revoked", id)
             yield* afterCommit(Effect.sync(believed.doubt))
           })
         )
@@ -192,8 +208,7 @@ export class ApiKeys extends Context.Service<
           return yield* make(principal.org_id, input, principal.actor, Option.none())
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id) {
-          const { org_id } = yield* Authorized("keys.write")
-          yield* revokeOf(org_id, id)
+          yield* revokeOf(yield* Authorized("keys.write"), id)
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const given = Option.map(key, (text) => ApiKeyFormat.parse(Redacted.value(text)))
@@ -223,7 +238,7 @@ export class ApiKeys extends Context.Service<
           return yield* listOf(yield* organizations.named(org_name), request)
         }),
         revokeFor: Effect.fn("ApiKeys.revokeFor")(function* (org_name, id) {
-          yield* revokeOf(yield* organizations.named(org_name), id)
+          yield* revokeOf({ org_id: yield* organizations.named(org_name), actor: null }, id)
         })
       })
     })

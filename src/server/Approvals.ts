@@ -8,6 +8,7 @@ import { AdminRequired, NotFound, SelfApproval } from "../api/Problems.ts"
 import type { Approval, ApprovalStatus } from "../domain/Approval.ts"
 import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
 import type { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
+import { Audit } from "./Audit.ts"
 import { recordMoves } from "./Approvals/record.ts"
 import { approvalColumns, decodeApprovals, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
@@ -51,6 +52,7 @@ export class Approvals extends Context.Service<
       const atomically = atomic(sql)
       const clock = yield* StoreClock
       const notifications = yield* Notifications
+      const audit = yield* Audit
 
       return Approvals.of({
         list: Effect.fn("Approvals.list")(function* (request) {
@@ -82,7 +84,8 @@ export class Approvals extends Context.Service<
           return toApproval(rows[0])
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
-          const { org_id, actor, scopes } = yield* Authorized("approvals.decide")
+          const principal = yield* Authorized("approvals.decide")
+          const { org_id, actor, scopes } = principal
           const { approval, refusal } = yield* atomically(
             Effect.gen(function* () {
               const [row] = yield* holdApproval(sql, org_id, id)
@@ -98,6 +101,11 @@ export class Approvals extends Context.Service<
               const { moves, refusal } = transition(stateOf(row), decide, now)
               // Also when the decision is refused: the windows that have passed are closed now, not when the scheduler comes.
               const moved = yield* recordMoves({ notifications, sql }, row, moves, now)
+              if (refusal === null && moves.length > 0) {
+                const { session_id, stage, step_id, tool } = moved
+                const action = request.decision === "approve" ? "approval.approved" : "approval.rejected"
+                yield* audit.record(principal, action, id, { session_id, step_id, tool, stage })
+              }
               return { approval: toApproval(moved), refusal }
             })
           )

@@ -97,6 +97,11 @@ export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
     hooks === undefined ? effect : Effect.sync(() => void hooks.push(effect))
   )
 
+/** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
+export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(CommitHooks, (hooks) =>
+  hooks === undefined ? Effect.die(new Error("This is written within its caller's transaction")) : Effect.void
+)
+
 const inTransaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>

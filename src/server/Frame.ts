@@ -23,8 +23,11 @@ import { allowedMethods } from "./Frame/methods.ts"
 
 /** The id of the request that is being answered: on its answer, in its problem, in the log. */
 export const RequestId = Context.Reference<string>("countersign/server/RequestId", {
-  defaultValue: () => "req_none"
+  defaultValue: () => NO_REQUEST
 })
+
+/** What stands for the id where no request is being answered. */
+export const NO_REQUEST = "req_none"
 
 /** The most faults that one answer lists. */
 const MAX_ERRORS = 20

@@ -22,6 +22,7 @@ import { urlHint } from "../domain/PublicUrl.ts"
 import { type Timestamp, toDate } from "../domain/Time.ts"
 import { generateSecret } from "../domain/WebhookSignature.ts"
 import type { Moment } from "./Approvals/record.ts"
+import { Audit } from "./Audit.ts"
 import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
@@ -117,7 +118,8 @@ export class Notifications extends Context.Service<
       const egress = yield* Egress
       const delivery = yield* Delivery
       const organizations = yield* Organizations
-      const deliveries = makeDeliveries(sql, delivery, clock)
+      const audit = yield* Audit
+      const deliveries = makeDeliveries(sql, delivery, clock, audit)
 
       const shown = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -151,7 +153,8 @@ export class Notifications extends Context.Service<
           return yield* shown(org_id, yield* Effect.orDie(endpointsOf(sql, org_id)))
         }).pipe(Effect.withSpan("Notifications.list")),
         create: Effect.fn("Notifications.create")(function* (input) {
-          const { actor, org_id } = yield* Authorized("org_config.write")
+          const principal = yield* Authorized("org_config.write")
+          const { actor, org_id } = principal
           yield* egress
             .vet(input.url)
             .pipe(
@@ -185,30 +188,41 @@ export class Notifications extends Context.Service<
                 })
               }
               yield* insertEndpoint(sql, row)
+              const { events, url_hint } = row
+              yield* audit.record(principal, "endpoint.created", endpoint_id, { url_hint, events })
             })
           )
           return { endpoint: yield* shownOne(row), secret }
         }),
         update: Effect.fn("Notifications.update")(function* (id, { active, events }) {
-          const { org_id } = yield* Authorized("org_config.write")
-          const row = yield* Effect.orDie(
-            updateEndpoint(sql, org_id, id, {
-              ...(active === undefined ? {} : { active }),
-              ...(events === undefined ? {} : { events: Arr.dedupe(events) })
+          const principal = yield* Authorized("org_config.write")
+          const change = {
+            ...(active === undefined ? {} : { active }),
+            ...(events === undefined ? {} : { events: Arr.dedupe(events) })
+          }
+          const row = yield* atomically(
+            Effect.gen(function* () {
+              const row = yield* updateEndpoint(sql, principal.org_id, id, change)
+              if (Option.isNone(row)) return yield* noEndpoint
+              yield* audit.record(principal, "endpoint.updated", id, change)
+              return row.value
             })
           )
-          if (Option.isNone(row)) return yield* noEndpoint
-          return yield* shownOne(row.value)
+          return yield* shownOne(row)
         }),
         rotateSecret: Effect.fn("Notifications.rotateSecret")(function* (id) {
-          const { org_id } = yield* Authorized("org_config.write")
-          const secret = yield* atomically(rotateSecret(sql, box, clock, org_id, id))
-          if (Option.isNone(secret)) return yield* noEndpoint
-          return secret.value
+          const principal = yield* Authorized("org_config.write")
+          return yield* atomically(
+            Effect.gen(function* () {
+              const secret = yield* rotateSecret(sql, box, clock, principal.org_id, id)
+              if (Option.isNone(secret)) return yield* noEndpoint
+              yield* audit.record(principal, "endpoint.secret_rotated", id)
+              return secret.value
+            })
+          )
         }),
         test: Effect.fn("Notifications.test")(function* (id) {
-          const { org_id } = yield* Authorized("org_config.write")
-          return yield* deliveries.test(org_id, id)
+          return yield* deliveries.test(yield* Authorized("org_config.write"), id)
         }),
         deliveries: Effect.fn("Notifications.deliveries")(function* (id) {
           const { org_id } = yield* Authorized("org_config.read")
@@ -219,19 +233,19 @@ export class Notifications extends Context.Service<
           return yield* deliveries.get(org_id, id, delivery_id)
         }),
         replay: Effect.fn("Notifications.replay")(function* (id, delivery_id) {
-          const { org_id } = yield* Authorized("org_config.write")
-          yield* deliveries.replay(org_id, id, delivery_id)
+          yield* deliveries.replay(yield* Authorized("org_config.write"), id, delivery_id)
         }),
         replayWindow: Effect.fn("Notifications.replayWindow")(function* (id, window) {
-          const { org_id } = yield* Authorized("org_config.write")
-          return yield* deliveries.replayWindow(org_id, id, window)
+          return yield* deliveries.replayWindow(yield* Authorized("org_config.write"), id, window)
         }),
         remove: Effect.fn("Notifications.remove")(function* (id) {
-          const { org_id } = yield* Authorized("org_config.write")
+          const principal = yield* Authorized("org_config.write")
+          const { org_id } = principal
           yield* atomically(
             Effect.gen(function* () {
               if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* noEndpoint
               yield* delivery.discard(org_id, id)
+              yield* audit.record(principal, "endpoint.removed", id)
             })
           )
         }),

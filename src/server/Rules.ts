@@ -12,6 +12,7 @@ import {
   type Verdict
 } from "../domain/ApprovalRule.ts"
 import { type OrgId, RuleId } from "../domain/Ids.ts"
+import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 
 /** The organization's ordered list of approval rules, kept and replaced as one. */
@@ -32,6 +33,7 @@ export class Rules extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
+      const audit = yield* Audit
 
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
         const rows = yield* sql`
@@ -51,7 +53,8 @@ export class Rules extends Context.Service<
           return yield* read(org_id)
         }).pipe(Effect.withSpan("Rules.list")),
         replace: Effect.fn("Rules.replace")(function* (input) {
-          const { org_id } = yield* Authorized("rules.write")
+          const principal = yield* Authorized("rules.write")
+          const { org_id } = principal
           const rules = yield* Effect.forEach(input.rules, completed)
           const errors = faultsOf(rules)
           if (errors.length > 0)
@@ -79,7 +82,9 @@ export class Rules extends Context.Service<
                   current_revision: revision
                 })
               }
-              return { rules, revision: replaced[0].revision }
+              const { revision } = replaced[0]
+              yield* audit.record(principal, "rules.replaced", org_id, { revision, rules: rules.length })
+              return { rules, revision }
             })
           )
         })

@@ -10,6 +10,8 @@ import { ApiKeys } from "./ApiKeys.ts"
 import { ApiKeysHttp } from "./ApiKeys/http.ts"
 import { Approvals } from "./Approvals.ts"
 import { ApprovalsHttp } from "./Approvals/http.ts"
+import * as Audit from "./Audit.ts"
+import { AuditLogHttp } from "./Audit/http.ts"
 import * as Authentication from "./Authentication.ts"
 import * as Database from "./Database.ts"
 import { Datasets } from "./Datasets.ts"
@@ -40,7 +42,7 @@ import * as System from "./System.ts"
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
   Settings,
-  "egress" | "notifications" | "metricsToken" | "rateLimit" | "stop"
+  "egress" | "notifications" | "metricsToken" | "rateLimit" | "auditRetention" | "stop"
 >
 
 /**
@@ -71,17 +73,23 @@ export const layerServices = (settings: ServiceSettings) =>
       })
     ),
     Layer.provideMerge(Layer.mergeAll(Organizations.layer, Shapes.layer, Egress.layer(settings.egress))),
+    Layer.provideMerge(Audit.Audit.layer),
     Layer.provideMerge(StoreClock.layer)
   )
 
 /** What happens without anybody asking. */
-export const layerSchedulers = Layer.mergeAll(Deadlines.layerLoop, Idempotency.layerRetention)
+export const layerSchedulers = (settings: ServiceSettings) =>
+  Layer.mergeAll(
+    Deadlines.layerLoop,
+    Idempotency.layerRetention,
+    Audit.layerRetention({ keep: settings.auditRetention })
+  )
 
 /** The routes of the contract and those beside it, over the services. */
 export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
     HttpApiBuilder.layer(Api).pipe(
-      Layer.provide([ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp]),
+      Layer.provide([ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp, AuditLogHttp]),
       Layer.provide([
         Authentication.layer,
         Authentication.layerGates,
@@ -103,7 +111,7 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
     ),
-    Layer.provideMerge(layerSchedulers),
+    Layer.provideMerge(layerSchedulers(settings)),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(Database.layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),

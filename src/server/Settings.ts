@@ -53,6 +53,8 @@ export interface Settings {
   }
   /** Requests per second and key; 0: no limit. */
   readonly rateLimit: number
+  /** How long the audit log is kept. */
+  readonly auditRetention: Duration.Duration
   /** Longest drain at a stop. */
   readonly stop: Duration.Duration
   /** The service's own telemetry; undefined: none is exported. */
@@ -202,6 +204,7 @@ const assemble = (values: Values, machine: Machine): Settings => {
       payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
     },
     rateLimit: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
+    auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
     ownTelemetry:
       collector === undefined

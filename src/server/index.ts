@@ -1,6 +1,7 @@
 /** `countersign/server`: the layers of the service, whole and apart, for those who compose them. */
 export { ApiKeys } from "./ApiKeys.ts"
 export { Approvals } from "./Approvals.ts"
+export { Audit, type Author } from "./Audit.ts"
 export * as Database from "./Database.ts"
 export { Deadlines } from "./Deadlines.ts"
 export { Delivery } from "./Delivery.ts"

@@ -128,19 +128,27 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
   return rows.map((row) => row.key_id)
 })
 
-/** Revokes a key, once; false where the organization has no such key. */
+/** Revokes a key, once: whether it was not before; undefined where the organization has no such key. Call it in a transaction. */
 export const revokeKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   key_id: KeyId,
   now: Timestamp
 ) {
-  const rows = yield* sql`
-    UPDATE api_keys
-    SET revoked_at = coalesce(revoked_at, ${toDate(now)})
+  const rows = yield* sql<{ readonly revoked: boolean }>`
+    SELECT revoked_at IS NOT NULL AS revoked
+    FROM api_keys
     WHERE org_id = ${org_id}
       AND key_id = ${key_id}
-    RETURNING 1 AS revoked
+    FOR NO KEY UPDATE
   `
-  return rows.length > 0
+  if (rows[0] === undefined) return undefined
+  if (rows[0].revoked) return false
+  yield* sql`
+    UPDATE api_keys
+    SET revoked_at = ${toDate(now)}
+    WHERE org_id = ${org_id}
+      AND key_id = ${key_id}
+  `
+  return true
 })

@@ -5,7 +5,9 @@ import { NotFound } from "../../api/Problems.ts"
 import { testEventBody } from "../../domain/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../../domain/DeliveryState.ts"
 import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
-import { toDate } from "../../domain/Time.ts"
+import type { Principal } from "../../domain/Principal.ts"
+import { formatTimestamp, toDate } from "../../domain/Time.ts"
+import type { Audit } from "../Audit.ts"
 import { afterCommit, atomic } from "../Database.ts"
 import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../Delivery.ts"
 import type { StoreClock } from "../StoreClock.ts"
@@ -25,7 +27,8 @@ const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 export const makeDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
-  clock: StoreClock["Service"]
+  clock: StoreClock["Service"],
+  audit: Audit["Service"]
 ) => {
   const atomically = atomic(sql)
 
@@ -51,17 +54,38 @@ export const makeDeliveries = (
     get: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
       Effect.andThen(known(org_id, id), Effect.flatMap(delivery.get(org_id, id, delivery_id), detail)),
 
-    replay: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
-      queueing(org_id, id, delivery.replay(org_id, id, delivery_id)),
-
-    replayWindow: (org_id: OrgId, id: EndpointId, { since, until }: ReplayWindow) =>
-      queueing(org_id, id, delivery.replayWindow(org_id, id, { since, until: until ?? null })),
-
-    test: (org_id: OrgId, id: EndpointId) =>
+    replay: (principal: Principal, id: EndpointId, delivery_id: DeliveryId) =>
       queueing(
-        org_id,
+        principal.org_id,
+        id,
+        Effect.andThen(
+          delivery.replay(principal.org_id, id, delivery_id),
+          audit.record(principal, "delivery.replayed", delivery_id, { endpoint_id: id })
+        )
+      ),
+
+    replayWindow: (principal: Principal, id: EndpointId, { since, until }: ReplayWindow) =>
+      queueing(
+        principal.org_id,
+        id,
+        Effect.tap(
+          delivery.replayWindow(principal.org_id, id, { since, until: until ?? null }),
+          ({ queued, skipped }) =>
+            audit.record(principal, "endpoint.replayed", id, {
+              since: formatTimestamp(since),
+              until: until === undefined || until === null ? null : formatTimestamp(until),
+              queued,
+              skipped
+            })
+        )
+      ),
+
+    test: (principal: Principal, id: EndpointId) =>
+      queueing(
+        principal.org_id,
         id,
         Effect.gen(function* () {
+          const { org_id } = principal
           const now = yield* clock.now
           const event_id = yield* EventId.generate
           yield* insertEvents(sql, [
@@ -79,6 +103,7 @@ export const makeDeliveries = (
           ])
           if (made === undefined) return yield* Effect.die("What was enqueued has a delivery")
           const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, made), detail))
+          yield* audit.record(principal, "endpoint.tested", id, { delivery_id: record.id })
           return { queued: record.status !== "failed", id: record.id }
         })
       )

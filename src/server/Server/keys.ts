@@ -1,5 +1,6 @@
 import { Layer } from "effect"
 import { ApiKeys } from "../ApiKeys.ts"
+import { Audit } from "../Audit.ts"
 import * as Database from "../Database.ts"
 import { Organizations } from "../Organizations.ts"
 import type { StoreSettings } from "../Settings.ts"
@@ -12,7 +13,7 @@ import { layerStore } from "./store.ts"
  */
 export const layerKeys = (store: StoreSettings) =>
   ApiKeys.layer.pipe(
-    Layer.provide(Organizations.layer),
+    Layer.provide(Layer.mergeAll(Organizations.layer, Audit.layer)),
     Layer.provide(StoreClock.layer),
     Layer.provide(Database.layerMigrated),
     Layer.provide(layerStore(store))

@@ -155,6 +155,11 @@ export const variables = {
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
+  COUNTERSIGN_AUDIT_RETENTION_DAYS: withDefault("365", {
+    meaning: "how long the audit log is kept",
+    unit: "days",
+    read: read.days(1, 36_500)
+  }),
   COUNTERSIGN_STOP_SECONDS: withDefault("8", {
     meaning: "longest drain at SIGTERM",
     unit: "seconds",

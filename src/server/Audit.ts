@@ -1,0 +1,178 @@
+import { Context, DateTime, type Duration, Effect, Layer, Schedule, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../api/Authorization.ts"
+import type { PageRequest } from "../api/Pagination.ts"
+import { AuditAction, type AuditEntry } from "../domain/AuditEntry.ts"
+import { AuditEntryId, KeyId, type OrgId } from "../domain/Ids.ts"
+import type { Actor } from "../domain/Principal.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
+import { atomic, inCallersTransaction } from "./Database.ts"
+import { uuidTime } from "./Delivery/Channel.ts"
+import { NO_REQUEST, RequestId } from "./Frame.ts"
+import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** Whose doing something is: a request's principal, or the operator, who has no key. */
+export interface Author {
+  readonly org_id: OrgId
+  readonly actor: Actor | null
+}
+
+/** Which entries a list shows. */
+export interface AuditFilter {
+  readonly action?: AuditAction
+  readonly target_id?: string
+  readonly actor_id?: KeyId
+  readonly occurred_after?: Timestamp
+  readonly occurred_before?: Timestamp
+}
+
+/** The log of who did what. It is written to and read, and nothing in it is changed. */
+export class Audit extends Context.Service<
+  Audit,
+  {
+    /**
+     * Within the caller's transaction, beside the change that it tells of; a defect outside of one. `detail` is shown to every admin of
+     * the organization: no secret belongs there.
+     */
+    readonly record: (
+      author: Author,
+      action: AuditAction,
+      target_id: string,
+      detail?: AuditEntry["detail"]
+    ) => Effect.Effect<void>
+    /** Newest first. */
+    readonly list: (
+      request: PageRequest<AuditEntryId> & AuditFilter
+    ) => Effect.Effect<Page<AuditEntry, AuditEntryId>, never, Authorized<"approvals.admin">>
+  }
+>()("countersign/server/Audit") {
+  static readonly layer = Layer.effect(
+    Audit,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+
+      return Audit.of({
+        record: Effect.fn("Audit.record")(function* ({ actor, org_id }, action, target_id, detail = {}) {
+          yield* inCallersTransaction
+          const request_id = yield* RequestId
+          const row = {
+            org_id,
+            entry_id: yield* AuditEntryId.generate,
+            action,
+            target_id,
+            actor_id: actor?.id ?? null,
+            actor_name: actor?.name ?? null,
+            occurred_at: toDate(yield* clock.now),
+            request_id: request_id === NO_REQUEST ? null : request_id,
+            detail: JSON.stringify(detail)
+          }
+          yield* sql`INSERT INTO audit_log ${sql.insert(row)}`
+        }, Effect.orDie),
+        list: Effect.fn("Audit.list")(function* (request) {
+          const { org_id } = yield* Authorized("approvals.admin")
+          const { action, actor_id, cursor, occurred_after, occurred_before, target_id } = request
+          const rows = yield* sql`
+            SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
+            FROM audit_log
+            WHERE ${sql.and([
+              sql`org_id = ${org_id}`,
+              ...(cursor === undefined ? [] : [sql`entry_id < ${cursor}`]),
+              ...(action === undefined ? [] : [sql`action = ${action}`]),
+              ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
+              ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
+              ...(occurred_after === undefined
+                ? []
+                : [
+                    sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idAt(occurred_after, -1)}`
+                  ]),
+              ...(occurred_before === undefined
+                ? []
+                : [sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idAt(occurred_before, 1)}`])
+            ])}
+            ORDER BY entry_id DESC
+            LIMIT ${rowsFor(request)}
+          `.pipe(Effect.flatMap(decodeRows))
+          return pageOf(request, rows.map(toEntry), (entry) => entry.id)
+        }, Effect.orDie)
+      })
+    })
+  )
+}
+
+/**
+ * Ids begin with the time at which they were made, by the clock of the machine that did: a bound of them, a day aside, keeps a list of
+ * long ago from reading all that came after.
+ */
+const idAt = (at: Timestamp, days: number): string => `aud_${uuidTime(DateTime.add(at, { days }))}`
+
+const Row = Schema.Struct({
+  entry_id: AuditEntryId,
+  action: AuditAction,
+  target_id: Schema.String,
+  actor_id: Schema.NullOr(KeyId),
+  actor_name: Schema.NullOr(Schema.String),
+  occurred_at: TimestampFromDate,
+  request_id: Schema.NullOr(Schema.String),
+  detail: Schema.Record(Schema.String, Schema.Json)
+})
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(Row))
+
+const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof Row.Type): AuditEntry => ({
+  ...row,
+  id: entry_id,
+  actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }
+})
+
+/** How long entries are kept. */
+export interface AuditRetention {
+  /** Default one year. */
+  readonly keep: Duration.Input
+}
+
+/** How often, and how many at a time, entries that are not kept any more are removed. */
+const PURGE_EVERY = "1 hour"
+const PURGE_AT_ONCE = 1_000
+
+/** Removes the entries that are older than they are kept, once, in bounded steps; answers with how many. */
+export const removeOld = Effect.fn("Audit.removeOld")(function* ({ keep }: AuditRetention) {
+  const sql = yield* SqlClient.SqlClient
+  const now = yield* (yield* StoreClock).now
+  const cutoff = toDate(DateTime.subtractDuration(now, keep))
+  const step = atomic(sql)(
+    Effect.gen(function* () {
+      yield* sql`SELECT set_config('countersign.audit_retention', 'on', true)`
+      const rows = yield* sql`
+        DELETE FROM audit_log
+        WHERE (org_id, entry_id) IN (
+          SELECT org_id, entry_id
+          FROM audit_log
+          WHERE occurred_at < ${cutoff}
+          LIMIT ${PURGE_AT_ONCE}
+          FOR UPDATE SKIP LOCKED
+        )
+        RETURNING 1 AS removed
+      `
+      return rows.length
+    })
+  )
+  for (let removed = 0; ;) {
+    const found = yield* step
+    removed += found
+    if (found < PURGE_AT_ONCE) return removed
+  }
+})
+
+/** Runs `removeOld` every hour. */
+export const layerRetention = (
+  retention: AuditRetention
+): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
+  Layer.effectDiscard(
+    Effect.forkScoped(
+      removeOld(retention).pipe(
+        Effect.catchCause((cause) => Effect.logWarning("Old audit entries could not be removed", cause)),
+        Effect.schedule(Schedule.spaced(PURGE_EVERY))
+      )
+    )
+  )
