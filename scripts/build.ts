@@ -1,6 +1,7 @@
 /**
  * Makes what is published: `dist/main.js` to run (Effect bundled in, which more than halves the time to the first
- * answer), the library entries that package.json exports, with every npm dependency left to the installer, and their types.
+ * answer), the library entries that package.json exports, with every npm dependency left to the installer, their types, and the
+ * console's page.
  */
 import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
@@ -8,6 +9,7 @@ import { existsSync, readFileSync, rmSync } from "node:fs"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { Schema } from "effect"
+import { build as buildPage } from "vite"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const names = Schema.Record(Schema.String, Schema.String)
@@ -73,6 +75,13 @@ await build({
   banner: {
     js: `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`
   }
+})
+
+// The console's page, which the service finds beside its bundle.
+await buildPage({
+  configFile: path.join(root, "scripts", "console.config.ts"),
+  logLevel: "warn",
+  build: { outDir: path.join(root, "dist", "console") }
 })
 
 for (const [name, { default: file, types: declarations }] of Object.entries(manifest.exports)) {

@@ -11,15 +11,17 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   symlinkSync,
   unlinkSync,
   writeFileSync
 } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
@@ -193,8 +195,78 @@ const alone = (work) => {
   }
 }
 
-/** Does whatever is missing. Throws `SetupFailed` where the reader has to act. */
-export const setup = () => {
+/** Where the console's page is built in a checkout; the service looks for it here. */
+const consoleDirectory = join(root, ".console")
+
+/** The files that the page is made of. */
+const consoleSources = () => {
+  const folders = ["api", "client", "console", "domain"].map((name) => join(root, "src", name))
+  const found = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+  )
+  // In place: the oldest Node that runs this has no `toSorted`.
+  // oxlint-disable-next-line unicorn/no-array-sort
+  return [...found.sort(), join(root, "scripts", "console.config.ts"), join(root, "package-lock.json")]
+}
+
+/** By content: what git checks out anew is not built anew. */
+const consoleStamp = () => {
+  const digest = createHash("sha256")
+  for (const file of consoleSources())
+    digest.update(relative(root, file)).update("\0").update(readFileSync(file))
+  return digest.digest("hex")
+}
+
+const isConsoleBuilt = (wanted) => {
+  try {
+    return readFileSync(join(consoleDirectory, "stamp"), "utf8") === wanted
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Builds the page where its sources have changed since it was built, beside the old one, which then makes way: a running service never
+ * finds half of it. A page that cannot be built keeps nobody from the API, so that is said and no more.
+ */
+const buildConsole = () => {
+  const wanted = consoleStamp()
+  if (isConsoleBuilt(wanted)) return
+  alone(() => {
+    if (isConsoleBuilt(wanted)) return
+    say("building the console's page (a few seconds, when it has changed)")
+    const made = `${consoleDirectory}.new`
+    const ours = join(bin, onWindows ? "node.cmd" : "node")
+    const { status, stderr, stdout } = spawnSync(
+      existsSync(ours) ? ours : process.execPath,
+      [
+        join(root, "node_modules", "vite", "bin", "vite.js"),
+        "build",
+        "--config",
+        join(root, "scripts", "console.config.ts"),
+        "--outDir",
+        made,
+        "--logLevel",
+        "warn"
+      ],
+      { cwd: root, encoding: "utf8", shell: onWindows }
+    )
+    if (status !== 0) {
+      say(
+        `the console's page could not be built; the service starts without it: ${`${stderr}${stdout}`.trim()}`
+      )
+      return
+    }
+    writeFileSync(join(made, "stamp"), wanted)
+    rmSync(consoleDirectory, { recursive: true, force: true })
+    renameSync(made, consoleDirectory)
+  })
+}
+
+/** Node and what it needs, as the lockfile names them. */
+const ensureInstalled = () => {
   const wanted = stamp()
   if (isStamped(wanted)) return
   alone(() => {
@@ -205,6 +277,12 @@ export const setup = () => {
     linkCommand()
     writeFileSync(stampFile, wanted)
   })
+}
+
+/** Does whatever is missing. Throws `SetupFailed` where the reader has to act. */
+export const setup = () => {
+  ensureInstalled()
+  buildConsole()
 }
 
 if (

@@ -45,9 +45,15 @@ export class Client extends Context.Service<Client, ClientCalls>()("countersign/
   /** A client over an HTTP client of one's own. */
   static readonly layerHttp = (options: ClientOptions): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(authenticated(options.key)))
+
+  /** A client over an HTTP client that says by itself who asks, as a browser does by a cookie: it has no key. */
+  static readonly layerKeyless = (
+    options: Omit<ClientOptions, "key">
+  ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
+    Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
-const make = Effect.fnUntraced(function* (options: ClientOptions) {
+const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   const url = yield* Effect.sync(() => baseUrl(options.url))
   const derived = yield* HttpApiClient.make(Api, {
     transformClient: (client) =>
@@ -78,6 +84,8 @@ const authenticated = (key: string | Redacted.Redacted) => {
     next(HttpClientRequest.bearerToken(request, hidden))
   )
 }
+
+const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
 
 /** The service's address without a slash at its end; throws where it is none. */
 const baseUrl = (given: string | URL): string => {

@@ -10,7 +10,14 @@ import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
 import type { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
 import { recordMoves } from "./Approvals/record.ts"
-import { approvalColumns, decodeApprovals, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import {
+  approvalColumns,
+  decodeApprovals,
+  findApproval,
+  holdApproval,
+  stateOf,
+  toApproval
+} from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
@@ -74,14 +81,9 @@ export class Approvals extends Context.Service<
         }, Effect.orDie),
         get: Effect.fn("Approvals.get")(function* (id) {
           const { org_id } = yield* Authorized("approvals.read")
-          const rows = yield* sql`
-            SELECT ${sql.literal(approvalColumns)}
-            FROM approvals
-            WHERE org_id = ${org_id}
-              AND approval_id = ${id}
-          `.pipe(Effect.flatMap(decodeApprovals), Effect.orDie)
-          if (rows[0] === undefined) return yield* noApproval
-          return toApproval(rows[0])
+          const row = yield* Effect.orDie(findApproval(sql, org_id, id))
+          if (row === undefined) return yield* noApproval
+          return toApproval(row)
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
           const principal = yield* Authorized("approvals.decide")

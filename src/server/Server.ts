@@ -6,13 +6,17 @@ import { Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Api } from "../api/Api.ts"
+import type { Authentication as AuthenticationMiddleware } from "../api/Authorization.ts"
 import { ApiKeys } from "./ApiKeys.ts"
 import { ApiKeysHttp } from "./ApiKeys/http.ts"
+import { ApprovalFeed } from "./ApprovalFeed.ts"
 import { Approvals } from "./Approvals.ts"
 import { ApprovalsHttp } from "./Approvals/http.ts"
 import * as Audit from "./Audit.ts"
 import { AuditLogHttp } from "./Audit/http.ts"
 import * as Authentication from "./Authentication.ts"
+import * as Console from "./Console.ts"
+import { ConsoleSessions } from "./ConsoleSessions.ts"
 import * as Database from "./Database.ts"
 import { Datasets } from "./Datasets.ts"
 import * as Deadlines from "./Deadlines.ts"
@@ -42,7 +46,7 @@ import * as System from "./System.ts"
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
   Settings,
-  "egress" | "notifications" | "metricsToken" | "rateLimit" | "auditRetention" | "stop"
+  "egress" | "notifications" | "metricsToken" | "publicUrl" | "rateLimit" | "auditRetention" | "stop"
 >
 
 /**
@@ -56,15 +60,11 @@ const ENGINE_SHARE = 0.65
  * deadlines.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(
-    ApiKeys.layer,
-    Sessions.layer,
-    SessionStream.layer(),
-    Steps.layer,
-    Approvals.layer,
-    Datasets.layer,
-    Deadlines.Deadlines.layer
-  ).pipe(
+  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer).pipe(
+    Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
+    Layer.merge(
+      Layer.mergeAll(Sessions.layer, Steps.layer, Approvals.layer, Datasets.layer, Deadlines.Deadlines.layer)
+    ),
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
     Layer.provideMerge(
       Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications)]), {
@@ -85,29 +85,38 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     Audit.layerRetention({ keep: settings.auditRetention })
   )
 
+/** The handlers of the contract, with the routes they make for an authentication. */
+const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
+  HttpApiBuilder.layer(Api).pipe(
+    // A set of its own for each authentication: handlers keep the one that they were built with.
+    Layer.provide(
+      Layer.fresh(
+        Layer.mergeAll(ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp, AuditLogHttp)
+      )
+    ),
+    Layer.provide([
+      authentication,
+      Authentication.layerGates,
+      RequestBody.layer,
+      Idempotency.layer,
+      layerFrame
+    ])
+  )
+
 /** The routes of the contract and those beside it, over the services. */
 export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
-    HttpApiBuilder.layer(Api).pipe(
-      Layer.provide([ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp, AuditLogHttp]),
-      Layer.provide([
-        Authentication.layer,
-        Authentication.layerGates,
-        RequestBody.layer,
-        Idempotency.layer,
-        layerFrame
-      ]),
-      Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit }))
-    ),
+    layerContract(Authentication.layer),
+    Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     HttpApiScalar.layer(Api, { path: "/docs" }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
     layerEnvelope
-  )
+  ).pipe(Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit })))
 
 /** The whole service: a migrated store, the services, their schedulers, and the routes, listening. */
 export const layer = (settings: Settings) =>
   // Over the listening server, so that a stop ends open streams first and then waits for the requests that are left.
-  SessionStream.layerEndAtStop.pipe(
+  Layer.mergeAll(SessionStream.layerEndAtStop, ApprovalFeed.layerEndAtStop).pipe(
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
     ),

@@ -8,6 +8,7 @@ import {
   Layer,
   Option,
   Schedule,
+  type Scope,
   Semaphore,
   type Stream
 } from "effect"
@@ -15,7 +16,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import { CursorExpired, InvalidRequest, type NotFound, Unavailable } from "../api/Problems.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { listenToSignals } from "./SessionSignals.ts"
+import { listenToSignals, type SignalListener } from "./SessionSignals.ts"
 import { makeHub } from "./SessionStream/Hub.ts"
 import { endedKeys, missedEvents, readEvents, sessionState } from "./SessionStream/rows.ts"
 import type { Reading, SessionKey } from "./SessionStream/Subscription.ts"
@@ -38,6 +39,9 @@ export interface SessionStreamOptions {
   /** How long signals for other replicas are gathered. Default 25 milliseconds. */
   readonly gather?: Duration.Input
 }
+
+/** Is told of signals; undefined: some may have been lost. */
+export type FeedListener = (signals: Parameters<SignalListener>[0] | undefined) => void
 
 /** Readings of the store at one time: enough for ten thousand sessions a second, and far from all of its connections. */
 const READINGS_AT_ONCE = 32
@@ -73,6 +77,11 @@ export class SessionStream extends Context.Service<
       NotFound | CursorExpired | InvalidRequest | Unavailable,
       Authorized<"sessions.read">
     >
+    /**
+     * Is told, until the scope closes, of events that were committed in this process or another; undefined: some may have gone by
+     * unheard. It must not throw, and returns at once.
+     */
+    readonly listen: (listener: FeedListener) => Effect.Effect<void, never, Scope.Scope>
     /** Open streams of this process. */
     readonly size: Effect.Effect<number>
     /** Sends due comments, cuts those who do not read. */
@@ -136,11 +145,19 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   )
   const sweep = Effect.sync(() => hub.sweep())
 
-  yield* listenToSignals(sql, hub.signal)
+  const listeners = new Set<FeedListener>()
+  const tell: FeedListener = (signals) => {
+    if (signals !== undefined) hub.signal(signals)
+    for (const listener of listeners) listener(signals)
+  }
+  yield* listenToSignals(sql, tell)
   yield* exchangeSignals({
     gather: options.gather ?? "25 millis",
-    onSignals: hub.signal,
-    onGap: Effect.asVoid(check)
+    onSignals: tell,
+    onGap: Effect.andThen(
+      Effect.sync(() => tell(undefined)),
+      check
+    )
   })
   yield* Effect.forkScoped(Effect.schedule(sweep, Schedule.spaced(options.sweep ?? "500 millis")))
   yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(options.check ?? "10 seconds")))
@@ -161,6 +178,11 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
       if (after < first - 1) return yield* expired(first)
       return closed && after === newest ? Option.none() : Option.some(hub.stream(session, actor.id, after))
     }),
+    listen: (listener) =>
+      Effect.acquireRelease(
+        Effect.sync(() => listeners.add(listener)),
+        () => Effect.sync(() => listeners.delete(listener))
+      ),
     size: Effect.sync(() => hub.size()),
     sweep,
     check,

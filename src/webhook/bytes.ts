@@ -1,5 +1,5 @@
 /** Chunks as one piece. */
-export const joined = (chunks: ReadonlyArray<Uint8Array>): Uint8Array => {
+export const joined = (chunks: ReadonlyArray<Uint8Array>): Uint8Array<ArrayBuffer> => {
   const whole = new Uint8Array(chunks.reduce((length, chunk) => length + chunk.length, 0))
   let at = 0
   for (const chunk of chunks) {

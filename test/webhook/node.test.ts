@@ -38,7 +38,7 @@ const withServer = async <A>(listener: RequestListener, use: (port: number) => P
   }
 }
 
-const post = (port: number, sent: string | Uint8Array) =>
+const post = (port: number, sent: string | Uint8Array<ArrayBuffer>) =>
   fetch(`http://127.0.0.1:${port}/hook`, { method: "POST", headers, body: sent })
 
 describe("nodeHandler", () => {

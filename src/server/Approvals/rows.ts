@@ -52,15 +52,27 @@ export const approvalColumns = Object.keys(ApprovalRow.fields)
   .join(", ")
 
 /**
- * The same without the arguments, which can be 4 MiB each: for those that move many approvals at once. What a move writes or tells
- * has no arguments.
+ * The same without the arguments, which can be 4 MiB each: for those that move or list many approvals at once. What a move writes or
+ * tells has no arguments.
  */
-const movingColumns = Object.keys(ApprovalRow.fields)
+export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
   .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
   .join(", ")
 
 /** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
 export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
+
+/** An approval of the organization, if it is one. */
+export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
+  sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM approvals
+    WHERE org_id = ${org_id}
+      AND approval_id = ${id}
+  `.pipe(
+    Effect.flatMap(decodeApprovals),
+    Effect.map((rows) => rows[0])
+  )
 
 /**
  * The approval, with its session's row and its own held to the end of the transaction: the session first, as everyone who moves
@@ -87,7 +99,7 @@ export const pendingApprovals = (
   limit: number
 ) =>
   sql`
-    SELECT ${sql.literal(movingColumns)}
+    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
     FROM approvals
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
@@ -218,7 +230,7 @@ const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields), { disableChe
  */
 export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
   sql`
-    SELECT ${sql.literal(movingColumns)}
+    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
     FROM approvals
       JOIN agent_sessions USING (org_id, session_id)
     WHERE approvals.next_due_at <= ${toDate(now)}

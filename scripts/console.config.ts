@@ -1,0 +1,22 @@
+/** How Vite builds the console's page: `scripts/setup.js` in a checkout, `scripts/build.ts` for the package. */
+import react from "@vitejs/plugin-react"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+import { defineConfig } from "vite"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+
+export default defineConfig({
+  root: path.join(root, "src", "console"),
+  base: "/console/",
+  plugins: [react()],
+  cacheDir: path.join(root, "node_modules", ".cache", "vite"),
+  build: {
+    emptyOutDir: true,
+    target: "es2023",
+    // The page's policy lets no image or font come from the page itself.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false
+  }
+})

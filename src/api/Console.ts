@@ -1,0 +1,108 @@
+/**
+ * What the console's page asks of its service beside the contract. It is no part of the contract: the page and the service come
+ * from one build, and other clients have keys.
+ */
+import { Schema } from "effect"
+import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
+import { Approval } from "../domain/Approval.ts"
+import { ApprovalId } from "../domain/Ids.ts"
+import { Actor } from "../domain/Principal.ts"
+import { Scope } from "../domain/Scope.ts"
+import { Timestamp } from "../domain/Time.ts"
+import { Authentication, requires } from "./Authorization.ts"
+import { Frame, RequestBody } from "./Frame.ts"
+import { problem } from "./Problem.ts"
+import { InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
+import { ApprovalSnapshot } from "./SessionStream.ts"
+
+/** Where the console is. */
+export const CONSOLE_PATH = "/console"
+
+/** Where the operations of the contract are for who signed in: the same paths behind this one. */
+export const CONSOLE_API_PATH = "/console/api"
+
+/** Another site's page made the browser ask. */
+export class CrossSite extends problem<CrossSite>()(
+  "CROSS_SITE",
+  403,
+  "The request comes from another site"
+) {}
+
+/** A key, and the cookie made of it, must not travel where others on the network can read them. */
+export class InsecureAddress extends problem<InsecureAddress>()(
+  "INSECURE_ADDRESS",
+  403,
+  "Signing in asks for https, or for this machine"
+) {}
+
+/** Who is signed in, and what the page may offer. */
+export const ConsoleSession = Schema.Struct({
+  organization: Schema.String,
+  key: Actor,
+  scopes: Schema.Array(Scope),
+  expires_at: Timestamp,
+  /** The service's time: what counts down on a page goes by it, not by the clock of the device. */
+  now: Timestamp
+}).annotate({ identifier: "ConsoleSession" })
+export type ConsoleSession = typeof ConsoleSession.Type
+
+/** Signing in and out. */
+export class ConsoleSessionApi extends HttpApiGroup.make("session")
+  .add(
+    HttpApiEndpoint.post("sign_in", "/", {
+      payload: Schema.Struct({ key: Schema.String.check(Schema.isMaxLength(200)) }),
+      success: ConsoleSession,
+      error: [InvalidApiKey, InsecureAddress, RateLimited]
+    }),
+    // Null: nobody is signed in, which a page that has just been opened may ask without it being a fault.
+    HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession) }),
+    HttpApiEndpoint.delete("sign_out", "/", {})
+  )
+  .prefix(`${CONSOLE_PATH}/session`)
+  .middleware(RequestBody) {}
+
+/** The most approvals of one page: a few hundred bytes each. */
+export const INBOX_PAGE = 1_000
+
+/** What waits for a person, in the order in which it closes. */
+export const Inbox = Schema.Struct({
+  approvals: Schema.Array(ApprovalSnapshot),
+  /** Whether others close after the last of these. */
+  more: Schema.Boolean
+}).annotate({ identifier: "Inbox" })
+export type Inbox = typeof Inbox.Type
+
+/** An approval as the inbox opens it. */
+export const InboxItem = Schema.Struct({
+  approval: Approval,
+  /** Whether who is signed in asked for the step, and its rule does not let them decide it: `SELF_APPROVAL`. */
+  own_request: Schema.Boolean
+}).annotate({ identifier: "InboxItem" })
+export type InboxItem = typeof InboxItem.Type
+
+/** The inbox, and word of what changes in it. */
+export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
+  .add(
+    HttpApiEndpoint.get("list", "/", {
+      query: { after: Schema.optionalKey(Timestamp), after_id: Schema.optionalKey(ApprovalId) },
+      success: Inbox
+    }).middleware(requires("approvals.read")),
+    HttpApiEndpoint.get("get", "/approvals/:id", {
+      params: { id: ApprovalId },
+      success: InboxItem,
+      error: NotFound
+    }).middleware(requires("approvals.read")),
+    HttpApiEndpoint.get("stream", "/stream", {
+      success: HttpApiSchema.StreamSse({ data: ApprovalSnapshot })
+    }).middleware(requires("approvals.read"))
+  )
+  .prefix(`${CONSOLE_PATH}/inbox`)
+  .middleware(RequestBody)
+  .middleware(Authentication) {}
+
+/** The console's own operations. */
+export class ConsoleApi extends HttpApi.make("countersign-console")
+  .add(ConsoleSessionApi)
+  .add(ConsoleInboxApi)
+  .annotate(HttpApi.ParseOptions, { errors: "all" })
+  .middleware(Frame) {}

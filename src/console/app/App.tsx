@@ -1,0 +1,43 @@
+import { Effect } from "effect"
+import { useEffect } from "react"
+import { useAtomValue, registry } from "../state/atoms.ts"
+import { own } from "../state/service.ts"
+import { sessionAtom, sessionOver, signedIn } from "../state/session.ts"
+import { Button } from "../ui/Button.tsx"
+import { Shell } from "./Shell.tsx"
+import { SignIn } from "./SignIn.tsx"
+
+/** Learns who is signed in. Nobody is an answer too; none at all is said, and asked again on request. */
+const ask = () =>
+  void Effect.runPromise(
+    own.session.get({}).pipe(
+      Effect.map((session) => (session === null ? sessionOver() : signedIn(session))),
+      Effect.catch(() => Effect.sync(() => registry.set(sessionAtom, { _tag: "Unreachable" })))
+    )
+  )
+
+/** The whole page: the way in, or what is behind it. */
+export const App = () => {
+  const state = useAtomValue(sessionAtom)
+  useEffect(ask, [])
+  switch (state._tag) {
+    case "Unknown":
+      return <div className="boot" aria-busy="true" />
+    case "Unreachable":
+      return (
+        <main className="sign-in">
+          <div className="card sign-in-card" role="alert">
+            <h1>The service did not answer</h1>
+            <p className="quiet">It may be restarting, or the network is away.</p>
+            <Button kind="primary" onClick={ask}>
+              Try again
+            </Button>
+          </div>
+        </main>
+      )
+    case "SignedOut":
+      return <SignIn over={state.over} />
+    case "SignedIn":
+      return <Shell session={state.session} />
+  }
+}

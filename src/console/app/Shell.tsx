@@ -1,0 +1,168 @@
+import { Effect } from "effect"
+import { Component, type ReactNode, Suspense, useEffect, useState } from "react"
+import type { ConsoleSession } from "../../api/Console.ts"
+import { own } from "../state/service.ts"
+import { sessionAtom } from "../state/session.ts"
+import { registry } from "../state/atoms.ts"
+import { Button } from "../ui/Button.tsx"
+import { Empty } from "../ui/Empty.tsx"
+import { Safe } from "../ui/Safe.tsx"
+import { Skeleton } from "../ui/Skeleton.tsx"
+import { NavBadge } from "./NavBadge.tsx"
+import { Link, navigate, usePath } from "./router.tsx"
+import { match, type Route, routes, start } from "./routes.ts"
+import { Seal } from "./Seal.tsx"
+
+const headings = ["Review", "Agents", "Answers", "Settings"] as const
+
+/** What surrounds every page: the navigation, whose page it is, and the way out. */
+export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
+  const path = usePath()
+  const [open, setOpen] = useState(false)
+  const shown = routes.filter((route) => route.nav !== undefined && session.scopes.includes(route.scope))
+  const first = shown[0]
+  const found = match(path)
+  useEffect(() => {
+    if (path === "/" && first !== undefined) navigate(start(first), { replace: true })
+  }, [path, first])
+  return (
+    <div className="shell">
+      <title>{found === undefined ? "Countersign" : `${found.route.title} · Countersign`}</title>
+      <a className="skip" href="#content">
+        Skip to the page
+      </a>
+      <header className="bar">
+        <Link to="/" className="brand" aria-label="Countersign, start">
+          <Seal /> Countersign
+        </Link>
+        <button
+          type="button"
+          className="menu-button"
+          aria-expanded={open}
+          aria-controls="navigation"
+          onClick={() => setOpen(!open)}
+        >
+          Menu
+        </button>
+      </header>
+      <nav id="navigation" className={open ? "side open" : "side"} aria-label="Pages">
+        {headings.map((heading) => {
+          const pages = shown.filter((route) => route.nav === heading)
+          return pages.length === 0 ? null : (
+            <div key={heading} className="side-group">
+              <h2>{heading}</h2>
+              <ul>
+                {pages.map((route) => (
+                  <NavItem
+                    onChoose={() => setOpen(false)}
+                    key={route.path}
+                    route={route}
+                    active={found?.route === route || isUnder(path, route)}
+                  />
+                ))}
+              </ul>
+            </div>
+          )
+        })}
+        <Account session={session} />
+      </nav>
+      <main id="content" className="content" tabIndex={-1}>
+        <Page path={path} session={session} />
+      </main>
+    </div>
+  )
+}
+
+const isUnder = (path: string, route: Route): boolean => path.startsWith(`${start(route)}/`)
+
+const NavItem = ({
+  active,
+  onChoose,
+  route
+}: {
+  readonly route: Route
+  readonly active: boolean
+  readonly onChoose: () => void
+}) => (
+  <li>
+    <Link to={start(route)} onClick={onChoose} aria-current={active ? "page" : undefined}>
+      {route.title}
+      {route.path.startsWith("/approvals") ? <NavBadge /> : null}
+    </Link>
+  </li>
+)
+
+const Account = ({ session }: { readonly session: ConsoleSession }) => {
+  const signOut = () =>
+    void Effect.runPromise(
+      Effect.ensuring(
+        Effect.ignore(own.session.sign_out({})),
+        Effect.sync(() => registry.set(sessionAtom, { _tag: "SignedOut", over: false }))
+      )
+    )
+  return (
+    <div className="account">
+      <p className="account-name">
+        <Safe text={session.key.name} />
+      </p>
+      <p className="quiet small">
+        <Safe text={session.organization} />
+      </p>
+      <Button small onClick={signOut}>
+        Sign out
+      </Button>
+    </div>
+  )
+}
+
+const Page = ({ path, session }: { readonly path: string; readonly session: ConsoleSession }) => {
+  const found = match(path)
+  if (path === "/") {
+    return routes.some((route) => route.nav !== undefined && session.scopes.includes(route.scope)) ? null : (
+      <Empty title="Nothing to see with this key">
+        Its scopes open no page of the console. Sign in with a key of a reviewer or an admin.
+      </Empty>
+    )
+  }
+  if (found === undefined) {
+    return (
+      <Empty title="There is no such page">
+        <Link to="/">Go to the start</Link>
+      </Empty>
+    )
+  }
+  const { params, route } = found
+  if (!session.scopes.includes(route.scope)) {
+    return (
+      <Empty title="This key does not open the page">
+        It asks for the scope <code>{route.scope}</code>.
+      </Empty>
+    )
+  }
+  return (
+    <Boundary key={route.path}>
+      <Suspense fallback={<Skeleton />}>
+        <route.Page params={params} />
+      </Suspense>
+    </Boundary>
+  )
+}
+
+/** A page that fails says so, and leaves the others as they are. */
+class Boundary extends Component<{ readonly children: ReactNode }, { readonly failed: boolean }> {
+  override state = { failed: false }
+
+  static getDerivedStateFromError() {
+    return { failed: true }
+  }
+
+  override render() {
+    return this.state.failed ? (
+      <Empty title="The page could not be shown">
+        <Button onClick={() => location.reload()}>Load it again</Button>
+      </Empty>
+    ) : (
+      this.props.children
+    )
+  }
+}

@@ -1,0 +1,52 @@
+/** The pages: where each is, what it is called, which scope it asks for, and its code, which is loaded when it is opened. */
+import { type ComponentType, lazy, type LazyExoticComponent } from "react"
+import type { Scope } from "../../domain/Scope.ts"
+
+/** What a page is given: the parts of its address, and what tells it apart from others of its kind. */
+export interface PageProps {
+  readonly params: Readonly<Record<string, string>>
+}
+
+export interface Route {
+  /** `:name` stands for one part, `:name?` at the end for one that may be missing. */
+  readonly path: string
+  readonly title: string
+  readonly scope: Scope
+  readonly Page: LazyExoticComponent<ComponentType<PageProps>>
+  /** Under which heading the navigation lists it; undefined: it is reached from another page. */
+  readonly nav?: "Review" | "Agents" | "Answers" | "Settings"
+}
+
+export const routes: ReadonlyArray<Route> = [
+  {
+    path: "/approvals/:id?",
+    title: "Approvals",
+    scope: "approvals.read",
+    nav: "Review",
+    Page: lazy(() => import("../pages/approvals/Inbox.tsx"))
+  }
+]
+
+/** The page of an address, if it is one. */
+export const match = (
+  path: string
+): { readonly route: Route; readonly params: PageProps["params"] } | undefined => {
+  const parts = path.split("/").slice(1)
+  for (const route of routes) {
+    const wanted = route.path.split("/").slice(1)
+    if (parts.length > wanted.length) continue
+    const params: Record<string, string> = {}
+    const fits = wanted.every((part, index) => {
+      const given = parts[index]
+      if (!part.startsWith(":")) return part === given
+      if (given === undefined) return part.endsWith("?")
+      params[part.slice(1).replace("?", "")] = decodeURIComponent(given)
+      return true
+    })
+    if (fits) return { route, params }
+  }
+  return undefined
+}
+
+/** Where a page of the navigation begins. */
+export const start = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")

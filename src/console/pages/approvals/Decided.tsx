@@ -1,0 +1,72 @@
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { inboxAtom } from "../../state/inbox.ts"
+import { pagesOf } from "../../state/pages.ts"
+import { service } from "../../state/service.ts"
+import { Pages } from "../../ui/Pages.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Ago } from "../../ui/Time.tsx"
+import { outcomeOf } from "./outcome.tsx"
+
+const allAtom = pagesOf(
+  (cursor: ApprovalId | undefined) =>
+    service.approvals.list({ query: cursor === undefined ? {} : { cursor } }),
+  "approvals"
+)
+
+/** What was decided, newest first, with who did. */
+export const Decided = ({
+  onSelect,
+  selected
+}: {
+  readonly selected: ApprovalId | undefined
+  readonly onSelect: (id: ApprovalId) => void
+}) => {
+  const { closed } = useAtomValue(inboxAtom)
+  return (
+    <div className="decided-list">
+      <Pages atom={allAtom}>
+        {(approvals) => {
+          const shown = approvals.flatMap((approval) => {
+            const newest = closed.get(approval.approval_id) ?? approval
+            return newest.status === "pending" ? [] : [newest]
+          })
+          return shown.length === 0 ? (
+            <Empty title="Nothing was decided yet" />
+          ) : (
+            <ul>
+              {shown.map((approval) => (
+                <li key={approval.approval_id}>
+                  <button
+                    type="button"
+                    className="decided-row"
+                    aria-current={approval.approval_id === selected ? "true" : undefined}
+                    onClick={() => onSelect(approval.approval_id)}
+                  >
+                    <span className="row-main">
+                      <span className="row-tool">
+                        <Safe text={approval.tool} />
+                      </span>
+                      {outcomeOf(approval)}
+                    </span>
+                    <span className="row-more">
+                      {approval.decided_by === null ? (
+                        "nobody decided"
+                      ) : (
+                        <>
+                          by <Safe text={approval.decided_by.name} />
+                        </>
+                      )}{" "}
+                      · <Ago time={approval.decided_at} />
+                    </span>
+                  </button>
+                </li>
+              ))}
+            </ul>
+          )
+        }}
+      </Pages>
+    </div>
+  )
+}

@@ -1,0 +1,224 @@
+import { Effect } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
+import type { InboxItem } from "../../../api/Console.ts"
+import type { Approval } from "../../../domain/Approval.ts"
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { applyApproval, type InboxState } from "../../state/inbox.ts"
+import { own, service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { At, Countdown } from "../../ui/Time.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { DecideForm } from "./DecideForm.tsx"
+import { outcomeOf } from "./outcome.tsx"
+
+export type Verdict = "approve" | "reject"
+
+const itemAtom = Atom.family((id: ApprovalId) => Atom.make(own.inbox.get({ params: { id } })))
+
+interface DetailProps {
+  readonly id: ApprovalId
+  readonly inbox: InboxState
+  readonly verdict: Verdict | undefined
+  readonly onVerdict: (verdict: Verdict | undefined) => void
+  readonly onNext: () => void
+  readonly onBack: () => void
+}
+
+/** One approval: what the agent wants to do, with what, until when, and the decision. */
+export const Detail = (props: DetailProps) => {
+  const result = useAtomValue(itemAtom(props.id))
+  return (
+    <Loaded result={result} atom={itemAtom(props.id)}>
+      {(item) => <Open {...props} item={item} fresh={!AsyncResult.isWaiting(result)} />}
+    </Loaded>
+  )
+}
+
+const Open = ({
+  id,
+  inbox,
+  item,
+  onBack,
+  onNext,
+  onVerdict,
+  verdict
+}: DetailProps & { readonly item: InboxItem; readonly fresh: boolean }) => {
+  const can = useCan()
+  // The stream's word is newer than what was read; the arguments are in neither but the first.
+  const told = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
+  const approval: Approval = told === undefined ? item.approval : { ...item.approval, ...told }
+  const wasOpen = item.approval.status === "pending"
+  const decide = useAction((given: Verdict, comment: string) =>
+    service.approvals
+      .decide({ params: { id }, payload: { decision: given, comment: comment === "" ? null : comment } })
+      .pipe(
+        Effect.tapError((error) =>
+          Effect.sync(() => {
+            if ("approval" in error) applyApproval(error.approval)
+          })
+        ),
+        Effect.tap((decided) => Effect.sync(() => applyApproval(decided)))
+      )
+  )
+  const submit = async (given: Verdict, comment: string) => {
+    await decide.run(given, comment)
+    onVerdict(undefined)
+  }
+  return (
+    <article className="approval" aria-labelledby="approval-title">
+      <Button small kind="bare" onClick={onBack}>
+        ← All approvals
+      </Button>
+      <header className="approval-head">
+        <div>
+          <h2 id="approval-title" className="tool-name">
+            <Safe text={approval.tool} />
+          </h2>
+          <p className="quiet">
+            <Safe text={approval.action_class} />
+          </p>
+        </div>
+        {approval.status === "pending" ? (
+          <p className="closes">
+            closes in <Countdown from={approval.requested_at} until={approval.expires_at} />
+          </p>
+        ) : (
+          outcomeOf(approval)
+        )}
+      </header>
+      <Problem failure={decide.failure} />
+      {approval.status === "pending" ? null : (
+        <Closed approval={approval} underHand={wasOpen && decide.failure !== undefined} onNext={onNext} />
+      )}
+      <section aria-label="Arguments">
+        <h3>Arguments</h3>
+        <Json label="Arguments" value={approval.arguments} />
+      </section>
+      <Facts approval={approval} />
+      {approval.status !== "pending" ? null : !can("approvals.decide") ? (
+        <p className="notice">This key may read approvals, but not decide them.</p>
+      ) : item.own_request ? (
+        <p className="notice">
+          This key asked for the step, and the rule wants another person to decide: use somebody else's key.
+        </p>
+      ) : approval.stage === "admin" && !can("approvals.admin") ? (
+        <p className="notice">The reviewers' time is over. An admin decides now.</p>
+      ) : (
+        <DecideForm verdict={verdict} pending={decide.pending} onVerdict={onVerdict} onSubmit={submit} />
+      )}
+    </article>
+  )
+}
+
+const Closed = ({
+  approval,
+  onNext,
+  underHand
+}: {
+  readonly approval: Approval
+  readonly underHand: boolean
+  readonly onNext: () => void
+}) => (
+  <div className="notice" role="status">
+    <p className="notice-title">
+      {underHand ? "It closed under your hand: " : ""}
+      {closedBy(approval)}
+    </p>
+    {approval.comment === null || approval.comment === "" ? null : (
+      <blockquote>
+        <Safe text={approval.comment} />
+      </blockquote>
+    )}
+    <p className="quiet">
+      <At time={approval.decided_at} /> · The agent is answered{" "}
+      <strong>{approval.outcome ?? "reject"}</strong>.
+    </p>
+    <div className="notice-actions">
+      <Button small onClick={onNext}>
+        Next <kbd>j</kbd>
+      </Button>
+    </div>
+  </div>
+)
+
+const closedBy = (approval: Approval) => {
+  switch (approval.decision_source) {
+    case "human":
+      return (
+        <>
+          {approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
+          <Safe text={approval.decided_by?.name ?? "a person"} />
+        </>
+      )
+    case "session_closed":
+      return "Its session was closed before anybody decided"
+    default:
+      return "Nobody decided in time"
+  }
+}
+
+const Facts = ({ approval }: { readonly approval: Approval }) => (
+  <dl className="facts">
+    <div>
+      <dt>Session</dt>
+      <dd>
+        <Link to={`/sessions/${approval.session_id}`} className="id">
+          {approval.session_id}
+        </Link>
+      </dd>
+    </div>
+    <div>
+      <dt>Step</dt>
+      <dd>
+        <Safe text={approval.step_id} />
+      </dd>
+    </div>
+    {approval.task_id === null ? null : (
+      <div>
+        <dt>Task</dt>
+        <dd>
+          <Link to={`/tasks/${approval.task_id}`} className="id">
+            {approval.task_id}
+          </Link>
+        </dd>
+      </div>
+    )}
+    <div>
+      <dt>Asked</dt>
+      <dd>
+        <At time={approval.requested_at} />
+      </dd>
+    </div>
+    <div>
+      <dt>Decided by</dt>
+      <dd>
+        {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : "reviewers"} until{" "}
+        <At time={approval.expires_at} />
+      </dd>
+    </div>
+    <div>
+      <dt>In silence</dt>
+      <dd>
+        {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
+          ? "it goes to the admins"
+          : approval.timeout_action === "allow"
+            ? "the step is allowed"
+            : "the step is rejected"}
+      </dd>
+    </div>
+    <div>
+      <dt>Digest</dt>
+      <dd className="id digest" title="SHA-256 of the step and its arguments">
+        {approval.arguments_digest}
+      </dd>
+    </div>
+  </dl>
+)

@@ -1,0 +1,108 @@
+import { useVirtualizer } from "@tanstack/react-virtual"
+import { memo, useEffect, useEffectEvent, useRef } from "react"
+import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Ago, Countdown } from "../../ui/Time.tsx"
+
+/** Pixels of a row; the style sheet gives it the same. */
+const ROW = 68
+
+/** Approvals that wait. Only what is seen is in the page, so that ten thousand scroll as ten do. */
+export const PendingList = ({
+  approvals,
+  onSelect,
+  selected
+}: {
+  readonly approvals: ReadonlyArray<ApprovalSnapshot>
+  readonly selected: ApprovalId | undefined
+  readonly onSelect: (id: ApprovalId) => void
+}) => {
+  const scroller = useRef<HTMLDivElement>(null)
+  // oxlint-disable-next-line react/incompatible-library -- nothing here is memoized by what it returns
+  const virtual = useVirtualizer({
+    count: approvals.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+    getItemKey: (index) => approvals[index]?.approval_id ?? index
+  })
+  const at = approvals.findIndex(({ approval_id }) => approval_id === selected)
+  const show = useEffectEvent(() => {
+    if (at >= 0) virtual.scrollToIndex(at)
+  })
+  useEffect(() => {
+    if (selected !== undefined) show()
+  }, [selected])
+  return (
+    <div
+      ref={scroller}
+      className="pending-list"
+      role="listbox"
+      aria-label="Waiting approvals, what closes first on top"
+      tabIndex={0}
+      aria-activedescendant={at >= 0 ? `option-${selected}` : undefined}
+    >
+      <div className="pending-rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map(({ index, key, start }) => {
+          const approval = approvals[index]
+          return approval === undefined ? null : (
+            <Row
+              key={key}
+              approval={approval}
+              selected={approval.approval_id === selected}
+              onSelect={onSelect}
+              start={start}
+              position={index + 1}
+              count={approvals.length}
+            />
+          )
+        })}
+      </div>
+    </div>
+  )
+}
+
+const Row = memo(function Row({
+  approval,
+  count,
+  onSelect,
+  position,
+  selected,
+  start
+}: {
+  readonly approval: ApprovalSnapshot
+  readonly selected: boolean
+  readonly onSelect: (id: ApprovalId) => void
+  readonly start: number
+  readonly position: number
+  readonly count: number
+}) {
+  return (
+    // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list has the focus and the keys
+    <div
+      id={`option-${approval.approval_id}`}
+      className="pending-row"
+      role="option"
+      aria-selected={selected}
+      aria-setsize={count}
+      aria-posinset={position}
+      style={{ transform: `translateY(${start}px)` }}
+      onClick={() => onSelect(approval.approval_id)}
+    >
+      <span className="row-main">
+        <span className="row-tool">
+          <Safe text={approval.tool} />
+        </span>
+        <Countdown from={approval.requested_at} until={approval.expires_at} />
+      </span>
+      <span className="row-more">
+        <span className="row-class">
+          <Safe text={approval.action_class} /> · asked <Ago time={approval.requested_at} />
+        </span>
+        {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : null}
+      </span>
+    </div>
+  )
+})

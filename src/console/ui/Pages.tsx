@@ -1,0 +1,48 @@
+import { Cause, Option } from "effect"
+import { AsyncResult } from "effect/reactivity"
+import type { ReactNode } from "react"
+import { refresh, registry, useAtomValue } from "../state/atoms.ts"
+import type { PagesAtom } from "../state/pages.ts"
+import { Button } from "./Button.tsx"
+import { failureOfCause } from "./failure.ts"
+import { Problem } from "./Problem.tsx"
+import { Skeleton } from "./Skeleton.tsx"
+
+/** A list by pages: what there is so far, and the way to more. */
+export const Pages = <Item, E>({
+  atom,
+  children
+}: {
+  readonly atom: PagesAtom<Item, E>
+  readonly children: (items: ReadonlyArray<Item>) => ReactNode
+}) => {
+  const result = useAtomValue(atom)
+  const value = Option.getOrUndefined(AsyncResult.value(result))
+  const cause = Option.getOrUndefined(AsyncResult.cause(result))
+  const failure =
+    cause === undefined || Cause.hasInterruptsOnly(cause) || Option.isSome(noMore(cause))
+      ? undefined
+      : failureOfCause(cause)
+  if (value === undefined && failure === undefined) return <Skeleton />
+  return (
+    <>
+      <Problem failure={failure}>
+        <Button small onClick={() => refresh(atom)}>
+          Try again
+        </Button>
+      </Problem>
+      {value === undefined ? null : children(value.items)}
+      {value === undefined || value.done ? null : (
+        <div className="more">
+          <Button small pending={result.waiting} onClick={() => registry.set(atom, undefined)}>
+            Show older ones
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+/** A list without an item ends before it began, which is no failure. */
+const noMore = (cause: Cause.Cause<unknown>) =>
+  Option.filter(Cause.findErrorOption(cause), Cause.isNoSuchElementError)

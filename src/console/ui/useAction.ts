@@ -1,0 +1,34 @@
+/** Something that a person has the service do: at most one at a time, with what it is doing and why it failed. */
+import { Effect, Exit } from "effect"
+import { useRef, useState } from "react"
+import { type Failure, failureOfCause } from "./failure.ts"
+
+export interface Action<Args extends ReadonlyArray<unknown>, A> {
+  /** Answers with what came of it; undefined where it failed, or one is under way. */
+  readonly run: (...args: Args) => Promise<A | undefined>
+  readonly pending: boolean
+  readonly failure: Failure | undefined
+  readonly forget: () => void
+}
+
+export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
+  make: (...args: Args) => Effect.Effect<A, E>
+): Action<Args, A> => {
+  const [pending, setPending] = useState(false)
+  const [failure, setFailure] = useState<Failure>()
+  const busy = useRef(false)
+  const run = async (...args: Args) => {
+    if (busy.current) return undefined
+    busy.current = true
+    setPending(true)
+    setFailure(undefined)
+    const exit = await Effect.runPromiseExit(make(...args))
+    busy.current = false
+    setPending(false)
+    if (Exit.isSuccess(exit)) return exit.value
+    setFailure(failureOfCause(exit.cause))
+    return undefined
+  }
+  const forget = () => setFailure(undefined)
+  return { run, pending, failure, forget }
+}

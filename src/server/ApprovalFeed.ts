@@ -1,0 +1,211 @@
+import { type Cause, Context, Effect, Latch, Layer, Queue, Schedule, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../api/Authorization.ts"
+import { type Inbox, INBOX_PAGE, type InboxItem } from "../api/Console.ts"
+import { NotFound, Unavailable } from "../api/Problems.ts"
+import type { ApprovalId, KeyId, OrgId, SessionId } from "../domain/Ids.ts"
+import type { Timestamp } from "../domain/Time.ts"
+import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
+import { findApproval, toApproval } from "./Approvals/rows.ts"
+import { endedKeys } from "./SessionStream/rows.ts"
+import { SessionStream } from "./SessionStream.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** Open feeds of this process: people with the console open. */
+const MAX_FEEDS = 1_000
+
+/** Words that a reader may be behind. One more and its feed ends: it connects again and reads the inbox anew. */
+const MAX_BEHIND = 2_000
+
+/** Sessions gathered for one reading; past that, readers are told to look anew. */
+const MAX_GATHERED = 5_000
+
+/** Sessions whose newest number is remembered, so that a reading begins after it. */
+const MAX_REMEMBERED = 10_000
+
+/** How long signals are gathered into one reading. */
+const GATHER = "20 millis"
+
+/** How often a feed shows that it lives, and the keys behind feeds are looked at. */
+const CHECK = "10 seconds"
+
+/**
+ * What waits for a person in an organization, and word of each change in it: for the console, whose inbox is of no one session. Woken by
+ * the signals that wake session streams; one reading serves all who follow. A word that is lost is made good: whoever may have missed
+ * one is told to read the inbox anew.
+ */
+export class ApprovalFeed extends Context.Service<
+  ApprovalFeed,
+  {
+    /** What waits, in the order in which it closes, after the given one. */
+    readonly list: (after: {
+      readonly after?: Timestamp
+      readonly after_id?: ApprovalId
+    }) => Effect.Effect<Inbox, never, Authorized<"approvals.read">>
+    /** One of them, or one that is closed, with its arguments. */
+    readonly get: (id: ApprovalId) => Effect.Effect<InboxItem, NotFound, Authorized<"approvals.read">>
+    /** Changes from now on, as server-sent events: `approval` with its snapshot, `resync` when some may have been missed. */
+    readonly open: Effect.Effect<Stream.Stream<Uint8Array>, Unavailable, Authorized<"approvals.read">>
+    /** Ends every feed, so that browsers go elsewhere; a feed that is opened later ends at once. */
+    readonly endAll: Effect.Effect<void>
+  }
+>()("countersign/server/ApprovalFeed") {
+  static readonly layer = Layer.effect(
+    ApprovalFeed,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+      const { listen } = yield* SessionStream
+      const feeds = new Set<Feed>()
+      const gathered = gather()
+      let over = false
+
+      const tell = (words: ReadonlyArray<string>, org_id?: OrgId) => {
+        const bytes = Buffer.from(words.join(""))
+        for (const feed of feeds) {
+          if (org_id !== undefined && feed.org_id !== org_id) continue
+          if (!Queue.offerUnsafe(feed.queue, bytes)) end(feed)
+        }
+      }
+
+      const end = (feed: Feed) => {
+        feeds.delete(feed)
+        Queue.endUnsafe(feed.queue)
+      }
+
+      const read = Effect.gen(function* () {
+        const sessions = gathered.take()
+        if (sessions === undefined) return tell([RESYNC])
+        const followed = [...new Set([...feeds].map(({ org_id }) => org_id))]
+        if (followed.length === 0 || sessions.length === 0) return
+        const changed = yield* changedApprovals(sql, followed, sessions, yield* clock.now)
+        for (const [org_id, snapshots] of Map.groupBy(changed, (row) => row.org_id)) {
+          tell(
+            snapshots.map(({ approval }) => `event: approval\ndata: ${approval}\n\n`),
+            org_id
+          )
+        }
+      }).pipe(
+        Effect.catchCause((cause) =>
+          Effect.andThen(
+            Effect.logDebug("Changes of approvals could not be read", cause),
+            Effect.sync(() => tell([RESYNC]))
+          )
+        )
+      )
+
+      const check = Effect.gen(function* () {
+        if (feeds.size === 0) return
+        tell([COMMENT])
+        const keys = [...feeds].map(({ key_id, org_id }) => ({ key_id, org_id }))
+        const ended = new Set(yield* endedKeys(sql, keys, yield* clock.now))
+        for (const feed of feeds) if (ended.has(feed.key_id)) end(feed)
+      }).pipe(Effect.catchCause((cause) => Effect.logDebug("Feeds could not be checked", cause)))
+
+      yield* listen((signals) => {
+        if (feeds.size > 0) gathered.add(signals)
+      })
+      yield* Effect.forkScoped(
+        Effect.forever(Effect.andThen(gathered.some, Effect.andThen(Effect.sleep(GATHER), read)))
+      )
+      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK)))
+
+      return ApprovalFeed.of({
+        list: Effect.fn("ApprovalFeed.list")(function* ({ after, after_id }) {
+          const { org_id } = yield* Authorized("approvals.read")
+          const approvals = yield* Effect.orDie(
+            pendingByDeadline(sql, org_id, INBOX_PAGE + 1, after, after_id)
+          )
+          return { approvals: approvals.slice(0, INBOX_PAGE), more: approvals.length > INBOX_PAGE }
+        }),
+        get: Effect.fn("ApprovalFeed.get")(function* (id) {
+          const { actor, org_id } = yield* Authorized("approvals.read")
+          const row = yield* Effect.orDie(findApproval(sql, org_id, id))
+          if (row === undefined) return yield* noApproval
+          return {
+            approval: toApproval(row),
+            own_request: !row.self_approval && row.requested_by_id === actor.id
+          }
+        }),
+        open: Effect.gen(function* () {
+          const { actor, org_id } = yield* Authorized("approvals.read")
+          if (feeds.size >= MAX_FEEDS) {
+            return yield* new Unavailable({ detail: "This process has as many open feeds as it may" })
+          }
+          const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BEHIND)
+          const feed: Feed = { org_id, key_id: actor.id, queue }
+          Queue.offerUnsafe(queue, Buffer.from(OPENING))
+          if (over) Queue.endUnsafe(queue)
+          else feeds.add(feed)
+          return Stream.ensuring(
+            Stream.fromQueue(queue),
+            Effect.sync(() => end(feed))
+          )
+        }),
+        endAll: Effect.sync(() => {
+          over = true
+          for (const feed of feeds) end(feed)
+        })
+      })
+    })
+  )
+
+  /** Ends the feeds when its scope closes: built over the listening server, before that waits for open requests. */
+  static readonly layerEndAtStop: Layer.Layer<never, never, ApprovalFeed> = Layer.effectDiscard(
+    Effect.flatMap(ApprovalFeed, ({ endAll }) => Effect.addFinalizer(() => endAll))
+  )
+}
+
+const noApproval = Effect.fail(new NotFound({ detail: "There is no such approval in this organization" }))
+
+/** Somebody who follows an organization's approvals. */
+interface Feed {
+  readonly org_id: OrgId
+  readonly key_id: KeyId
+  readonly queue: Queue.Queue<Uint8Array, Cause.Done>
+}
+
+/** Server-sent events (WHATWG HTML, 9.2): after a break, connect again after two seconds. */
+const OPENING = "retry: 2000\n\n"
+const RESYNC = "event: resync\ndata: {}\n\n"
+const COMMENT = ": still here\n\n"
+
+/** What is to be read: of each session its events after the number that was read last. */
+const gather = () => {
+  const latch = Latch.makeUnsafe()
+  const told = new Map<SessionId, number>()
+  const remembered = new Map<SessionId, number>()
+  let lost = false
+  return {
+    add: (signals: Parameters<Parameters<SessionStream["Service"]["listen"]>[0]>[0]) => {
+      for (const { newest, session_id } of signals ?? []) {
+        if (newest > (remembered.get(session_id) ?? 0)) {
+          told.set(session_id, Math.max(newest, told.get(session_id) ?? 0))
+        }
+      }
+      if (signals === undefined || told.size > MAX_GATHERED) lost = true
+      if (lost || told.size > 0) latch.openUnsafe()
+    },
+    some: latch.await,
+    /** Undefined: too much to read, or something was lost. */
+    take: () => {
+      latch.closeUnsafe()
+      const sessions = lost
+        ? undefined
+        : [...told].map(([session_id, newest]) => ({
+            session_id,
+            newest,
+            after: remembered.get(session_id) ?? 0
+          }))
+      for (const [session_id, newest] of told) {
+        remembered.delete(session_id)
+        remembered.set(session_id, newest)
+        const [oldest] = remembered.keys()
+        if (remembered.size > MAX_REMEMBERED && oldest !== undefined) remembered.delete(oldest)
+      }
+      told.clear()
+      lost = false
+      return sessions
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHash, randomBytes } from "node:crypto"
+import type { ConsoleSession } from "../api/Console.ts"
+import { InvalidApiKey } from "../api/Problems.ts"
+import { KeyId, OrgId } from "../domain/Ids.ts"
+import type { Principal } from "../domain/Principal.ts"
+import { Scope } from "../domain/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
+import { ApiKeys } from "./ApiKeys.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+/** How long a session lasts, whatever is done in it. A key that ends first ends it. */
+export const SESSION_LIFE: Duration.Duration = Duration.hours(8)
+
+/** Random bytes of a token. */
+const TOKEN_BYTES = 32
+
+/** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
+const CLEARED_AT_ONCE = 100
+
+/** A session as a request finds it. */
+export interface FoundSession {
+  readonly principal: Principal
+  readonly shown: ConsoleSession
+  /** How much of it is left. */
+  readonly left: Duration.Duration
+}
+
+/**
+ * Browsers that signed in with an API key. The token is the browser's alone: the store knows its SHA-256. Each request is checked
+ * against session and key, so that revoking a key ends what was signed in with it at once.
+ */
+export class ConsoleSessions extends Context.Service<
+  ConsoleSessions,
+  {
+    /**
+     * A new session for who holds the key, with the token that stands for it. `admit` goes before the store is asked for a key, and can
+     * refuse that.
+     */
+    readonly open: <E>(
+      key: Redacted.Redacted,
+      admit: Effect.Effect<void, E>
+    ) => Effect.Effect<
+      { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
+      InvalidApiKey | E
+    >
+    /** The session of a token: 401 where it is none, or over, or its key is. */
+    readonly find: (token: Redacted.Redacted) => Effect.Effect<FoundSession, InvalidApiKey>
+    /** Ends a session. A token of none changes nothing. */
+    readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
+  }
+>()("countersign/server/ConsoleSessions") {
+  static readonly layer = Layer.effect(
+    ConsoleSessions,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const keys = yield* ApiKeys
+      const clock = yield* StoreClock
+
+      const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
+        const rows = yield* sql`
+          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, api_keys.scopes, organizations.name AS organization
+          FROM console_sessions
+            JOIN api_keys USING (org_id, key_id)
+            JOIN organizations USING (org_id)
+          WHERE org_id = ${token.org_id}
+            AND console_sessions.digest = ${token.digest}
+            AND console_sessions.expires_at > ${toDate(now)}::timestamptz
+            AND api_keys.revoked_at IS NULL
+            AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+        `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+        return rows[0] === undefined ? undefined : found(token.org_id, rows[0], now)
+      })
+
+      return ConsoleSessions.of({
+        open: Effect.fn("ConsoleSessions.open")(function* (key, admit) {
+          const { actor, org_id } = yield* keys.verify(key, admit)
+          const now = yield* clock.now
+          const secret = randomBytes(TOKEN_BYTES).toString("base64url")
+          const token: Token = { org_id, digest: digestOf(secret) }
+          yield* clearEnded(sql, org_id, now)
+          yield* sql`
+            INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
+            VALUES (
+              ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
+              ${toDate(DateTime.addDuration(now, SESSION_LIFE))}::timestamptz
+            )
+          `.pipe(Effect.orDie)
+          const opened = yield* look(token, now)
+          if (opened === undefined) return yield* notSignedIn
+          return { token: Redacted.make(`${org_id}.${secret}`), session: opened.shown }
+        }),
+        find: Effect.fn("ConsoleSessions.find")(function* (text) {
+          const token = parse(text)
+          const session = token === undefined ? undefined : yield* look(token, yield* clock.now)
+          return session === undefined ? yield* notSignedIn : session
+        }),
+        close: Effect.fn("ConsoleSessions.close")(function* (text) {
+          const token = parse(text)
+          if (token === undefined) return
+          yield* sql`
+            DELETE FROM console_sessions
+            WHERE org_id = ${token.org_id}
+              AND digest = ${token.digest}
+          `.pipe(Effect.orDie)
+        })
+      })
+    })
+  )
+}
+
+/** What a token says: its row is found by the organization, as every row is, and the digest of its secret. */
+interface Token {
+  readonly org_id: OrgId
+  readonly digest: Uint8Array
+}
+
+const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest()
+
+const TOKEN = /^(org_[0-9a-f]{32})\.([\w-]{43})$/
+
+const parse = (text: Redacted.Redacted): Token | undefined => {
+  const [, org = "", secret = ""] = TOKEN.exec(Redacted.value(text)) ?? []
+  return secret === "" ? undefined : { org_id: OrgId.make(org), digest: digestOf(secret) }
+}
+
+const decodeRows = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      expires_at: TimestampFromDate,
+      key_id: KeyId,
+      name: Schema.String,
+      scopes: Schema.Array(Scope),
+      organization: Schema.String
+    })
+  )
+)
+
+type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
+
+const found = (org_id: OrgId, row: Row, now: Timestamp): FoundSession => ({
+  principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
+  shown: {
+    organization: row.organization,
+    key: { id: row.key_id, name: row.name },
+    scopes: row.scopes,
+    expires_at: row.expires_at,
+    now
+  },
+  left: DateTime.distance(now, row.expires_at)
+})
+
+const clearEnded = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+  sql`
+    DELETE FROM console_sessions
+    WHERE org_id = ${org_id}
+      AND digest IN (
+        SELECT digest
+        FROM console_sessions
+        WHERE org_id = ${org_id}
+          AND expires_at <= ${toDate(now)}::timestamptz
+        ORDER BY expires_at
+        LIMIT ${CLEARED_AT_ONCE}
+      )
+  `.pipe(Effect.orDie)
+
+const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Sign in: there is no session, or it is over" }))

@@ -1,0 +1,189 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Effect, Fiber, Layer } from "effect"
+import { StepId } from "../../src/domain/Ids.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { accessibilityFaults, Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+/** An agent that asks for a step and waits for the decision. */
+const agentWaits = (
+  step: { readonly id: string; readonly tool: string; readonly arguments?: unknown },
+  organization: string
+) =>
+  Effect.gen(function* () {
+    const { client } = yield* Countersign
+    const agent = yield* client({ preset: "runtime", name: "agent" }, organization)
+    const { session_id } = yield* agent.sessions.create({})
+    const waiting = yield* Effect.forkChild(
+      agent.govern(session_id, {
+        step_id: StepId.make(step.id),
+        tool: step.tool,
+        action_class: "write",
+        arguments: JSON.parse(JSON.stringify(step.arguments ?? { order: "4711" }))
+      })
+    )
+    return { agent, session_id, waiting }
+  })
+
+/** Each test has an organization of its own: what others ask for does not show. */
+const as = (organization: string, input: Parameters<Countersign["Service"]["key"]>[0]) =>
+  Effect.flatMap(Countersign, ({ key }) => key(input, organization))
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the inbox in a browser", (it) => {
+  const test = it.effect.skipIf(noBrowser !== undefined)
+
+  describe("a reviewer", () => {
+    test("approves by keyboard what a real agent waits for, and it goes on with the comment", () =>
+      Effect.gen(function* () {
+        const { faults, page } = yield* signedIn(
+          yield* as("keyboard", { preset: "reviewer", name: "Ada" }),
+          "/approvals"
+        )
+        const { waiting } = yield* agentWaits({ id: "refund-1", tool: "payments.refund" }, "keyboard")
+        yield* Effect.promise(async () => {
+          // Live: nobody loads the page again.
+          await page.getByRole("option", { name: /payments\.refund/ }).waitFor()
+          await page.keyboard.press("j")
+          await page.getByRole("heading", { name: "payments.refund" }).waitFor()
+          await page.keyboard.press("a")
+          await page.keyboard.type("The order was checked")
+          await page.keyboard.press("Enter")
+        })
+        const { approval, decision } = yield* Fiber.join(waiting)
+        assert.strictEqual(decision, "allow")
+        assert.strictEqual(approval?.comment, "The order was checked")
+        assert.strictEqual(approval?.decided_by?.name, "Ada")
+        yield* Effect.promise(async () => {
+          await page.getByText("Approved by Ada").waitFor()
+          await page.getByText("Nothing waits for you").waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("is told when an approval closes under their hand, and by whom", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const { page } = yield* signedIn(yield* as("race", { preset: "reviewer", name: "Ada" }), "/approvals")
+        const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "race")
+        yield* Effect.promise(async () => {
+          await page.getByRole("option", { name: /mail\.send/ }).click()
+          await page.getByRole("button", { name: "Reject" }).waitFor()
+        })
+        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "race")
+        const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
+        yield* grace.approvals.decide({
+          params: { id: approvals[0]!.approval_id },
+          payload: { decision: "approve", comment: "I was quicker" }
+        })
+        yield* Effect.promise(async () => {
+          await page.getByText("Approved by Grace").waitFor()
+          await page.getByText("I was quicker").waitFor()
+          await page.getByRole("button", { name: "Reject" }).waitFor({ state: "detached" })
+        })
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("is offered no decision that would be refused: an escalated step is an admin's", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client({}, "escalated")
+        yield* admin.approval_rules.replace({
+          payload: {
+            rules: [{ effect: "require_approval", review_seconds: 1, escalation_seconds: 600 }]
+          }
+        })
+        const reviewer = yield* signedIn(yield* as("escalated", { preset: "reviewer" }), "/approvals")
+        const boss = yield* signedIn(yield* as("escalated", { preset: "admin", name: "Boss" }), "/approvals")
+        const { waiting } = yield* agentWaits({ id: "one", tool: "deploy.release" }, "escalated")
+        yield* Effect.promise(async () => {
+          await reviewer.page.getByRole("option", { name: /deploy\.release/ }).click()
+          await reviewer.page.getByText("An admin decides now").waitFor()
+          assert.strictEqual(
+            await reviewer.page.getByRole("button", { name: /^(Approve|Reject)/ }).count(),
+            0
+          )
+          await boss.page.getByRole("option", { name: /deploy\.release/ }).click()
+          await boss.page.getByText("admins", { exact: false }).first().waitFor()
+          await boss.page.getByRole("button", { name: "Reject" }).click()
+          await boss.page.getByRole("button", { name: "Reject" }).click()
+        })
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "reject")
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("who asked for a step is not offered to decide it", () =>
+      Effect.gen(function* () {
+        const { clientWith } = yield* Countersign
+        const key = yield* as("self", { preset: "admin", name: "Both" })
+        const calls = yield* clientWith(key)
+        const { session_id } = yield* calls.sessions.create({})
+        yield* calls.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("one"), tool: "crm.update", action_class: "write" }
+        })
+        const { page } = yield* signedIn(key, "/approvals")
+        yield* Effect.promise(async () => {
+          await page.getByRole("option", { name: /crm\.update/ }).click()
+          await page.getByText("wants another person to decide").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: /^(Approve|Reject)/ }).count(), 0)
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+  })
+
+  describe("content of others", () => {
+    test("is text, whatever it holds", () =>
+      Effect.gen(function* () {
+        const { faults, page } = yield* signedIn(yield* as("hostile", { preset: "reviewer" }), "/approvals")
+        const { waiting } = yield* agentWaits(
+          {
+            id: "<script>document.title='owned'</script>",
+            tool: "pay.<img src=x onerror=alert(1)>",
+            arguments: {
+              "<svg onload=alert(2)>": "<b id=injected>bold</b>",
+              turned: "invoice\u202efdp.exe",
+              unseen: "pay\u200bpal",
+              arabic: "مرحبا بالعالم",
+              long: "W".repeat(5_000),
+              link: "javascript:alert(3)"
+            }
+          },
+          "hostile"
+        )
+        yield* Effect.promise(async () => {
+          await page.getByRole("option").first().click()
+          const shown = page.getByRole("group", { name: "Arguments" })
+          await shown.getByText("<b id=injected>bold</b>").waitFor()
+          await shown.getByText("U+202E").waitFor()
+          await shown.getByText("U+200B").waitFor()
+          assert.strictEqual(await page.locator("#injected, img, svg[onload], [onerror]").count(), 0)
+          assert.strictEqual(await page.title(), "Approvals · Countersign")
+          const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+          assert.strictEqual(overflow, 0)
+        })
+        assert.deepStrictEqual(faults, [])
+        yield* Fiber.interrupt(waiting)
+      }).pipe(Effect.scoped, Effect.orDie))
+  })
+
+  test("holds to WCAG 2.2 AA, in light and dark, wide and on a phone", () =>
+    Effect.gen(function* () {
+      const key = yield* as("axe", { preset: "reviewer" })
+      const { waiting } = yield* agentWaits({ id: "one", tool: "crm.update" }, "axe")
+      for (const options of [
+        { colorScheme: "light" },
+        { colorScheme: "dark" },
+        { colorScheme: "light", viewport: { width: 390, height: 844 }, hasTouch: true }
+      ] as const) {
+        const { page } = yield* signedIn(key, "/approvals", options)
+        yield* Effect.promise(() => page.getByRole("option").first().waitFor())
+        assert.deepStrictEqual(yield* accessibilityFaults(page), [])
+        yield* Effect.promise(async () => {
+          await page.getByRole("option").first().click()
+          await page.getByRole("button", { name: "Approve" }).click()
+        })
+        assert.deepStrictEqual(yield* accessibilityFaults(page), [])
+      }
+      yield* Fiber.interrupt(waiting)
+    }).pipe(Effect.scoped, Effect.orDie))
+})

@@ -1,0 +1,113 @@
+import axe from "axe-core"
+import { Context, Effect, Layer, Redacted, type Scope } from "effect"
+import { spawnSync } from "node:child_process"
+import { existsSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { type Browser as Chromium, type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import type { NewApiKey } from "../../src/api/ApiKeys.ts"
+import { Countersign } from "../../src/testing/index.ts"
+
+/** Where a Chromium usually is. */
+const places = [
+  process.env["COUNTERSIGN_TEST_BROWSER"] ?? "",
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+]
+
+const program = places.find((place) => place !== "" && existsSync(place))
+
+/** Why pages cannot be tried here; undefined: they can. */
+export const noBrowser: string | undefined =
+  program === undefined
+    ? "the console's pages are not tried: there is no Chromium; install Debian's `chromium`, or name one in COUNTERSIGN_TEST_BROWSER"
+    : undefined
+
+if (noBrowser !== undefined) process.stderr.write(`${noBrowser}\n`)
+
+const flags = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-dev-shm-usage",
+  "--no-first-run"
+]
+
+/** A browser of a test file's own, with the console's page built as a start builds it. */
+export class Browser extends Context.Service<Browser, Chromium>()("countersign/test/Browser") {
+  static readonly layer = Layer.effect(
+    Browser,
+    Effect.acquireRelease(
+      Effect.promise(() => {
+        const setup = fileURLToPath(new URL("../../scripts/setup.js", import.meta.url))
+        spawnSync(process.execPath, [setup], { stdio: "inherit" })
+        return chromium.launch({ executablePath: program ?? "", args: flags })
+      }),
+      (browser) => Effect.promise(() => browser.close())
+    )
+  )
+}
+
+/** A page, and what went wrong in it: errors of its program, and what its policy refused. */
+export interface Opened {
+  readonly page: Page
+  readonly faults: Array<string>
+}
+
+/** An empty page in a window of its own. */
+export const openPage = (
+  options: BrowserContextOptions = {}
+): Effect.Effect<Opened, never, Browser | Countersign | Scope.Scope> =>
+  Effect.gen(function* () {
+    const browser = yield* Browser
+    const { url } = yield* Countersign
+    const context = yield* Effect.acquireRelease(
+      Effect.promise(() => browser.newContext({ baseURL: url, ...options })),
+      (context) => Effect.promise(() => context.close())
+    )
+    const page = yield* Effect.promise(() => context.newPage())
+    const faults: Array<string> = []
+    page.on("pageerror", (error) => faults.push(String(error)))
+    page.on("dialog", (dialog) => {
+      faults.push(`a dialog: ${dialog.message()}`)
+      void dialog.dismiss()
+    })
+    page.on("console", (message) => {
+      if (/Content Security Policy|Trusted ?Type/i.test(message.text())) faults.push(message.text())
+    })
+    return { page, faults }
+  })
+
+/** A page that signed in by its form, with a new key, and went to an address of the console. */
+export const signedIn = (
+  input: Partial<NewApiKey> | Redacted.Redacted,
+  path: string,
+  options: BrowserContextOptions = {}
+): Effect.Effect<Opened, never, Browser | Countersign | Scope.Scope> =>
+  Effect.gen(function* () {
+    const { key } = yield* Countersign
+    const secret = Redacted.isRedacted(input) ? input : yield* key(input)
+    const opened = yield* openPage(options)
+    yield* Effect.promise(async () => {
+      await opened.page.goto(`/console${path}`)
+      await opened.page.getByLabel("API key").fill(Redacted.value(secret))
+      await opened.page.getByRole("button", { name: "Sign in" }).click()
+      await opened.page.getByRole("navigation").waitFor({ state: "attached" })
+    })
+    return opened
+  })
+
+/** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. */
+export const accessibilityFaults = (page: Page): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.promise(async () => {
+    // Through the debugger: the page's policy lets nobody add a script.
+    await page.evaluate(axe.source)
+    const found: unknown = await page.evaluate(
+      `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] })
+        .then((result) => result.violations.flatMap((violation) =>
+          violation.nodes.map((node) => violation.id + ": " + node.target.join(" ") + " " + node.failureSummary)))`
+    )
+    return Array.isArray(found) ? found.map(String) : [`axe answered ${String(found)}`]
+  })
