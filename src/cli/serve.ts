@@ -54,6 +54,7 @@ const announcement = (settings: Settings, url: string, first: Option.Option<Crea
     `Countersign ${VERSION} is ready`,
     "",
     `  address    ${url}`,
+    `  console    ${url}/console`,
     `  docs       ${url}/docs`,
     `  store      ${storePhrase(settings)}`,
     ...firstKeyLines(settings, first),
