@@ -109,6 +109,7 @@ CREATE TABLE approvals (
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX approvals_due ON approvals USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX approvals_inbox ON approvals USING btree (org_id, expires_at, approval_id) WHERE (status = 'pending'::text);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
 CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
@@ -166,6 +167,17 @@ CREATE TABLE comparisons (
 ) WITH (fillfactor=70);
 CREATE INDEX comparisons_running ON comparisons USING btree (created_at) WHERE (status = 'running'::text);
 CREATE INDEX comparisons_task ON comparisons USING btree (org_id, task_id, comparison_id DESC);
+
+CREATE TABLE console_sessions (
+  org_id text COLLATE "C" NOT NULL,
+  digest bytea NOT NULL,
+  key_id text COLLATE "C" NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT console_sessions_pkey PRIMARY KEY (org_id, digest),
+  CONSTRAINT console_sessions_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id)
+);
+CREATE INDEX console_sessions_expiry ON console_sessions USING btree (org_id, expires_at);
 
 CREATE TABLE dataset_examples (
   org_id text COLLATE "C" NOT NULL,
