@@ -25,6 +25,8 @@ import { DatasetsHttp } from "./Datasets/http.ts"
 import * as Deadlines from "./Deadlines.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress, ProviderEgress } from "./Egress.ts"
+import { Email } from "./Email.ts"
+import * as MailChannel from "./Email/MailChannel.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
 import { Notifications } from "./Notifications.ts"
@@ -58,6 +60,7 @@ import { TasksHttp } from "./Tasks/http.ts"
 export type ServiceSettings = Pick<
   Settings,
   | "egress"
+  | "mail"
   | "providerAllow"
   | "notifications"
   | "metricsToken"
@@ -97,8 +100,9 @@ export const layerServices = (settings: ServiceSettings) =>
     ),
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer)),
     Layer.provideMerge(layerProviders),
+    Layer.provideMerge(Email.layer(settings.mail)),
     Layer.provideMerge(
-      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications)]), {
+      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications), MailChannel.make(settings)]), {
         retention: { keep: settings.notifications.retention },
         drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
       })
