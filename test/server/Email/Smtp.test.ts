@@ -229,10 +229,10 @@ describe("Smtp", () => {
         lines.push(JSON.stringify([message, String(cause)]))
       })
       const wrote: Array<string> = []
-      const { write } = process.stdout
-      process.stdout.write = (chunk: unknown) => {
-        wrote.push(String(chunk))
-        return true
+      const levels = ["log", "debug", "info", "warn", "error"] as const
+      const before = levels.map((level) => console[level])
+      for (const level of levels) {
+        console[level] = (...list: ReadonlyArray<unknown>) => void wrote.push(list.map(String).join(" "))
       }
       const outcomes = yield* Effect.scoped(
         Effect.gen(function* () {
@@ -246,7 +246,11 @@ describe("Smtp", () => {
         })
       ).pipe(
         Effect.provide(Logger.layer([capture])),
-        Effect.ensuring(Effect.sync(() => (process.stdout.write = write)))
+        Effect.ensuring(
+          Effect.sync(() => {
+            for (const [index, level] of levels.entries()) console[level] = before[index] ?? console[level]
+          })
+        )
       )
       const all = JSON.stringify([lines, wrote, outcomes])
       assert.notInclude(all, "hunter2")
