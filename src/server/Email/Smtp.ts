@@ -1,4 +1,4 @@
-import { Effect, Redacted, Schema, type Scope } from "effect"
+import { Effect, identity, Redacted, Schema, type Scope } from "effect"
 import { createTransport } from "nodemailer"
 import type { Outcome } from "../../domain/DeliveryState.ts"
 
@@ -99,9 +99,9 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
                 disableUrlAccess: true,
                 signal
               }),
-            catch: (error) => error
+            catch: judge
           }),
-          { onSuccess: (): Outcome => ({ _tag: "Delivered", status: 250 }), onFailure: judge }
+          { onSuccess: (): Outcome => ({ _tag: "Delivered", status: 250 }), onFailure: identity }
         )
     })
   )
