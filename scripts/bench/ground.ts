@@ -2,62 +2,25 @@
  * An authenticated POST with one insert: ours (`POST /v1/agent-sessions`) against a bare Fastify and `pg` handler that runs the same
  * statement, each a process of its own over its own database of one PostgreSQL, in turn, under the same load. Warm-up left out.
  */
-import { Effect, Layer, ManagedRuntime, Redacted } from "effect"
+import { Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
-import { once } from "node:events"
-import { mkdtempSync, rmSync } from "node:fs"
-import { createHash, randomBytes } from "node:crypto"
-import { createServer } from "node:net"
-import { tmpdir } from "node:os"
-import path from "node:path"
+import { createHash } from "node:crypto"
 import { Pool } from "undici"
-import { PgConnection } from "@effect/sql-pg"
-import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
-import * as Database from "../../src/server/Database.ts"
-import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
 import { alternate, line, machine, median, processorSeconds, residentMegabytes } from "./measure.ts"
+import { freePort, startService, startStore } from "./service.ts"
 
 const connections = 32
 const roundMillis = 4_000
 const rounds = 9
 const warmUp = 2
 
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  return typeof address === "object" && address !== null ? address.port : 0
-}
-
-const dataDir = mkdtempSync(path.join(tmpdir(), "countersign-bench-"))
-const runtime = ManagedRuntime.make(EmbeddedPostgres.layer({ dataDir }))
+const store = await startStore()
 const children: Array<ChildProcess> = []
 
 try {
-  const { url } = await runtime.runPromise(EmbeddedPostgres)
-  const databaseUrl = (name: string) => {
-    const other = new URL(Redacted.value(url))
-    other.pathname = `/${name}`
-    return other.href
-  }
-  for (const name of ["bench_ours", "bench_fastify"]) {
-    await runtime.runPromise(
-      Effect.scoped(
-        Effect.flatMap(PgConnection.make({ url }), (connection) =>
-          connection.query(`CREATE DATABASE ${name}`)
-        )
-      )
-    )
-    await Effect.runPromise(
-      Database.migrate.pipe(
-        Effect.provide(Layer.fresh(Database.layer({ url: Redacted.make(databaseUrl(name)) })))
-      )
-    )
-  }
-
-  const { key } = await Effect.runPromise(ApiKeyFormat.generate)
-  const secret = Redacted.value(key)
+  const ours = await startService(await store.database("bench_ours"))
+  const secret = ours.key
+  children.push(ours.child)
   const start = async (script: ReadonlyArray<string>, environment: Record<string, string>) => {
     const port = await freePort()
     const child = spawn(process.execPath, [...script], {
@@ -67,14 +30,8 @@ try {
     children.push(child)
     return { port, pid: child.pid ?? 0 }
   }
-  const ours = await start(["--max-semi-space-size=8", process.env["BENCH_MAIN"] ?? "src/main.ts", "serve"], {
-    DATABASE_URL: databaseUrl("bench_ours"),
-    COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
-    COUNTERSIGN_ADMIN_KEY: secret,
-    COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
-  })
   const fastify = await start(["scripts/bench/ground/fastify.ts"], {
-    DATABASE_URL: databaseUrl("bench_fastify"),
+    DATABASE_URL: Redacted.value(await store.database("bench_fastify")),
     BENCH_DIGEST: createHash("sha256").update(secret).digest("base64")
   })
 
@@ -143,6 +100,5 @@ try {
   console.log(`median ratio ${median(ratios).toFixed(2)}`)
 } finally {
   for (const child of children) child.kill("SIGTERM")
-  await runtime.dispose()
-  rmSync(dataDir, { recursive: true, force: true })
+  await store.dispose()
 }

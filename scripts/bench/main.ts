@@ -1,19 +1,26 @@
-/** `npm run bench [-- name …]`: runs the named benchmarks, or says which there are. */
-const benchmarks: Readonly<Record<string, () => Promise<unknown>>> = {
+/**
+ * `npm run bench [-- name [part …] …]`: runs the named benchmarks, or says which there are. What follows a name and is none itself is a
+ * part of it.
+ */
+const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Promise<unknown>>> = {
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts"),
-  delivery: () => import("./delivery.ts"),
+  delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   stream: () => import("./stream.ts")
 }
 
-const names = process.argv.slice(2)
-if (names.length === 0) names.push("ground")
-for (const name of names) {
+const [first = "ground", ...rest] = process.argv.slice(2)
+const wanted: Array<{ readonly name: string; readonly parts: Array<string> }> = [{ name: first, parts: [] }]
+for (const word of rest) {
+  if (Object.hasOwn(benchmarks, word)) wanted.push({ name: word, parts: [] })
+  else wanted.at(-1)?.parts.push(word)
+}
+for (const { name, parts } of wanted) {
   const run = benchmarks[name]
   if (run === undefined) {
     console.error(`There is no benchmark named ${name}; there are: ${Object.keys(benchmarks).join(", ")}`)
     process.exit(1)
   }
-  await run()
+  await run(parts)
 }

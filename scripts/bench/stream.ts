@@ -3,21 +3,14 @@
  * nothing happens (processor, transactions of the store), and how soon an event reaches its subscriber, measured from the call that
  * causes it and from that call's answer; then the same for one session that a thousand follow.
  */
-import { Effect, ManagedRuntime, Redacted } from "effect"
+import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
-import { spawn } from "node:child_process"
-import { randomBytes } from "node:crypto"
-import { once } from "node:events"
-import { mkdtempSync, rmSync } from "node:fs"
-import { connect, createServer, type Socket } from "node:net"
-import { tmpdir } from "node:os"
-import path from "node:path"
+import { connect, type Socket } from "node:net"
 import { setTimeout as pause } from "node:timers/promises"
 import { Pool } from "undici"
-import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
 import * as Database from "../../src/server/Database.ts"
-import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
 import { line, machine, processorSeconds, quantile, residentMegabytes } from "./measure.ts"
+import { startService, startStore } from "./service.ts"
 
 const subscribers = 10_000
 const openingAtOnce = 200
@@ -27,14 +20,6 @@ const eventsPerSecond = 50
 const followers = 1_000
 const fanOutRounds = 20
 
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  return typeof address === "object" && address !== null ? address.port : 0
-}
-
 const sessionId = (number: number): string => `ses_${number.toString(16).padStart(32, "0")}`
 
 const out = (text: string): void => void process.stdout.write(`${text}\n`)
@@ -43,27 +28,10 @@ const spread = (what: string, values: ReadonlyArray<number>): void =>
     `${what.padEnd(44)} p50 ${quantile(values, 0.5).toFixed(1)} ms, p99 ${quantile(values, 0.99).toFixed(1)} ms, longest ${Math.max(...values).toFixed(1)} ms`
   )
 
-const dataDir = mkdtempSync(path.join(tmpdir(), "countersign-bench-"))
-const store = ManagedRuntime.make(EmbeddedPostgres.layer({ dataDir }))
-const { url } = await store.runPromise(EmbeddedPostgres)
+const store = await startStore()
+const url = await store.database("bench_stream")
 const database = ManagedRuntime.make(Database.layer({ url, maxConnections: 2 }))
-const { key } = await Effect.runPromise(ApiKeyFormat.generate)
-const secret = Redacted.value(key)
-const port = await freePort()
-
-const service = spawn(process.execPath, ["src/main.ts", "serve"], {
-  stdio: ["ignore", "pipe", "inherit"],
-  env: {
-    PATH: process.env["PATH"],
-    PORT: String(port),
-    DATABASE_URL: Redacted.value(url),
-    COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
-    COUNTERSIGN_ADMIN_KEY: secret,
-    COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
-  }
-})
-const pid = service.pid ?? 0
-const ended = once(service, "exit")
+const { child: service, ended, key: secret, pid, port } = await startService(url)
 
 /** When the next event of this stream arrived. */
 const arrivals = new Map<Socket, (at: number) => void>()
@@ -143,8 +111,6 @@ const cause = async (number: number): Promise<{ readonly sent: number; readonly 
 }
 
 try {
-  for await (const chunk of service.stdout) if (String(chunk).includes("is ready")) break
-  service.stdout.resume()
   await database.runPromise(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -226,5 +192,4 @@ try {
   await pool.destroy()
   await database.dispose()
   await store.dispose()
-  rmSync(dataDir, { recursive: true, force: true })
 }

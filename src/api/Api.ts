@@ -4,11 +4,8 @@ import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
 import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
-import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
-import { DatasetsApi } from "./Datasets.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
-import { TasksApi } from "./Tasks.ts"
 
 /**
  * The contract: every operation with its scope, its shapes and each error it can raise. Routes, the OpenAPI document, the typed
@@ -19,10 +16,6 @@ import { TasksApi } from "./Tasks.ts"
  */
 export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
-  .add(TasksApi)
-  .add(DatasetsApi)
-  .add(ComparisonsApi)
-  .add(ReleasesApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)

@@ -118,6 +118,31 @@ const isLostRace = (error: unknown): boolean =>
   SqlError.isSqlError(error) &&
   (error.reason._tag === "DeadlockError" || error.reason._tag === "SerializationError")
 
+/**
+ * Faults of the store that pass by themselves: no connection, no time, no room, a lost race. The client knows them by their kind alone
+ * and takes a server that stops, starts or cuts a connection (57P01 to 57P03), or has no room (class 53), for a fault of the statement.
+ */
+export const isOutOfReach = (error: SqlError.SqlError): boolean => {
+  switch (error.reason._tag) {
+    case "ConnectionError":
+    case "AuthenticationError":
+    case "LockTimeoutError":
+    case "StatementTimeoutError":
+    case "DeadlockError":
+    case "SerializationError":
+      return true
+    default:
+      return /\b(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})\b/.test(sqlState(error))
+  }
+}
+
+/** The five-character state of a PostgreSQL error, where the driver's error carries one. */
+const sqlState = (error: SqlError.SqlError): string => {
+  const { cause } = error.reason
+  if (typeof cause !== "object" || cause === null || !("code" in cause)) return ""
+  return typeof cause.code === "string" ? cause.code : ""
+}
+
 /** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */
 const MIGRATION_LOCK = 0x6373676e
 

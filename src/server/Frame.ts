@@ -19,6 +19,7 @@ import {
   RateLimited,
   Unavailable
 } from "../api/Problems.ts"
+import { isOutOfReach } from "./Database.ts"
 import { allowedMethods } from "./Frame/methods.ts"
 
 /** The id of the request that is being answered: on its answer, in its problem, in the log. */
@@ -98,28 +99,6 @@ const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerRespo
       respond(new InternalError({ detail: "Name the request id when you report this" }))
     )
   )
-}
-
-/** Faults of the store that pass by themselves: no connection, no time, no room. */
-const isOutOfReach = (error: SqlError.SqlError): boolean => {
-  switch (error.reason._tag) {
-    case "ConnectionError":
-    case "AuthenticationError":
-    case "LockTimeoutError":
-    case "StatementTimeoutError":
-    case "DeadlockError":
-    case "SerializationError":
-      return true
-    default:
-      return /\b(53\d{3}|57P0\d|08\w{3}|25006|58\d{3})\b/.test(sqlState(error))
-  }
-}
-
-/** The five-character state of a PostgreSQL error, where the driver's error carries one. */
-const sqlState = (error: SqlError.SqlError): string => {
-  const { cause } = error.reason
-  if (typeof cause !== "object" || cause === null || !("code" in cause)) return ""
-  return typeof cause.code === "string" ? cause.code : ""
 }
 
 const noRoute = (request: HttpServerRequest.HttpServerRequest) => {

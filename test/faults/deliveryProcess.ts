@@ -3,30 +3,36 @@
  * looked for shards.
  */
 import { NodeRuntime } from "@effect/platform-node"
-import { Effect, Layer, Redacted, Result } from "effect"
+import { Duration, Effect, Layer, Redacted, Result } from "effect"
 import { parseAllowances } from "../../src/domain/PublicAddress.ts"
 import * as Database from "../../src/server/Database.ts"
 import { Delivery } from "../../src/server/Delivery.ts"
-import { Egress } from "../../src/server/Egress.ts"
+import { Egress, parseDnsServers } from "../../src/server/Egress.ts"
 import * as WebhookChannel from "../../src/server/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../src/server/SecretBox.ts"
 import { StoreClock } from "../../src/server/StoreClock.ts"
 
-const [url = "", masterKey = "", leaseMillis = "10000"] = process.argv.slice(2)
-const lease = {
-  leaseMillis: Number(leaseMillis),
-  marginMillis: Number(leaseMillis) / 2,
-  renewMillis: Number(leaseMillis) / 6
-}
+/** The store's URL, the key of secrets, the lease, a name server to ask, and the delay before each attempt in seconds. */
+const [url = "", masterKey = "", leaseMillis = "10000", dnsServer = "", delays = ""] = process.argv.slice(2)
+const lease =
+  leaseMillis === "10000"
+    ? {}
+    : {
+        leaseMillis: Number(leaseMillis),
+        marginMillis: Number(leaseMillis) / 2,
+        renewMillis: Number(leaseMillis) / 6
+      }
+const options =
+  delays === "" ? {} : { delays: delays.split(",").map((text) => Duration.seconds(Number(text))) }
 
-const layer = Delivery.layer(Effect.all([WebhookChannel.make()]), { lease }).pipe(
+const layer = Delivery.layer(Effect.all([WebhookChannel.make(options)]), { lease }).pipe(
   Layer.provide(StoreClock.layer),
   Layer.provide(
     Layer.mergeAll(
       SecretBox.layer({ masterKeys: [Redacted.make(masterKey)] }),
       Egress.layer({
-        dnsServers: [],
-        allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+        dnsServers: Result.getOrThrow(parseDnsServers(dnsServer)),
+        allow: Result.getOrThrow(parseAllowances("127.0.0.0/8")),
         allowHttp: true,
         deny: [],
         ownHost: undefined

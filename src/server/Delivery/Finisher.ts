@@ -2,7 +2,7 @@ import { booleans, floats, ints, longs, texts } from "./Columns.ts"
 import { Clock, Effect, Queue, Random, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { conclude, type Verdict } from "../../domain/DeliveryState.ts"
-import { transaction } from "../Database.ts"
+import { isOutOfReach, transaction } from "../Database.ts"
 import type { Channel, Settled } from "./Channel.ts"
 import type { Ended } from "./Attempt.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
@@ -146,8 +146,8 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
     /** One that cannot be written keeps its row as it was: it is sent again by the shard's next owner. */
     const writeAlone = (judged: Judged): Effect.Effect<void> =>
       writeAndSettle([judged]).pipe(
-        Effect.retry({ while: (error) => !error.isRetryable, times: POISON_TRIES - 1 }),
-        Effect.retry({ while: (error) => error.isRetryable, schedule: Schedule.spaced(AGAIN_MILLIS) }),
+        Effect.retry({ while: (error) => !isOutOfReach(error), times: POISON_TRIES - 1 }),
+        Effect.retry({ while: isOutOfReach, schedule: Schedule.spaced(AGAIN_MILLIS) }),
         Effect.matchEffect({
           onSuccess: (written) => Effect.sync(() => tell([judged], written)),
           onFailure: (error) => Effect.logError("The result of a delivery cannot be written", error)
@@ -159,7 +159,7 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
         Effect.matchEffect({
           onSuccess: (written) => Effect.sync(() => tell(group, written)),
           onFailure: (error) =>
-            error.isRetryable
+            isOutOfReach(error)
               ? Effect.logWarning("Results of deliveries wait for the store", error).pipe(
                   Effect.andThen(Effect.sleep(AGAIN_MILLIS)),
                   Effect.andThen(Effect.suspend(() => writeGroup(group)))

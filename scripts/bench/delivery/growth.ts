@@ -1,0 +1,73 @@
+/**
+ * Whether tables stay as they are: a million deliveries through the engine while what is older than some seconds is removed, and the
+ * size of each table with its indexes on the way. Nothing is sent over sockets, since this is about the store alone. Attempts are kept
+ * in partitions, one a day, that are dropped whole: within a day they grow, and are shown beside the rest.
+ */
+import { PgConnection } from "@effect/sql-pg"
+import { Effect, type Redacted } from "effect"
+import { setTimeout as pause } from "node:timers/promises"
+import { machine } from "../measure.ts"
+import { startHarness } from "./harness.ts"
+import { ENDPOINTS } from "./message.ts"
+
+const DELIVERIES = Number(process.env["BENCH_DELIVERIES"] ?? "1000000")
+const SAMPLES = 10
+const EVENTS = 2_000
+const KEEP_MILLIS = 10_000
+/** Longest wait for retention to catch up with the last of them. */
+const SETTLE_MILLIS = 20_000
+
+const TABLES = ["delivery_queue", "deliveries", "approval_events", "delivery_destinations", "delivery_shards"]
+
+/** Megabytes of each table with its indexes, and of all attempts. */
+const sizes = (url: Redacted.Redacted) =>
+  Effect.runPromise(
+    Effect.scoped(
+      Effect.gen(function* () {
+        const connection = yield* PgConnection.make({ url })
+        const { rows } = yield* connection.query(
+          `SELECT name, pg_total_relation_size(name::regclass)::float8 / 1048576 AS size
+           FROM unnest(ARRAY[${TABLES.map((table) => `'${table}'`).join(",")}]) AS name
+           UNION ALL
+           SELECT 'attempts', sum(pg_total_relation_size(inhrelid))::float8 / 1048576
+           FROM pg_inherits WHERE inhparent = 'delivery_attempts'::regclass`
+        )
+        return rows.map((row) => Number(row["size"]))
+      })
+    )
+  )
+
+export const growth = async (): Promise<void> => {
+  const harness = await startHarness()
+  try {
+    const runner = await harness.start("ours", {
+      BENCH_SEND: "nothing",
+      BENCH_KEEP_MILLIS: String(KEEP_MILLIS)
+    })
+    console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
+    console.log(`${DELIVERIES} deliveries, kept for ${KEEP_MILLIS / 1_000} s; megabytes with indexes\n`)
+    console.log(["deliveries", ...TABLES, "attempts"].map((name) => name.padStart(22)).join(""))
+    const show = async (done: number) => {
+      const all = await sizes(runner.url)
+      console.log(
+        [String(done), ...all.map((size) => size.toFixed(1))].map((text) => text.padStart(22)).join("")
+      )
+    }
+    const begin = performance.now()
+    let next = DELIVERIES / SAMPLES
+    for (let done = EVENTS * ENDPOINTS; done <= DELIVERIES; done += EVENTS * ENDPOINTS) {
+      await runner.ask({ _tag: "Publish", events: EVENTS })
+      await runner.ask({ _tag: "Settle" })
+      if (done < next) continue
+      await show(done)
+      next += DELIVERIES / SAMPLES
+    }
+    console.log(
+      `${Math.round((DELIVERIES / (performance.now() - begin)) * 1_000)} deliveries a second, publishing included`
+    )
+    await pause(SETTLE_MILLIS)
+    await show(DELIVERIES)
+  } finally {
+    await harness.dispose()
+  }
+}

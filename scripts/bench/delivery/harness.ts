@@ -1,0 +1,187 @@
+/** One PostgreSQL, one receiver, and the processes that deliver to it, each over a database of its own. */
+import { Redacted, Schema } from "effect"
+import { type ChildProcess, fork } from "node:child_process"
+import { fileURLToPath } from "node:url"
+import { median, processorSeconds, quantile } from "../measure.ts"
+import { startStore, type Store } from "../service.ts"
+import { ENDPOINTS } from "./message.ts"
+import { type Command, type Published, Reply } from "./protocol.ts"
+
+/** The sides there are. */
+export type SideName = "raw" | "graphile" | "pgBoss" | "ours"
+
+/** A side, from outside. */
+export interface Runner {
+  readonly name: SideName
+  readonly pid: number
+  /** The database it works on. */
+  readonly url: Redacted.Redacted
+  readonly ask: (command: Command) => Promise<Reply>
+  readonly stop: () => Promise<void>
+}
+
+/** What one round cost, in microseconds of processor time a delivery. */
+export interface Round {
+  readonly perSecond: number
+  readonly sender: number
+  readonly store: number
+  readonly receiver: number
+}
+
+/** The common ground of one run. */
+export interface Harness {
+  readonly store: Store
+  readonly start: (name: SideName, environment?: Readonly<Record<string, string>>) => Promise<Runner>
+  /** So many events are committed at once; how many deliveries a second until the last is made and written down. */
+  readonly round: (runner: Runner, events: number) => Promise<Round>
+  /** Milliseconds from the commit to the receiver, of each delivery of events that are committed at a steady rate. */
+  readonly latencies: (runner: Runner, perSecond: number, millis: number) => Promise<ReadonlyArray<number>>
+  readonly dispose: () => Promise<void>
+}
+
+const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
+
+const Heard = Schema.Union([
+  Schema.TaggedStruct("Listening", { port: Schema.Int }),
+  Schema.TaggedStruct("Count", { count: Schema.Int }),
+  Schema.TaggedStruct("Arrivals", { list: Schema.Array(Schema.Tuple([Schema.String, Schema.Number])) })
+])
+const decodeHeard = Schema.decodeUnknownSync(Heard)
+const decodeReply = Schema.decodeUnknownSync(Reply)
+
+const startReceiver = async () => {
+  const child = fork(here("receiver.ts"))
+  let count = 0
+  let waiting = { count: Infinity, done: () => {} }
+  let taken: (list: ReadonlyArray<readonly [string, number]>) => void = () => {}
+  const port = await new Promise<number>((resume) => {
+    child.on("message", (message) => {
+      const heard = decodeHeard(message)
+      switch (heard._tag) {
+        case "Listening":
+          return resume(heard.port)
+        case "Count":
+          count = heard.count
+          if (count >= waiting.count) waiting.done()
+          return
+        case "Arrivals":
+          return taken(heard.list)
+      }
+    })
+  })
+  return {
+    port,
+    pid: child.pid ?? 0,
+    count: () => count,
+    until: (count_: number) =>
+      count >= count_ ? Promise.resolve() : new Promise<void>((done) => (waiting = { count: count_, done })),
+    take: () =>
+      new Promise<ReadonlyArray<readonly [string, number]>>((resume) => {
+        taken = resume
+        child.send("take")
+      }),
+    kill: () => child.kill("SIGKILL")
+  }
+}
+
+const startSide = async (
+  name: SideName,
+  url: Redacted.Redacted,
+  environment: Readonly<Record<string, string>>
+): Promise<Runner> => {
+  const child: ChildProcess = fork(here(`sides/${name}.ts`), {
+    execArgv: [
+      "--max-semi-space-size=8",
+      ...(process.env[`BENCH_ARGV_${name.toUpperCase()}`]?.split(" ") ?? [])
+    ],
+    env: { ...process.env, NODE_ENV: "production", DATABASE_URL: Redacted.value(url), ...environment }
+  })
+  const reply = () =>
+    new Promise<Reply>((resume, fail) => {
+      const onExit = () => fail(new Error(`${name} ended`))
+      child.once("exit", onExit)
+      child.once("message", (message) => {
+        child.off("exit", onExit)
+        resume(decodeReply(message))
+      })
+    })
+  await reply()
+  return {
+    name,
+    url,
+    pid: child.pid ?? 0,
+    ask: (command) => {
+      const answer = reply()
+      child.send(command)
+      return answer
+    },
+    stop: () =>
+      new Promise((resume) => {
+        if (child.exitCode !== null || child.signalCode !== null) return resume()
+        child.once("exit", () => resume())
+        child.send({ _tag: "Stop" } satisfies Command)
+      })
+  }
+}
+
+/** Starts PostgreSQL and the receiver. */
+export const startHarness = async (): Promise<Harness> => {
+  const store = await startStore()
+  const receiver = await startReceiver()
+  const runners: Array<Runner> = []
+
+  const published = async (runner: Runner, command: Command): Promise<Published> => {
+    const reply = await runner.ask(command)
+    if (reply._tag !== "Published") throw new Error(`${runner.name} answered ${reply._tag}`)
+    return reply
+  }
+
+  return {
+    store,
+    start: async (name, environment = {}) => {
+      const url = await store.database(`bench_${name.toLowerCase()}_${runners.length}`)
+      const runner = await startSide(name, url, { BENCH_PORT: String(receiver.port), ...environment })
+      runners.push(runner)
+      return runner
+    },
+    round: async (runner, events) => {
+      const until = receiver.count() + events * ENDPOINTS
+      const { at } = await published(runner, { _tag: "Publish", events })
+      const before = [processorSeconds(runner.pid), store.processorSeconds(), processorSeconds(receiver.pid)]
+      await receiver.until(until)
+      const settled = await runner.ask({ _tag: "Settle" })
+      if (settled._tag !== "Settled") throw new Error(`${runner.name} answered ${settled._tag}`)
+      const after = [processorSeconds(runner.pid), store.processorSeconds(), processorSeconds(receiver.pid)]
+      const arrivals = await receiver.take()
+      const last = Math.max(settled.at, ...arrivals.slice(-1).map(([, time]) => time))
+      const each = (index: number) =>
+        (((after[index] ?? 0) - (before[index] ?? 0)) * 1e6) / (events * ENDPOINTS)
+      return {
+        perSecond: (events * ENDPOINTS * 1e6) / (last - at),
+        sender: each(0),
+        store: each(1),
+        receiver: each(2)
+      }
+    },
+    latencies: async (runner, perSecond, millis) => {
+      const before = receiver.count()
+      await receiver.take()
+      const { list } = await published(runner, { _tag: "PublishAtRate", perSecond, millis })
+      await receiver.until(before + list.length * ENDPOINTS)
+      const committed = new Map(list)
+      return (await receiver.take()).flatMap(([key, at]) => {
+        const time = committed.get(key.split(" ")[1] ?? "")
+        return time === undefined ? [] : [(at - time) / 1_000]
+      })
+    },
+    dispose: async () => {
+      await Promise.all(runners.map((runner) => runner.stop()))
+      receiver.kill()
+      await store.dispose()
+    }
+  }
+}
+
+/** One line of latencies. */
+export const latencyLine = (what: string, millis: ReadonlyArray<number>): string =>
+  `${what.padEnd(44)} p50 ${median(millis).toFixed(1)}  p95 ${quantile(millis, 0.95).toFixed(1)}  p99 ${quantile(millis, 0.99).toFixed(1)}  most ${millis.reduce((a, b) => Math.max(a, b), 0).toFixed(1)} ms`

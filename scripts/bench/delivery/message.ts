@@ -1,0 +1,80 @@
+/** What every side sends: the same bytes, signed the same way, to the same receiver. */
+import { Effect, Result } from "effect"
+import { type Dispatcher, Agent, request } from "undici"
+import {
+  generateSecret,
+  signatureHeaders,
+  signingKey,
+  type SigningKeys
+} from "../../../src/domain/WebhookSignature.ts"
+
+/** Organizations, and endpoints of each: an event goes to all endpoints of one. */
+export const ORGANIZATIONS = 10
+export const ENDPOINTS = 5
+
+/** Requests under way at once, for every side. */
+export const CONCURRENCY = 64
+
+/** The longest a request may take. */
+const TIMEOUT_MILLIS = 5_000
+
+/** An event of the size that an approval's has. */
+export const body = JSON.stringify({ id: "evt", type: "approval.requested", text: "x".repeat(800) })
+
+/** The receiver's path of an endpoint. */
+export const pathOf = (organization: number, endpoint: number): string => `/${organization}/${endpoint}`
+
+/** Where the receiver takes requests and never answers. */
+export const HANGING_PATH = "/hang"
+
+/** A job of a peer: what a worker needs to know. Secrets it has in memory. */
+export interface Job {
+  readonly event_id: string
+  readonly path: string
+  readonly body: string
+}
+
+/** The jobs of one event. */
+export const jobsOf = (event_id: string, organization: number): ReadonlyArray<Job> =>
+  Array.from({ length: ENDPOINTS }, (_, endpoint) => ({
+    event_id,
+    path: pathOf(organization, endpoint),
+    body
+  }))
+
+/** Signs and sends one message as most would write it; rejects unless it is answered 2xx. */
+export const makePost = async (port: number): Promise<(job: Job) => Promise<void>> => {
+  const dispatcher: Dispatcher = new Agent({
+    connections: CONCURRENCY,
+    headersTimeout: TIMEOUT_MILLIS,
+    bodyTimeout: TIMEOUT_MILLIS
+  })
+  const keys = new Map<string, SigningKeys>()
+  for (let organization = 0; organization < ORGANIZATIONS; organization++) {
+    for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
+      const current = Result.getOrThrow(signingKey(await Effect.runPromise(generateSecret)))
+      keys.set(pathOf(organization, endpoint), { current, previous: null })
+    }
+  }
+  return async (job) => {
+    const signing = keys.get(job.path)
+    if (signing === undefined) throw new Error(`nobody is at ${job.path}`)
+    const answer = await request(`http://127.0.0.1:${port}${job.path}`, {
+      method: "POST",
+      dispatcher,
+      headers: {
+        "content-type": "application/json",
+        "user-agent": "bench",
+        ...signatureHeaders(signing, {
+          eventId: job.event_id,
+          eventType: "approval.requested",
+          timestamp: Math.floor(Date.now() / 1000),
+          body: job.body
+        })
+      },
+      body: job.body
+    })
+    await answer.body.dump()
+    if (answer.statusCode >= 300) throw new Error(`answered ${answer.statusCode}`)
+  }
+}

@@ -1,0 +1,34 @@
+/** The receiver: a process of its own that answers at once, counts, and remembers when each event came to each path. */
+import { createServer } from "node:http"
+import { HANGING_PATH } from "./message.ts"
+import { nowMicros } from "./protocol.ts"
+
+let arrivals: Array<readonly [string, number]> = []
+let count = 0
+let told = 0
+
+const server = createServer((request, response) => {
+  if (request.url === HANGING_PATH) return
+  arrivals.push([`${request.url} ${String(request.headers["x-svc-event-id"])}`, nowMicros()])
+  count++
+  request.resume()
+  response.writeHead(204).end()
+})
+server.listen(0, "127.0.0.1", () => {
+  const address = server.address()
+  process.send?.({
+    _tag: "Listening",
+    port: typeof address === "object" && address !== null ? address.port : 0
+  })
+})
+setInterval(() => {
+  if (count === told) return
+  told = count
+  process.send?.({ _tag: "Count", count })
+}, 10)
+// Any message asks for what has arrived since the last one.
+process.on("message", () => {
+  process.send?.({ _tag: "Arrivals", list: arrivals })
+  arrivals = []
+})
+process.on("disconnect", () => process.exit(0))

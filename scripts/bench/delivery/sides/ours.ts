@@ -1,0 +1,179 @@
+/** The engine with its webhook channel, as the service has it, in a process of its own. */
+import { Array as Arr, Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
+import { parseAllowances } from "../../../../src/domain/PublicAddress.ts"
+import { generateSecret } from "../../../../src/domain/WebhookSignature.ts"
+import * as Database from "../../../../src/server/Database.ts"
+import { Delivery } from "../../../../src/server/Delivery.ts"
+import { shardOf } from "../../../../src/server/Delivery/Shards.ts"
+import { Egress } from "../../../../src/server/Egress.ts"
+import { endpointPlace, insertEvents } from "../../../../src/server/Notifications/rows.ts"
+import * as WebhookChannel from "../../../../src/server/Notifications/WebhookChannel.ts"
+import { SecretBox } from "../../../../src/server/SecretBox.ts"
+import { StoreClock } from "../../../../src/server/StoreClock.ts"
+import { body, CONCURRENCY, ENDPOINTS, HANGING_PATH, ORGANIZATIONS, pathOf } from "../message.ts"
+import { serveSide, untilNothing } from "../protocol.ts"
+
+/** Deliveries that are enqueued by one statement, as a service does with what falls due together. */
+const ENQUEUE = 500
+
+const url = Redacted.make(process.env["DATABASE_URL"] ?? "")
+const receiver = `http://127.0.0.1:${process.env["BENCH_PORT"]}`
+const keepMillis = Number(process.env["BENCH_KEEP_MILLIS"] ?? "0")
+
+/** Sends nothing and takes everything for delivered: for what is about the store alone. */
+const egressOfNothing = Layer.succeed(
+  Egress,
+  Egress.of({
+    vet: () => Effect.die("nothing is vetted here"),
+    send: () => Effect.succeed({ status: 204, retryAfter: undefined, body: new Uint8Array(), complete: true })
+  })
+)
+
+const services = Layer.mergeAll(
+  SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] }),
+  process.env["BENCH_SEND"] === "nothing"
+    ? egressOfNothing
+    : Egress.layer({
+        dnsServers: [],
+        allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+        allowHttp: true,
+        deny: [],
+        ownHost: undefined
+      }),
+  StoreClock.layer
+).pipe(Layer.provideMerge(Database.layer({ url })))
+/** Failures never lead to a cooldown where the worst of a receiver that hangs is to be seen. */
+const cooldownAfter = Number(process.env["BENCH_COOLDOWN_AFTER"] ?? "5")
+
+const runtime = ManagedRuntime.make(
+  Delivery.layer(Effect.all([WebhookChannel.make({ queueLimit: 1_000_000, cooldownAfter })]), {
+    slots: { slots: CONCURRENCY, retrySlots: CONCURRENCY * 0.75, organizationSlots: CONCURRENCY },
+    ...(keepMillis > 0 ? { retention: { keep: keepMillis, every: "2 seconds" } } : {})
+  }).pipe(Layer.provideMerge(services))
+)
+
+const makeEndpoint = Effect.fnUntraced(function* (org_id: OrgId, path: string) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  const endpoint_id = yield* EndpointId.generate
+  yield* sql`INSERT INTO notification_endpoints ${sql.insert({
+    org_id,
+    endpoint_id,
+    url: yield* box.seal(endpointPlace(org_id, endpoint_id, "url"), Redacted.make(receiver + path)),
+    url_hint: "",
+    secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), yield* generateSecret),
+    events: ["approval.requested"],
+    active: true,
+    created_at: new Date(),
+    created_by_id: "key",
+    created_by_name: "key"
+  })}`
+  return endpoint_id
+})
+
+const organizations = await runtime.runPromise(
+  Effect.forEach(Arr.range(0, ORGANIZATIONS - 1), (organization) =>
+    Effect.gen(function* () {
+      const org_id = yield* OrgId.generate
+      const endpoints = yield* Effect.forEach(Arr.range(0, ENDPOINTS - 1), (endpoint) =>
+        makeEndpoint(org_id, pathOf(organization, endpoint))
+      )
+      return { org_id, endpoints }
+    })
+  )
+)
+
+interface Subscribed {
+  readonly org_id: OrgId
+  readonly endpoints: ReadonlyArray<EndpointId>
+}
+
+/** One transaction: an event for each, and a delivery of it for each of its endpoints. */
+const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
+  Effect.gen(function* () {
+    const sql = yield* SqlClient.SqlClient
+    const delivery = yield* Delivery
+    const events = yield* Effect.forEach(to, (one) =>
+      Effect.map(EventId.generate, (event_id) => ({ ...one, event_id }))
+    )
+    yield* Database.transaction(
+      Effect.forEach(
+        Arr.chunksOf(events, ENQUEUE / ENDPOINTS),
+        Effect.fnUntraced(function* (chunk) {
+          yield* insertEvents(
+            sql,
+            Arr.map(chunk, ({ event_id, org_id }) => ({
+              org_id,
+              event_id,
+              type: "approval.requested",
+              approval_id: "apr",
+              body: Buffer.from(body),
+              occurred_at: new Date()
+            }))
+          )
+          yield* delivery.enqueue(
+            chunk.flatMap(({ endpoints, event_id, org_id }) =>
+              endpoints.map((destination_id) => ({
+                org_id,
+                event_id,
+                destination_id,
+                channel: WebhookChannel.WEBHOOK,
+                label: "bench"
+              }))
+            )
+          )
+        }),
+        { discard: true }
+      )
+    )
+    yield* delivery.wake
+    return events.map(({ event_id }) => event_id)
+  })
+
+let next = 0
+const publish = (count: number) =>
+  publishTo(Arr.makeBy(count, () => organizations[next++ % ORGANIZATIONS] ?? organizations[0]))
+
+const lanes = organizations.flatMap(({ endpoints, org_id }) =>
+  endpoints.map((endpoint) => ({ org_id, endpoint, shard: shardOf(endpoint) }))
+)
+const left = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql`
+    SELECT 1 AS found
+    FROM unnest(
+      ${lanes.map(({ shard }) => shard)}::smallint[],
+      ${lanes.map(({ org_id }) => org_id)}::text[],
+      ${lanes.map(({ endpoint }) => endpoint)}::text[]
+    ) AS l (shard, org_id, destination_id)
+    CROSS JOIN LATERAL (
+      SELECT 1
+      FROM delivery_queue q
+      WHERE q.shard = l.shard
+        AND q.org_id = l.org_id
+        AND q.destination_id = l.destination_id
+      LIMIT 1
+    ) q
+    LIMIT 1
+  `
+  return rows.length > 0
+})
+
+/** For an endpoint of the first organization, so that what is shared within it is shared with the hanging one. */
+const queueForHanging = Effect.fnUntraced(function* (deliveries: number) {
+  const [{ org_id }] = organizations
+  const destination_id = yield* makeEndpoint(org_id, HANGING_PATH)
+  for (let count = 0; count < deliveries; count += ENQUEUE) {
+    yield* publishTo(Arr.makeBy(ENQUEUE, () => ({ org_id, endpoints: [destination_id] })))
+  }
+})
+
+serveSide({
+  queueForHanging: (deliveries) => runtime.runPromise(queueForHanging(deliveries)),
+  publish: (events) => runtime.runPromise(publish(events)),
+  settled: () => untilNothing(() => runtime.runPromise(left)),
+  stop: () => runtime.dispose()
+})

@@ -1,0 +1,126 @@
+/** What benchmarks measure against: a PostgreSQL that is thrown away, and the service as a process of its own. */
+import { PgConnection } from "@effect/sql-pg"
+import { Effect, ManagedRuntime, Redacted } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import { once } from "node:events"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
+import * as Database from "../../src/server/Database.ts"
+import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
+
+/** A port of loopback that nobody listened on a moment ago. */
+export const freePort = async (): Promise<number> => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  server.close()
+  return typeof address === "object" && address !== null ? address.port : 0
+}
+
+/** One PostgreSQL, as durable as in production, gone with its files at the end. */
+export interface Store {
+  readonly url: Redacted.Redacted
+  /** A migrated database of its own on it; answers with its URL. */
+  readonly database: (name: string) => Promise<Redacted.Redacted>
+  /** Processor time of all of its processes so far, in seconds; Linux only, else NaN. */
+  readonly processorSeconds: () => number
+  readonly dispose: () => Promise<void>
+}
+
+/** Starts a PostgreSQL in a temporary directory. */
+export const startStore = async (): Promise<Store> => {
+  const dataDir = mkdtempSync(path.join(tmpdir(), "countersign-bench-"))
+  const runtime = ManagedRuntime.make(EmbeddedPostgres.layer({ dataDir }))
+  const { url } = await runtime.runPromise(EmbeddedPostgres)
+  const pid = Number.parseInt(readFileSync(path.join(dataDir, "postgres", "postmaster.pid"), "utf8"), 10)
+  const named = (name: string) => {
+    const other = new URL(Redacted.value(url))
+    other.pathname = `/${name}`
+    return Redacted.make(other.href)
+  }
+  return {
+    url,
+    database: async (name) => {
+      await Effect.runPromise(
+        Effect.scoped(
+          Effect.flatMap(PgConnection.make({ url }), (connection) =>
+            connection.query(`CREATE DATABASE ${name}`)
+          )
+        )
+      )
+      await Effect.runPromise(Effect.provide(Database.migrate, Database.layer({ url: named(name) })))
+      return named(name)
+    },
+    processorSeconds: () => secondsOfFamily(pid),
+    dispose: async () => {
+      await runtime.dispose()
+      rmSync(dataDir, { recursive: true, force: true })
+    }
+  }
+}
+
+/** Ticks of user and system time a second: what Linux shows in `/proc`, whatever the kernel's own. */
+const TICKS = 100
+
+/** A process, its children, and those of its children that have ended. */
+const secondsOfFamily = (parent: number): number => {
+  let ticks = Number.NaN
+  try {
+    ticks = 0
+    for (const name of readdirSync("/proc")) {
+      if (!/^\d+$/.test(name)) continue
+      const fields = statOf(name)
+      if (Number(name) === parent) for (const at of [11, 12, 13, 14]) ticks += Number(fields[at])
+      else if (Number(fields[1]) === parent) ticks += Number(fields[11]) + Number(fields[12])
+    }
+  } catch {
+    return Number.NaN
+  }
+  return ticks / TICKS
+}
+
+/** The fields of `/proc/PID/stat` from the state on; none of a process that has just ended. */
+const statOf = (pid: string): ReadonlyArray<string> => {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
+  } catch {
+    return []
+  }
+}
+
+/** The service as a process. */
+export interface Service {
+  readonly pid: number
+  readonly port: number
+  /** An admin's key of it. */
+  readonly key: string
+  readonly child: ChildProcess
+  readonly ended: Promise<unknown>
+}
+
+/** Starts `countersign serve` over a store; done when it is ready. `BENCH_MAIN` names another build of it. */
+export const startService = async (databaseUrl: Redacted.Redacted): Promise<Service> => {
+  const { key } = await Effect.runPromise(ApiKeyFormat.generate)
+  const port = await freePort()
+  const main = process.env["BENCH_MAIN"] ?? "src/main.ts"
+  const child = spawn(process.execPath, ["--max-semi-space-size=8", main, "serve"], {
+    stdio: ["ignore", "pipe", "inherit"],
+    env: {
+      PATH: process.env["PATH"],
+      NODE_ENV: "production",
+      PORT: String(port),
+      DATABASE_URL: Redacted.value(databaseUrl),
+      COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+      COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
+      COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
+    }
+  })
+  const ended = once(child, "exit")
+  for await (const chunk of child.stdout) if (String(chunk).includes("is ready")) break
+  child.stdout.resume()
+  return { pid: child.pid ?? 0, port, key: Redacted.value(key), child, ended }
+}

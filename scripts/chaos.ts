@@ -1,0 +1,39 @@
+/**
+ * The long form of the tests of faults: 200 kills of carriers, and the other faults between them, over more than 20,000 events. Prints
+ * what it came to, and fails where a promise was broken. `node scripts/chaos.ts [kills]`; 200 take a quarter of an hour.
+ */
+import { Effect, Layer } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { layerWebhookNeeds } from "../test/server/Delivery/support.ts"
+import { seeded } from "../test/support/breakingProxy.ts"
+import { broken, faultsFor } from "./chaos/plan.ts"
+import { chaos } from "./chaos/run.ts"
+import { startStore } from "./chaos/store.ts"
+
+const kills = Number(process.argv[2] ?? "200")
+const dataDir = mkdtempSync(path.join(tmpdir(), "countersign-chaos-"))
+
+const program = Effect.gen(function* () {
+  const store = yield* startStore({ dataDir })
+  return yield* chaos({
+    url: store.url,
+    restartStore: store.restart,
+    carriers: 5,
+    faults: faultsFor(kills),
+    eventsPerFault: 100,
+    random: seeded(kills),
+    progress: console.log
+  }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookNeeds)))
+})
+
+try {
+  const report = await Effect.runPromise(Effect.scoped(program))
+  console.log(report)
+  const promises = broken(report)
+  for (const promise of promises) console.error(`broken: ${promise}`)
+  if (promises.length > 0) process.exitCode = 1
+} finally {
+  rmSync(dataDir, { recursive: true, force: true })
+}

@@ -1,0 +1,78 @@
+import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { persistently } from "./persistently.ts"
+import type { Receiver } from "./receiver.ts"
+
+/** What the store says of one event's only delivery. */
+interface Entry {
+  readonly event_id: string
+  readonly status: string
+  readonly attempts: number
+  readonly logged: number
+  readonly numbers: number
+}
+
+/** What it all came to. */
+export interface Totals {
+  /** Events that were committed. */
+  readonly events: number
+  /** Those of them that never arrived, or are not recorded as delivered. */
+  readonly lost: number
+  /** Arrivals that are not recorded as an attempt: the attempt was made again. */
+  readonly duplicates: number
+  /** Requests that were under way, or ended and not yet written down, at the moment of a fault. */
+  readonly inFlight: number
+  /** Attempts that are recorded twice, miscounted, or were never seen by the receiver. */
+  readonly stale: number
+}
+
+/** How long before a fault a request may have arrived whose result was not written down by then. */
+const RECENT_MILLIS = 20_000
+
+/**
+ * Compares what the receiver saw with what the store says. Each arrival is an attempt that was recorded, or a duplicate; each duplicate
+ * must be one of those that were in flight at a fault.
+ */
+export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
+  const allowed = new Map<string, number>()
+
+  const entries = (pendingOnly: boolean) =>
+    persistently(
+      sql<Entry>`
+        SELECT d.event_id, d.status, d.attempts, count(a.attempt)::int AS logged, count(DISTINCT a.attempt)::int AS numbers
+        FROM deliveries d
+        LEFT JOIN delivery_attempts a ON NOT ${pendingOnly}::boolean
+          AND a.org_id = d.org_id
+          AND a.destination_id = d.destination_id
+          AND a.delivery_id = d.delivery_id
+        WHERE d.status = 'pending' OR NOT ${pendingOnly}::boolean
+        GROUP BY d.org_id, d.destination_id, d.delivery_id
+      `
+    )
+
+  return {
+    /** Notes what is in flight, of one carrier by its address, or of all. */
+    fault: Effect.fnUntraced(function* (address?: string) {
+      const since = performance.now() - RECENT_MILLIS
+      for (const { attempts, event_id } of yield* entries(true)) {
+        const seen = receiver.arrived.get(event_id)
+        if (seen === undefined || seen.at < since || (address !== undefined && seen.by !== address)) continue
+        const before = allowed.get(event_id) ?? 0
+        if (seen.count - attempts > before) allowed.set(event_id, before + 1)
+      }
+    }),
+    /** Whether nothing waits any more. */
+    settled: Effect.map(entries(true), (list) => list.length === 0),
+    totals: Effect.map(entries(false), (list): Totals => {
+      const totals = { events: list.length, lost: 0, duplicates: 0, inFlight: 0, stale: 0 }
+      for (const { attempts, event_id, logged, numbers, status } of list) {
+        const count = receiver.arrived.get(event_id)?.count ?? 0
+        if (status !== "delivered" || count === 0) totals.lost++
+        if (logged !== attempts || numbers !== attempts || attempts > count) totals.stale++
+        totals.duplicates += Math.max(0, count - attempts)
+      }
+      for (const count of allowed.values()) totals.inFlight += count
+      return totals
+    })
+  }
+}

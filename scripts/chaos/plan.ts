@@ -1,0 +1,26 @@
+import type { ChaosReport, Fault } from "./run.ts"
+
+/** So many kills, and between them the other faults: of ten kills one freeze, one stop and one cut, of forty one restart of the store. */
+export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
+  const faults: Array<Fault> = []
+  for (let kill = 1; kill <= kills; kill++) {
+    faults.push("kill")
+    if (kill % 10 === 3) faults.push("freeze")
+    if (kill % 10 === 5) faults.push("cut connections")
+    if (kill % 10 === 7) faults.push("stop")
+    if (kill % 40 === 9) faults.push("restart the store")
+  }
+  return faults
+}
+
+/** What is promised, and was not kept, a sentence each. */
+export const broken = (report: ChaosReport): ReadonlyArray<string> => [
+  ...(report.lost > 0 ? [`${report.lost} of ${report.events} events were lost`] : []),
+  ...(report.duplicates > report.inFlight
+    ? [`${report.duplicates} duplicates, and ${report.inFlight} were in flight at the faults`]
+    : []),
+  ...(report.stale > 0 ? [`${report.stale} deliveries have records that are not true`] : []),
+  ...(report.takeover > 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),
+  ...(report.handover > 1_000 ? [`handed over after ${Math.round(report.handover)} ms`] : []),
+  ...(report.crashes > 0 ? [`${report.crashes} processes ended that nobody had told to`] : [])
+]

@@ -1,0 +1,52 @@
+import { Effect, type Scope } from "effect"
+import { createServer } from "node:http"
+
+/** What has arrived of one event. */
+export interface Arrived {
+  count: number
+  /** Which carrier sent the last one, by the address that it dialled, and when, in milliseconds on the monotonic clock. */
+  by: string
+  at: number
+}
+
+/** A receiver on all of loopback: the address that a request came to tells which carrier sent it. */
+export interface Receiver {
+  readonly port: number
+  readonly arrived: ReadonlyMap<string, Arrived>
+}
+
+/** The longest a request is held before it is answered, so that faults find some under way. */
+const HOLD_MILLIS = 200
+
+/** Of so many requests one is answered 503, so that there are retries, too. */
+const FAILS_ONE_IN = 40
+
+/** Listens until the scope closes. `random` is in [0, 1). */
+export const startReceiver = (random: () => number): Effect.Effect<Receiver, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async () => {
+        const arrived = new Map<string, Arrived>()
+        const server = createServer((request, response) => {
+          const event = String(request.headers["x-svc-event-id"])
+          const known = arrived.get(event)
+          const by = request.socket.localAddress ?? ""
+          arrived.set(event, { count: (known?.count ?? 0) + 1, by, at: performance.now() })
+          request.resume()
+          const status = random() * FAILS_ONE_IN < 1 ? 503 : 204
+          setTimeout(() => response.writeHead(status).end(), random() * HOLD_MILLIS)
+        })
+        await new Promise<void>((resume) => server.listen(0, "0.0.0.0", resume))
+        return { server, arrived }
+      }),
+      ({ server }) =>
+        Effect.sync(() => {
+          server.closeAllConnections()
+          server.close()
+        })
+    ),
+    ({ arrived, server }) => {
+      const address = server.address()
+      return { arrived, port: typeof address === "object" && address !== null ? address.port : 0 }
+    }
+  )

@@ -1,0 +1,193 @@
+/**
+ * Carriers of webhooks on one PostgreSQL, and what happens to them: killed in mid-delivery, frozen past their lease, told to stop; the
+ * store's connections cut, and the store itself restarted under load. In the end the receiver's books are held against the store's.
+ */
+import { Array as Arr, Effect, Fiber, type Redacted, Ref, Schedule, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { announce, endpointAt, withoutEngine } from "../../test/server/Delivery/support.ts"
+import { type Carrier, makeCarriers } from "./carriers.ts"
+import { makeBooks, type Totals } from "./books.ts"
+import { persistently } from "./persistently.ts"
+import { startReceiver } from "./receiver.ts"
+
+/** What is done, in turns: each turn publishes its events and then strikes. */
+export type Fault = "kill" | "freeze" | "stop" | "cut connections" | "restart the store"
+
+/** How long and how hard. */
+export interface ChaosOptions {
+  readonly url: Redacted.Redacted
+  /** Restarts the server of the store; done when it was told to. */
+  readonly restartStore: Effect.Effect<void>
+  readonly carriers: number
+  readonly faults: ReadonlyArray<Fault>
+  readonly eventsPerFault: number
+  /** In [0, 1), the same each time for the same run. */
+  readonly random: () => number
+  readonly progress?: (line: string) => void
+}
+
+/** What it came to; times in milliseconds, the longest of each kind. */
+export interface ChaosReport extends Totals {
+  readonly faults: Readonly<Record<Fault, number>>
+  /** From a kill, or the beginning of a freeze, until the carrier's last shard had another owner. */
+  readonly takeover: number
+  /** From the signal to stop until the carrier's last shard had another owner, and until the process was gone. */
+  readonly handover: number
+  readonly gone: number
+  /** Processes that ended without being told to. */
+  readonly crashes: number
+}
+
+const ENDPOINTS = 20
+const PER_TRANSACTION = 10
+/** About as long as it takes to commit and send the events of one turn. */
+const STRIKE_WITHIN_MILLIS = 300
+/** Longer than a lease. */
+const FREEZE_MILLIS = 13_000
+/** What was written to a socket before a kill arrives within this. */
+const LATE_ARRIVAL_MILLIS = 100
+/** The longest wait for what is left at the end: every lease, and every retry. */
+const SETTLE = "3 minutes"
+
+/** Runs it. Everything is killed when the scope closes. */
+export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const receiver = yield* startReceiver(options.random)
+  const books = makeBooks(sql, receiver)
+  const startCarrier = yield* makeCarriers(options.url)
+  const scope = yield* Effect.scope
+  const report = { takeover: 0, handover: 0, gone: 0, crashes: 0 }
+  const done: Record<Fault, number> = {
+    kill: 0,
+    freeze: 0,
+    stop: 0,
+    "cut connections": 0,
+    "restart the store": 0
+  }
+  const watches: Array<Fiber.Fiber<unknown>> = []
+
+  const endpoints = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (number) =>
+    endpointAt(`http://r${number}.acme.com:${receiver.port}/`)
+  )
+  const start = startCarrier().pipe(
+    Effect.provideService(Scope.Scope, scope),
+    Effect.provideService(SqlClient.SqlClient, sql)
+  )
+  const crew = yield* Ref.make<ReadonlyArray<Carrier>>(yield* Effect.replicateEffect(start, options.carriers))
+  const leave = (carrier: Carrier) => Ref.update(crew, (list) => list.filter((one) => one !== carrier))
+  const replace = Effect.flatMap(start, (carrier) => Ref.update(crew, (list) => [...list, carrier]))
+  const any = Effect.map(Ref.get(crew), (list) => {
+    const found = list[Math.floor(options.random() * list.length)]
+    if (found === undefined) throw new Error("no carrier is left")
+    return found
+  })
+
+  const until = (look: Effect.Effect<boolean>, every: `${number} millis`) =>
+    Effect.repeat(look, { until: (holds) => holds, schedule: Schedule.spaced(every) })
+  const watch = (effect: Effect.Effect<unknown>) =>
+    Effect.map(Effect.forkIn(effect, scope), (fiber) => void watches.push(fiber))
+
+  /** Until no shard is the carrier's, and none is nobody's. */
+  const handedOver = (owner: string) =>
+    sql<{ readonly count: number }>`
+      SELECT count(*)::int AS count FROM delivery_shards WHERE owner = ${owner} OR owner IS NULL
+    `.pipe(
+      persistently,
+      Effect.map((rows) => rows[0]?.count === 0)
+    )
+  const takenOver = (owner: string, began: number) =>
+    Effect.map(until(handedOver(owner), "100 millis"), () => {
+      report.takeover = Math.max(report.takeover, performance.now() - began)
+    })
+
+  const publish = Effect.gen(function* () {
+    for (let count = 0; count < options.eventsPerFault; count += PER_TRANSACTION) {
+      const to = Arr.makeBy(
+        PER_TRANSACTION,
+        () => endpoints[Math.floor(options.random() * ENDPOINTS)] ?? endpoints[0]
+      )
+      // What was committed is what the store says in the end, also where the answer to a commit was lost.
+      yield* persistently(announce(to, "{}"))
+    }
+  }).pipe(withoutEngine)
+
+  const strike: Readonly<Record<Fault, Effect.Effect<void>>> = {
+    kill: Effect.gen(function* () {
+      const carrier = yield* any
+      yield* leave(carrier)
+      const began = performance.now()
+      carrier.child.kill("SIGKILL")
+      yield* Effect.promise(() => carrier.ended)
+      yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
+      yield* books.fault(carrier.address)
+      yield* watch(takenOver(carrier.owner, began))
+      yield* replace
+    }),
+    freeze: Effect.gen(function* () {
+      const carrier = yield* any
+      yield* leave(carrier)
+      const began = performance.now()
+      carrier.child.kill("SIGSTOP")
+      yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
+      yield* books.fault(carrier.address)
+      yield* watch(takenOver(carrier.owner, began))
+      yield* watch(
+        Effect.andThen(
+          Effect.sleep(FREEZE_MILLIS),
+          Effect.andThen(
+            Effect.sync(() => void carrier.child.kill("SIGCONT")),
+            Ref.update(crew, (list) => [...list, carrier])
+          )
+        )
+      )
+      yield* replace
+    }),
+    stop: Effect.gen(function* () {
+      const carrier = yield* any
+      yield* leave(carrier)
+      const began = performance.now()
+      carrier.child.kill("SIGTERM")
+      const gone = Effect.map(
+        Effect.promise(() => carrier.ended),
+        () => {
+          report.gone = Math.max(report.gone, performance.now() - began)
+        }
+      )
+      const handover = Effect.map(until(handedOver(carrier.owner), "10 millis"), () => {
+        report.handover = Math.max(report.handover, performance.now() - began)
+      })
+      yield* Effect.all([gone, handover], { concurrency: 2, discard: true })
+      yield* replace
+    }),
+    "cut connections": Effect.gen(function* () {
+      yield* books.fault()
+      yield* persistently(sql`
+        SELECT pg_terminate_backend(pid)
+        FROM pg_stat_activity
+        WHERE datname = current_database()
+          AND pid <> pg_backend_pid()
+      `)
+    }),
+    "restart the store": Effect.gen(function* () {
+      yield* books.fault()
+      yield* options.restartStore
+    })
+  }
+
+  for (const [index, fault] of options.faults.entries()) {
+    // It strikes at some moment while events are committed and sent.
+    const publishing = yield* Effect.forkChild(publish)
+    yield* Effect.sleep(options.random() * STRIKE_WITHIN_MILLIS)
+    yield* strike[fault]
+    yield* Fiber.join(publishing)
+    done[fault]++
+    if ((index + 1) % 10 === 0) options.progress?.(`${index + 1} of ${options.faults.length} faults`)
+  }
+  for (const fiber of watches) yield* Fiber.join(fiber)
+  yield* until(books.settled, "100 millis").pipe(Effect.timeoutOption(SETTLE))
+  const left = yield* Ref.get(crew)
+  report.crashes = left.filter(({ child }) => child.exitCode !== null || child.signalCode !== null).length
+  const totals = yield* books.totals
+  const result: ChaosReport = { ...totals, ...report, faults: done }
+  return result
+})

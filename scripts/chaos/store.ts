@@ -1,0 +1,20 @@
+import { Context, Effect, Layer } from "effect"
+import { readFileSync } from "node:fs"
+import path from "node:path"
+import * as Database from "../../src/server/Database.ts"
+import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/EmbeddedPostgres.ts"
+
+/** A PostgreSQL to restart, migrated, until the scope closes. */
+export const startStore = (options: EmbeddedPostgresOptions) =>
+  Effect.map(Layer.build(EmbeddedPostgres.layer(options)), (context) => {
+    const { url } = Context.get(context, EmbeddedPostgres)
+    return {
+      url,
+      layer: Layer.orDie(Database.layerMigrated.pipe(Layer.provideMerge(Database.layer({ url })))),
+      /** Tells the server to stop, fast; whoever holds the embedded store, as this process does, starts it again. */
+      restart: Effect.sync(() => {
+        const claim = readFileSync(path.join(options.dataDir, "postgres", "postmaster.pid"), "utf8")
+        process.kill(Number.parseInt(claim, 10), "SIGINT")
+      })
+    }
+  })

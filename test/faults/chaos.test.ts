@@ -1,0 +1,41 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { broken } from "../../scripts/chaos/plan.ts"
+import { chaos } from "../../scripts/chaos/run.ts"
+import { startStore } from "../../scripts/chaos/store.ts"
+import { layerWebhookNeeds } from "../server/Delivery/support.ts"
+import { seeded } from "../support/breakingProxy.ts"
+import { dataDirectory } from "../support/embeddedPostgres.ts"
+
+const eventsPerFault = 60
+
+describe("several processes that carry deliveries", () => {
+  it.live(
+    "are killed, frozen, stopped and cut off from a store that restarts: nothing is lost, and only what was in flight comes twice",
+    () =>
+      Effect.gen(function* () {
+        const store = yield* startStore({ dataDir: yield* dataDirectory, sync: false })
+        const faults = [
+          "freeze",
+          "kill",
+          "cut connections",
+          "kill",
+          "restart the store",
+          "stop",
+          "kill"
+        ] as const
+        const report = yield* chaos({
+          url: store.url,
+          restartStore: store.restart,
+          carriers: 3,
+          faults,
+          eventsPerFault,
+          random: seeded(7)
+        }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookNeeds)))
+        assert.deepStrictEqual(broken(report), [])
+        assert.isAtLeast(report.events, faults.length * eventsPerFault)
+        assert.isAbove(report.inFlight, 0)
+      }),
+    120_000
+  )
+})
