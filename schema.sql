@@ -165,7 +165,8 @@ CREATE TABLE comparisons (
   CONSTRAINT comparisons_pkey PRIMARY KEY (org_id, comparison_id),
   CONSTRAINT comparisons_status_check CHECK ((status = ANY (ARRAY['running'::text, 'completed'::text])))
 ) WITH (fillfactor=70);
-CREATE INDEX comparisons_running ON comparisons USING btree (created_at) WHERE (status = 'running'::text);
+CREATE INDEX comparisons_at_work ON comparisons USING btree (org_id) WHERE (status = 'running'::text);
+CREATE INDEX comparisons_running ON comparisons USING btree (lease_until NULLS FIRST) WHERE (status = 'running'::text);
 CREATE INDEX comparisons_task ON comparisons USING btree (org_id, task_id, comparison_id DESC);
 
 CREATE TABLE console_sessions (
@@ -436,6 +437,8 @@ CREATE TABLE tasks (
   instructions text NOT NULL,
   input_schema json NOT NULL,
   answer_schema json NOT NULL,
+  input_shape text COLLATE "C" NOT NULL,
+  answer_shape text COLLATE "C" NOT NULL,
   provider json NOT NULL,
   revision integer DEFAULT 1 NOT NULL,
   live_release_id text COLLATE "C" NOT NULL,

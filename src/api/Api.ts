@@ -4,8 +4,11 @@ import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
 import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
+import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
+import { DatasetsApi } from "./Datasets.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
+import { TasksApi } from "./Tasks.ts"
 
 /**
  * The contract: every operation with its scope, its shapes and each error it can raise. Routes, the OpenAPI document, the typed
@@ -16,6 +19,10 @@ import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
  */
 export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
+  .add(TasksApi)
+  .add(DatasetsApi)
+  .add(ComparisonsApi)
+  .add(ReleasesApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)

@@ -173,6 +173,27 @@ export class CursorExpired extends problem<CursorExpired>()(
   { first_kept: Schema.Int }
 ) {}
 
+/** The request did not come in within the time for it. Answered before there is an operation, as are the two below. */
+export class RequestTimeout extends problem<RequestTimeout>()(
+  "REQUEST_TIMEOUT",
+  408,
+  "The request took too long to come in"
+) {}
+
+/** An `Expect` other than `100-continue`. */
+export class ExpectationFailed extends problem<ExpectationFailed>()(
+  "EXPECTATION_FAILED",
+  417,
+  "The expectation cannot be met"
+) {}
+
+/** The request line and the headers have more than 16 KiB, or there are over 100 fields. */
+export class HeadersTooLarge extends problem<HeadersTooLarge>()(
+  "HEADERS_TOO_LARGE",
+  431,
+  "The headers are too large"
+) {}
+
 /** The body is larger than the operation takes. */
 export class PayloadTooLarge extends problem<PayloadTooLarge>()(
   "PAYLOAD_TOO_LARGE",

@@ -37,7 +37,11 @@ export interface ParsedKey {
 /** Why a text is no key: not of the form, or of the form with a checksum that does not match (a typo). */
 export type KeyFault = "malformed" | "checksum"
 
-const checksum = (checked: string): string => {
+/**
+ * The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits. GitHub and npm end their
+ * tokens with the same.
+ */
+export const base62Checksum = (checked: string): string => {
   let rest = crc32(checked)
   let digits = ""
   for (let place = 0; place < checksumLength; place++) {
@@ -53,7 +57,7 @@ const publicIdOf = (key: string): PublicId =>
   PublicId.make(key.slice(prefix.length, prefix.length + publicIdLength), { disableChecks: true })
 
 const checksumFits = (key: string): boolean =>
-  key.slice(checkedLength) === checksum(key.slice(0, checkedLength))
+  key.slice(checkedLength) === base62Checksum(key.slice(0, checkedLength))
 
 /**
  * Reads a key. Every text with one wrong character, or two neighbours swapped before the checksum, is refused: a CRC-32
@@ -124,7 +128,7 @@ const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array)
 export const generateFrom = (randomBytes: (size: number) => Uint8Array): ParsedKey => {
   const digits = randomDigits(publicIdLength + secretLength, randomBytes)
   const checked = `${prefix}${digits.slice(0, publicIdLength)}_${digits.slice(publicIdLength)}`
-  const key = checked + checksum(checked)
+  const key = checked + base62Checksum(checked)
   return { publicId: publicIdOf(key), key: Redacted.make(key, { label: "ApiKey" }) }
 }
 

@@ -1,15 +1,20 @@
-import { type Array as Arr, Context, Effect, Layer, Option } from "effect"
+import { type Array as Arr, Context, Effect, Layer, Option, type Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
+import type { NewDataset } from "../api/Datasets.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
-import { type DatasetBaseChanged, NotFound } from "../api/Problems.ts"
+import { type DatasetBaseChanged, InvalidInput, NotFound } from "../api/Problems.ts"
 import type { Dataset, Example, JsonObject, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
+import { atomic } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
+import { importLines, type LineRefused } from "./Datasets/import.ts"
 import { inputDigest, readExamples, sameInputs } from "./Datasets/examples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
 import { type Page, pageOf } from "./Page.ts"
-import { hasTask, noTask } from "./Tasks/rows.ts"
+import { Shapes } from "./Shapes.ts"
+import { StoreClock } from "./StoreClock.ts"
+import { findTask, hasTask, noTask } from "./Tasks/rows.ts"
 
 export type { NewVersion } from "./Datasets/change.ts"
 
@@ -39,6 +44,25 @@ export class Datasets extends Context.Service<
       id: DatasetId,
       request: PageRequest<ExampleId>
     ) => Effect.Effect<Page<Example, ExampleId>, NotFound, Authorized<"datasets.read">>
+    /** All of a version, newest first, read a page at a time as it is taken. */
+    readonly export: (
+      id: DatasetId
+    ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
+    /** The first version from examples, or the next one with these beside, or in place of, those of `base_dataset_id`. */
+    readonly create: (
+      task_id: TaskId,
+      input: NewDataset
+    ) => Effect.Effect<Dataset, NotFound | InvalidInput | DatasetBaseChanged, Authorized<"datasets.write">>
+    /**
+     * Makes the task's next version from JSON Lines, an example a line, all of them or none: for the operator, who has the store and no
+     * key. The task's dataset stands still meanwhile. `progress` hears of each line.
+     */
+    readonly importLines: <E>(
+      org_id: OrgId,
+      task_id: TaskId,
+      lines: Stream.Stream<string, E>,
+      progress: (read: number) => Effect.Effect<void>
+    ) => Effect.Effect<DerivedVersion, NotFound | LineRefused | E>
     /**
      * Within the caller's transaction: makes the next version from the base and these examples. An example takes the place of those
      * of the base that have the very same input (as JSON, whatever the order of keys), else it is added. Refused unless `base` is the
@@ -60,6 +84,11 @@ export class Datasets extends Context.Service<
     Datasets,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const clock = yield* StoreClock
+      const shapes = yield* Shapes
+
+      const shapeOf = (digest: string, schema: Schema.Json) => shapes.stored(digest, Effect.succeed(schema))
 
       const versionOf = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId) {
         const found = yield* Effect.orDie(findVersion(sql, org_id, id))
@@ -88,6 +117,51 @@ export class Datasets extends Context.Service<
           )
           return { items: examples, next_cursor: next }
         }),
+        export: Effect.fn("Datasets.export")(function* (id) {
+          const { org_id } = yield* Authorized("datasets.read")
+          const version = yield* versionOf(org_id, id)
+          const first: ExampleId | undefined = undefined
+          return Stream.paginate(first, (after: ExampleId | undefined) =>
+            readExamples(sql, org_id, version, { after, limit: EXPORTED_AT_ONCE }).pipe(
+              Effect.orDie,
+              Effect.map(({ examples, next }) => [examples, Option.fromNullOr(next)] as const)
+            )
+          )
+        }),
+        create: Effect.fn("Datasets.create")(function* (task_id, { base_dataset_id, examples }) {
+          const { actor, org_id } = yield* Authorized("datasets.write")
+          const now = yield* clock.now
+          return yield* atomically(
+            Effect.gen(function* () {
+              const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
+              const inputs = yield* shapeOf(task.input_shape, task.input_schema)
+              const answers = yield* shapeOf(task.answer_shape, task.answer_schema)
+              const faults = examples.flatMap(({ answer, input }, index) => [
+                ...inputs.check(input, `#/examples/${index}/input`),
+                ...answers.check(answer, `#/examples/${index}/answer`)
+              ])
+              if (faults.length > 0) {
+                return yield* new InvalidInput({
+                  detail: "An example does not fit the task's shapes",
+                  errors: faults.slice(0, MAX_FAULTS)
+                })
+              }
+              const change = yield* beginVersion(sql, {
+                org_id,
+                task_id,
+                base: base_dataset_id ?? null,
+                by: actor,
+                now
+              })
+              for (const example of examples) yield* change.put({ ...example, source_feedback_id: null })
+              return Option.getOrThrow(yield* change.finish).dataset
+            })
+          )
+        }),
+        importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
+          const now = yield* clock.now
+          return yield* atomically(importLines(sql, { org_id, task_id, now, shapeOf }, lines, progress))
+        }),
         derive: Effect.fn("Datasets.derive")(
           function* (version, examples) {
             const change = yield* beginVersion(sql, version)
@@ -106,6 +180,12 @@ export class Datasets extends Context.Service<
     })
   )
 }
+
+/** Examples that an export reads at once. */
+const EXPORTED_AT_ONCE = 200
+
+/** The most faults that one answer lists. */
+const MAX_FAULTS = 20
 
 /** A version after every version there is. */
 const AFTER_ALL = 2 ** 31 - 1

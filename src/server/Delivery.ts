@@ -1,5 +1,5 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer } from "effect"
+import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
 import type { OrgId } from "../domain/Ids.ts"
@@ -88,11 +88,17 @@ export class Delivery extends Context.Service<
     readonly removeOld: Effect.Effect<Removed, SqlError.SqlError>
   }
 >()("countersign/server/Delivery") {
-  /** The engine with its channels; it runs while the layer lives, and hands over its shards when that ends. */
+  /**
+   * The engine with its channels, which live as long; it runs while the layer lives, and hands over its shards when that ends.
+   */
   static readonly layer = <E, R>(
     channels: Effect.Effect<ReadonlyArray<Channel>, E, R>,
     options: DeliveryOptions = {}
-  ): Layer.Layer<Delivery, E, R | PgClient.PgClient | SqlClient.SqlClient | StoreClock> =>
+  ): Layer.Layer<
+    Delivery,
+    E,
+    Exclude<R, Scope.Scope> | PgClient.PgClient | SqlClient.SqlClient | StoreClock
+  > =>
     Layer.effect(
       Delivery,
       Effect.flatMap(channels, (list) => make(list, options))

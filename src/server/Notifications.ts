@@ -14,18 +14,19 @@ import {
   type NotReplayable,
   type QueueFull
 } from "../api/Problems.ts"
-import { approvalEventTypes, eventBody } from "../domain/ApprovalEvent.ts"
+import { approvalEventTypes } from "../domain/ApprovalEvent.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
-import { type DeliveryId, EndpointId, EventId, type OrgId } from "../domain/Ids.ts"
+import { type DeliveryId, EndpointId, type OrgId } from "../domain/Ids.ts"
 import type { NotificationEndpoint } from "../domain/NotificationEndpoint.ts"
 import { urlHint } from "../domain/PublicUrl.ts"
-import { type Timestamp, toDate } from "../domain/Time.ts"
+import type { Timestamp } from "../domain/Time.ts"
 import { generateSecret } from "../domain/WebhookSignature.ts"
 import type { Moment } from "./Approvals/record.ts"
 import { Audit } from "./Audit.ts"
 import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
+import { Email } from "./Email.ts"
 import { makeDeliveries, noEndpoint } from "./Notifications/deliveries.ts"
 import {
   countEndpoints,
@@ -34,12 +35,10 @@ import {
   endpointPlace,
   endpointsOf,
   insertEndpoint,
-  insertEvents,
-  subscribersOf,
   updateEndpoint
 } from "./Notifications/rows.ts"
+import { publishToEndpoints } from "./Notifications/publish.ts"
 import { rotateSecret } from "./Notifications/secrets.ts"
-import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { Organizations } from "./Organizations.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -57,7 +56,12 @@ export interface CreatedEndpoint {
 export class Notifications extends Context.Service<
   Notifications,
   {
-    readonly list: Effect.Effect<ReadonlyArray<NotificationEndpoint>, never, Authorized<"org_config.read">>
+    /** The organization's endpoints, newest first, and whether its reviewers are reached by mail. */
+    readonly list: Effect.Effect<
+      { readonly endpoints: ReadonlyArray<NotificationEndpoint>; readonly email_notifier: boolean },
+      never,
+      Authorized<"org_config.read">
+    >
     /** The URL is looked up and judged now, and again at every attempt. */
     readonly create: (
       input: NewNotificationEndpoint
@@ -99,7 +103,7 @@ export class Notifications extends Context.Service<
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
      * Within the caller's transaction: writes the events, the exact bytes that will be signed, and a delivery for each endpoint
-     * that is active and subscribed. Events that nobody subscribed to leave nothing behind.
+     * that is active and subscribed; and the mails to those who decide. Events that nobody is told of leave nothing behind.
      */
     readonly publish: (
       org_id: OrgId,
@@ -117,6 +121,7 @@ export class Notifications extends Context.Service<
       const box = yield* SecretBox
       const egress = yield* Egress
       const delivery = yield* Delivery
+      const email = yield* Email
       const organizations = yield* Organizations
       const audit = yield* Audit
       const deliveries = makeDeliveries(sql, delivery, clock, audit)
@@ -150,7 +155,8 @@ export class Notifications extends Context.Service<
       return Notifications.of({
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          return yield* shown(org_id, yield* Effect.orDie(endpointsOf(sql, org_id)))
+          const endpoints = yield* shown(org_id, yield* Effect.orDie(endpointsOf(sql, org_id)))
+          return { endpoints, email_notifier: yield* email.reaches(org_id) }
         }).pipe(Effect.withSpan("Notifications.list")),
         create: Effect.fn("Notifications.create")(function* (input) {
           const principal = yield* Authorized("org_config.write")
@@ -250,35 +256,9 @@ export class Notifications extends Context.Service<
           )
         }),
         publish: Effect.fn("Notifications.publish")(function* (org_id, moments, now) {
-          const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
-          if (subscribers.length === 0) return
-          const events = yield* Effect.forEach(moments, ({ approval, event: type }) =>
-            Effect.map(EventId.generate, (id) => ({
-              org_id,
-              event_id: id,
-              type,
-              approval_id: approval.approval_id,
-              body: Buffer.from(eventBody({ id, type, org_id, occurred_at: now, approval })),
-              occurred_at: toDate(now)
-            }))
-          )
-          const wanted = events.filter(({ type }) => subscribers.some(({ events }) => events.includes(type)))
-          if (!Arr.isArrayNonEmpty(wanted)) return
-          yield* insertEvents(sql, wanted)
-          yield* delivery.enqueue(
-            wanted.flatMap(({ approval_id, event_id, type }) =>
-              subscribers
-                .filter(({ events }) => events.includes(type))
-                .map(({ endpoint_id }) => ({
-                  org_id,
-                  channel: WEBHOOK,
-                  destination_id: endpoint_id,
-                  event_id,
-                  label: `${type} ${approval_id}`
-                }))
-            )
-          )
-          yield* afterCommit(delivery.wake)
+          const posted = yield* publishToEndpoints(sql, delivery, org_id, moments, now)
+          const mailed = yield* email.publish(org_id, moments, now)
+          if (posted || mailed) yield* afterCommit(delivery.wake)
         }, Effect.orDie)
       })
     })

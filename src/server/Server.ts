@@ -17,21 +17,32 @@ import { AuditLogHttp } from "./Audit/http.ts"
 import * as Authentication from "./Authentication.ts"
 import * as Console from "./Console.ts"
 import { ConsoleSessions } from "./ConsoleSessions.ts"
+import * as Comparisons from "./Comparisons.ts"
+import { ComparisonsHttp } from "./Comparisons/http.ts"
 import * as Database from "./Database.ts"
 import { Datasets } from "./Datasets.ts"
+import { DatasetsHttp } from "./Datasets/http.ts"
 import * as Deadlines from "./Deadlines.ts"
 import { Delivery } from "./Delivery.ts"
-import { Egress } from "./Egress.ts"
+import { Egress, ProviderEgress } from "./Egress.ts"
+import { Email } from "./Email.ts"
+import * as MailChannel from "./Email/MailChannel.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
 import { Notifications } from "./Notifications.ts"
 import { NotificationsHttp } from "./Notifications/http.ts"
 import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
 import { Organizations } from "./Organizations.ts"
+import { Providers } from "./Providers.ts"
+import { NearestExample } from "./Providers/NearestExample.ts"
+import { OpenAi } from "./Providers/OpenAi.ts"
 import { RateLimits } from "./RateLimits.ts"
+import { Releases } from "./Releases.ts"
+import { ReleasesHttp } from "./Releases/http.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { Rules } from "./Rules.ts"
 import { RulesHttp } from "./Rules/http.ts"
+import { Runs } from "./Runs.ts"
 import { layerListen } from "./Server/listen.ts"
 import { layerStore } from "./Server/store.ts"
 import { Sessions } from "./Sessions.ts"
@@ -42,11 +53,21 @@ import { Shapes } from "./Shapes.ts"
 import { Steps } from "./Steps.ts"
 import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
+import { Tasks } from "./Tasks.ts"
+import { TasksHttp } from "./Tasks/http.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
   Settings,
-  "egress" | "notifications" | "metricsToken" | "publicUrl" | "rateLimit" | "auditRetention" | "stop"
+  | "egress"
+  | "mail"
+  | "providerAllow"
+  | "notifications"
+  | "metricsToken"
+  | "publicUrl"
+  | "rateLimit"
+  | "auditRetention"
+  | "stop"
 >
 
 /**
@@ -54,6 +75,9 @@ export type ServiceSettings = Pick<
  * attempt can last, so that none is cut off and sent twice.
  */
 const ENGINE_SHARE = 0.65
+
+/** Who answers runs, by the kind of the release's provider. */
+const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
 
 /**
  * Every service of Countersign over a migrated store and a ring of master keys. Nothing runs by itself yet: `layerSchedulers` keeps
@@ -63,17 +87,40 @@ export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
-      Layer.mergeAll(Sessions.layer, Steps.layer, Approvals.layer, Datasets.layer, Deadlines.Deadlines.layer)
+      Layer.mergeAll(
+        Sessions.layer,
+        Steps.layer,
+        Approvals.layer,
+        Datasets.layer,
+        Runs.layer,
+        Releases.layer,
+        Comparisons.Comparisons.layer,
+        Deadlines.Deadlines.layer
+      )
     ),
-    Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer)),
+    Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer)),
+    Layer.provideMerge(layerProviders),
+    Layer.provideMerge(Email.layer(settings.mail)),
     Layer.provideMerge(
-      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications)]), {
+      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications), MailChannel.make(settings)]), {
         retention: { keep: settings.notifications.retention },
         drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
       })
     ),
-    Layer.provideMerge(Layer.mergeAll(Organizations.layer, Shapes.layer, Egress.layer(settings.egress))),
     Layer.provideMerge(Audit.Audit.layer),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        Organizations.layer,
+        Shapes.layer,
+        Egress.layer(settings.egress),
+        // The operator's own model servers, plain http among them, are for providers alone.
+        ProviderEgress.layer({
+          ...settings.egress,
+          allow: settings.providerAllow.map((network) => ({ network, port: undefined })),
+          allowHttp: true
+        })
+      )
+    ),
     Layer.provideMerge(StoreClock.layer)
   )
 
@@ -81,6 +128,7 @@ export const layerServices = (settings: ServiceSettings) =>
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerLoop,
+    Comparisons.layerLoop,
     Idempotency.layerRetention,
     Audit.layerRetention({ keep: settings.auditRetention })
   )
@@ -91,7 +139,18 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
     // A set of its own for each authentication: handlers keep the one that they were built with.
     Layer.provide(
       Layer.fresh(
-        Layer.mergeAll(ApiKeysHttp, SessionsHttp, ApprovalsHttp, RulesHttp, NotificationsHttp, AuditLogHttp)
+        Layer.mergeAll(
+          ApiKeysHttp,
+          TasksHttp,
+          DatasetsHttp,
+          ComparisonsHttp,
+          ReleasesHttp,
+          SessionsHttp,
+          ApprovalsHttp,
+          RulesHttp,
+          NotificationsHttp,
+          AuditLogHttp
+        )
       )
     ),
     Layer.provide([

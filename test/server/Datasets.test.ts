@@ -6,6 +6,8 @@ import type { Example, NewExample } from "../../src/domain/Dataset.ts"
 import { type DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
 import { transaction } from "../../src/server/Database.ts"
 import { Datasets } from "../../src/server/Datasets.ts"
+import { Shapes } from "../../src/server/Shapes.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
 import { TestDatabase } from "../support/postgres.ts"
 
 /** A task of a new organization, as the store holds it. */
@@ -18,10 +20,10 @@ const newTask = Effect.gen(function* () {
   const now = yield* DateTime.now
   yield* sql`
     INSERT INTO tasks (
-      org_id, task_id, name, instructions, input_schema, answer_schema, provider, live_release_id, created_at, created_by_id,
+      org_id, task_id, name, instructions, input_schema, answer_schema, input_shape, answer_shape, provider, live_release_id, created_at, created_by_id,
       created_by_name
     )
-    VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '{}', ${release_id}, now(), ${by.id}, ${by.name})
+    VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '', '', '{}', ${release_id}, now(), ${by.id}, ${by.name})
   `
   yield* sql`
     INSERT INTO releases (org_id, release_id, task_id, instructions, provider, created_at, created_by_id, created_by_name)
@@ -61,85 +63,87 @@ const contents = (task: Task, id: DatasetId) =>
     })
   )
 
-layer(Layer.provideMerge(Datasets.layer, TestDatabase.layerSql), { excludeTestServices: true })(
-  "dataset versions",
-  (it) => {
-    it.effect(
-      "add what is new, put a correction in its input's place, and leave earlier versions as they were",
-      () =>
-        Effect.gen(function* () {
-          const task = yield* newTask
-          const first = yield* derive(task, null, example("a", "1"), example("b", "1"), example("c", "1"))
-          assert.deepInclude(first.dataset, { version: 1, base_dataset_id: null, example_count: 3 })
-          const second = yield* derive(task, first.dataset.id, example("b", "2"), example("d", "1"))
-          assert.deepInclude(second, { added: 1, replaced: 1 })
-          assert.deepInclude(second.dataset, {
-            version: 2,
-            base_dataset_id: first.dataset.id,
-            example_count: 4
-          })
-          assert.deepStrictEqual(yield* contents(task, first.dataset.id), [
-            ["c", "1"],
-            ["b", "1"],
-            ["a", "1"]
-          ])
-          assert.deepStrictEqual(yield* contents(task, second.dataset.id), [
-            ["d", "1"],
-            ["b", "2"],
-            ["c", "1"],
-            ["a", "1"]
-          ])
-        })
-    )
-
-    it.effect("refuse a base that is not the newest, and name the newest", () =>
-      Effect.gen(function* () {
-        const task = yield* newTask
-        const { dataset } = yield* derive(task, null, example("a", "1"))
-        yield* derive(task, dataset.id, example("b", "1"))
-        const refused = yield* Effect.flip(derive(task, dataset.id, example("c", "1")))
-        assert.propertyVal(refused, "_tag", "DATASET_BASE_CHANGED")
-      })
-    )
-
-    it.effect("let one of many who change the same base at once win", () =>
-      Effect.gen(function* () {
-        const task = yield* newTask
-        const { dataset } = yield* derive(task, null, example("a", "1"))
-        const outcomes = yield* Effect.all(
-          Array.from({ length: 8 }, (_, index) =>
-            Effect.result(derive(task, dataset.id, example("a", String(index))))
-          ),
-          { concurrency: "unbounded" }
-        )
-        assert.lengthOf(
-          outcomes.filter((outcome) => outcome._tag === "Success"),
-          1
-        )
-      })
-    )
-
-    it.effect("have one digest for one content, however it came about", () =>
-      Effect.gen(function* () {
-        const one = yield* newTask
-        const other = yield* newTask
-        const first = yield* derive(one, null, example("a", "1"), example("b", "1"))
-        const second = yield* derive(one, first.dataset.id, example("a", "2"))
-        const { dataset } = yield* derive(other, null, example("b", "1"), example("a", "2"))
-        assert.strictEqual(second.dataset.content_digest, dataset.content_digest)
-        assert.notStrictEqual(second.dataset.content_digest, first.dataset.content_digest)
-      })
-    )
-
-    it.effect("give the first version to the task's first release, and no later one", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const task = yield* newTask
-        const { dataset } = yield* derive(task, null, example("a", "1"))
-        yield* derive(task, dataset.id, example("b", "1"))
-        const releases = yield* sql`SELECT dataset_id FROM releases WHERE release_id = ${task.release_id}`
-        assert.deepStrictEqual(releases, [{ dataset_id: dataset.id }])
-      })
-    )
-  }
+const live = Datasets.layer.pipe(
+  Layer.provide([Shapes.layer, StoreClock.layer]),
+  Layer.provideMerge(TestDatabase.layerSql)
 )
+
+layer(live, { excludeTestServices: true })("dataset versions", (it) => {
+  it.effect(
+    "add what is new, put a correction in its input's place, and leave earlier versions as they were",
+    () =>
+      Effect.gen(function* () {
+        const task = yield* newTask
+        const first = yield* derive(task, null, example("a", "1"), example("b", "1"), example("c", "1"))
+        assert.deepInclude(first.dataset, { version: 1, base_dataset_id: null, example_count: 3 })
+        const second = yield* derive(task, first.dataset.id, example("b", "2"), example("d", "1"))
+        assert.deepInclude(second, { added: 1, replaced: 1 })
+        assert.deepInclude(second.dataset, {
+          version: 2,
+          base_dataset_id: first.dataset.id,
+          example_count: 4
+        })
+        assert.deepStrictEqual(yield* contents(task, first.dataset.id), [
+          ["c", "1"],
+          ["b", "1"],
+          ["a", "1"]
+        ])
+        assert.deepStrictEqual(yield* contents(task, second.dataset.id), [
+          ["d", "1"],
+          ["b", "2"],
+          ["c", "1"],
+          ["a", "1"]
+        ])
+      })
+  )
+
+  it.effect("refuse a base that is not the newest, and name the newest", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      yield* derive(task, dataset.id, example("b", "1"))
+      const refused = yield* Effect.flip(derive(task, dataset.id, example("c", "1")))
+      assert.propertyVal(refused, "_tag", "DATASET_BASE_CHANGED")
+    })
+  )
+
+  it.effect("let one of many who change the same base at once win", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      const outcomes = yield* Effect.all(
+        Array.from({ length: 8 }, (_, index) =>
+          Effect.result(derive(task, dataset.id, example("a", String(index))))
+        ),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(
+        outcomes.filter((outcome) => outcome._tag === "Success"),
+        1
+      )
+    })
+  )
+
+  it.effect("have one digest for one content, however it came about", () =>
+    Effect.gen(function* () {
+      const one = yield* newTask
+      const other = yield* newTask
+      const first = yield* derive(one, null, example("a", "1"), example("b", "1"))
+      const second = yield* derive(one, first.dataset.id, example("a", "2"))
+      const { dataset } = yield* derive(other, null, example("b", "1"), example("a", "2"))
+      assert.strictEqual(second.dataset.content_digest, dataset.content_digest)
+      assert.notStrictEqual(second.dataset.content_digest, first.dataset.content_digest)
+    })
+  )
+
+  it.effect("give the first version to the task's first release, and no later one", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      yield* derive(task, dataset.id, example("b", "1"))
+      const releases = yield* sql`SELECT dataset_id FROM releases WHERE release_id = ${task.release_id}`
+      assert.deepStrictEqual(releases, [{ dataset_id: dataset.id }])
+    })
+  )
+})

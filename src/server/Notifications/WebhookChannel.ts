@@ -1,4 +1,4 @@
-import { Clock, DateTime, Duration, Effect, Exit, Redacted, Request, RequestResolver, Schema } from "effect"
+import { Clock, Duration, Effect, Exit, Redacted, Request, RequestResolver, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Outcome } from "../../domain/DeliveryState.ts"
 import { DeliveryId, EndpointId } from "../../domain/Ids.ts"
@@ -6,8 +6,8 @@ import { retryAfterMillis } from "../../domain/RetryAfter.ts"
 import { VERSION } from "../../domain/Version.ts"
 import { signatureHeaders, signingKey, type SigningKeys } from "../../domain/WebhookSignature.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "../Delivery.ts"
-import { uuidTime } from "../Delivery/Channel.ts"
 import { texts } from "../Delivery/Columns.ts"
+import { expireEvents } from "../Delivery/expire.ts"
 import { Egress, type EgressAnswer } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { endpointPlace } from "./rows.ts"
@@ -220,7 +220,8 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
     `,
-    expire: (cutoff, limit) => Effect.andThen(forgetReplaced(sql, limit), expireEvents(sql, cutoff, limit))
+    expire: (cutoff, limit) =>
+      Effect.andThen(forgetReplaced(sql, limit), expireEvents(sql, "approval_events", cutoff, limit))
   } satisfies Channel
 })
 
@@ -245,46 +246,3 @@ const judge = ({ retryAfter, status }: EgressAnswer, now: number): Outcome => {
     status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
   return { _tag: "Retry", status, error, retryAfter: wait }
 }
-
-/**
- * Removes events from before `cutoff`: organization by organization, by their ids, which begin with the time they were made.
- */
-const expireEvents = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, limit: number) =>
-  Effect.map(
-    sql`
-      WITH RECURSIVE organizations_with AS (
-        (SELECT org_id FROM approval_events ORDER BY org_id LIMIT 1)
-        UNION ALL
-        SELECT n.org_id
-        FROM organizations_with o
-        CROSS JOIN LATERAL (
-          SELECT org_id
-          FROM approval_events
-          WHERE org_id > o.org_id
-          ORDER BY org_id
-          LIMIT 1
-        ) n
-      ), old AS (
-        SELECT o.org_id, e.event_id
-        FROM organizations_with o
-        CROSS JOIN LATERAL (
-          SELECT event_id
-          FROM approval_events e
-          WHERE e.org_id = o.org_id
-            AND e.event_id < ${EVENT_PREFIX + uuidTime(cutoff)}
-            AND e.occurred_at < ${DateTime.toDateUtc(cutoff)}
-          ORDER BY event_id
-          LIMIT ${limit}::int
-        ) e
-        LIMIT ${limit}::int
-      )
-      DELETE FROM approval_events e
-      USING old
-      WHERE e.org_id = old.org_id
-        AND e.event_id = old.event_id
-      RETURNING 1 AS removed
-    `.unprepared,
-    (rows) => rows.length
-  )
-
-const EVENT_PREFIX = "evt_"

@@ -10,7 +10,7 @@ export const NotificationsHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const notifications = yield* Notifications
     return handlers.handleAll({
-      list: () => Effect.map(notifications.list, (endpoints) => ({ endpoints, email_notifier: false })),
+      list: () => notifications.list,
       create: ({ payload }) =>
         Effect.map(notifications.create(payload), ({ endpoint, secret }) => ({
           endpoint,

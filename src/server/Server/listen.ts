@@ -1,44 +1,103 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import type { Duration, Layer } from "effect"
 import type { HttpServer, HttpServerError } from "effect/http"
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
+import { IncomingMessage, Server, ServerResponse } from "node:http"
+import type { Duplex } from "node:stream"
+import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
-/** The longest a client may take for the headers of a request, and for the whole of it: slow ones must not hold sockets. */
-const HEADERS_TIMEOUT_MS = 10_000
-const REQUEST_TIMEOUT_MS = 30_000
-/** Longer than the idle time of usual load balancers, so that they close first and never send into a closing socket. */
-const KEEP_ALIVE_TIMEOUT_MS = 65_000
-/** Request line and headers together. */
-const MAX_HEADER_BYTES = 16 * 1024
+/** How slow and how large a request may be before it is one of ours. */
+export interface ListenLimits {
+  /** The longest a client may take for the headers of a request, a first one included; default 10 s. */
+  readonly headersMillis: number
+  /** The longest it may take for the whole of it; default 30 s. */
+  readonly requestMillis: number
+  /** How often both are looked at; default every 5 s. */
+  readonly checkMillis: number
+  /** Longer than the idle time of usual load balancers, so that they close first and never send into a closing socket; default 65 s. */
+  readonly keepAliveMillis: number
+  /** Request line and headers together; default 16 KiB. */
+  readonly headerBytes: number
+  /** Header fields; default 100. */
+  readonly headerFields: number
+}
+
+export const defaultListenLimits: ListenLimits = {
+  headersMillis: 10_000,
+  requestMillis: 30_000,
+  checkMillis: 5_000,
+  keepAliveMillis: 65_000,
+  headerBytes: 16 * 1024,
+  headerFields: 100
+}
 
 /**
- * A server that answers 503 from the moment it listens until the routes are there: without this, requests that come in between
- * are never answered at all.
+ * Node's server, which answers with problems where Node answers with a bare status, and 503 from the moment it listens until the
+ * routes are there: without this, requests that come in between are never answered at all.
  */
-const makeServer = (): Server => {
-  const server = createServer({
-    headersTimeout: HEADERS_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
-    connectionsCheckingInterval: 5_000,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
-    maxHeaderSize: MAX_HEADER_BYTES
-  })
-  const early = (_request: IncomingMessage, response: ServerResponse) => {
-    response.writeHead(503, { "retry-after": "1", "content-type": "application/problem+json" }).end(
-      JSON.stringify({
-        type: "urn:problem-type:countersign:UNAVAILABLE",
-        title: "The store is out of reach",
-        status: 503,
-        detail: "The service is starting",
-        code: "UNAVAILABLE"
-      })
-    )
+class GuardedServer extends Server {
+  readonly #fields: number
+
+  constructor(limits: ListenLimits) {
+    super({
+      headersTimeout: limits.headersMillis,
+      requestTimeout: limits.requestMillis,
+      connectionsCheckingInterval: limits.checkMillis,
+      keepAliveTimeout: limits.keepAliveMillis,
+      maxHeaderSize: limits.headerBytes,
+      // Told apart below, with a problem.
+      requireHostHeader: false,
+      // Nothing here is upgraded to; a connection that left HTTP would be under none of these limits.
+      shouldUpgradeCallback: () => false
+    })
+    this.#fields = limits.headerFields
+    // Beyond Node's own limit fields are dropped in silence. The bytes are limited as it is.
+    this.maxHeadersCount = 0
+    this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
+    this.on("connect", (_request, socket: Duplex) => refuseConnection(socket, "tunnel"))
+    this.on("checkExpectation", (_request, response) => refuse(response, "expectation"))
   }
-  server.on("request", early)
-  server.on("newListener", (event, listener) => {
-    if (event === "request" && listener !== early) server.off("request", early)
-  })
-  return server
+
+  /** In front of whoever listens for requests, however many there are. */
+  override emit(event: string, ...args: ReadonlyArray<unknown>): boolean {
+    if (event === "request" || event === "checkContinue") {
+      const [request, response] = args
+      if (request instanceof IncomingMessage && response instanceof ServerResponse) {
+        const refusal = this.#refusal(request)
+        if (refusal !== undefined) {
+          refuse(response, refusal)
+          return true
+        }
+      }
+    }
+    return super.emit(event, ...args)
+  }
+
+  #refusal({ httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
+    if (this.listenerCount("request") === 0) return "starting"
+    if (rawHeaders.length > 2 * this.#fields) return "headers"
+    let hosts = 0
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = rawHeaders[index]
+      if (name?.length === 4 && name.toLowerCase() === "host") hosts++
+    }
+    return hosts === 1 || (hosts === 0 && httpVersionMinor === 0) ? undefined : "host"
+  }
+}
+
+/** A server that is not listening yet. */
+export const makeServer = (limits: ListenLimits = defaultListenLimits): Server => new GuardedServer(limits)
+
+const refusalOf = (error: Error): Refusal => {
+  switch ("code" in error ? error.code : undefined) {
+    case "HPE_HEADER_OVERFLOW":
+      return "headers"
+    case "HPE_CHUNK_EXTENSIONS_OVERFLOW":
+      return "chunks"
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return "slow"
+    default:
+      return "malformed"
+  }
 }
 
 /** The HTTP server of Node, and what its handlers need of the platform. At a stop requests in flight have `drain` to finish. */
@@ -50,7 +109,7 @@ export const layerListen = (options: {
   HttpServer.HttpServer | Layer.Success<typeof NodeHttpServer.layerHttpServices>,
   HttpServerError.ServeError
 > =>
-  NodeHttpServer.layer(makeServer, {
+  NodeHttpServer.layer(() => makeServer(), {
     host: options.host,
     port: options.port,
     gracefulShutdownTimeout: options.drain

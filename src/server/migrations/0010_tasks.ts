@@ -6,6 +6,7 @@ import { statements } from "./statements.ts"
  * The examples of all versions of a task's dataset stand in one table: a row is part of the versions from `first_version` up to,
  * not including, `until_version`, so that a version costs what it changes. `tokens` are the words of the input, hashed; `telling`
  * those of them that few examples have, and what the nearest example is found by. `dataset_tokens` counts how many have one.
+ * `input_shape` and `answer_shape` are the digests of the schemas, by which compiled ones are kept.
  */
 export default statements(
   `CREATE TABLE tasks (
@@ -15,6 +16,8 @@ export default statements(
     instructions text NOT NULL,
     input_schema json NOT NULL,
     answer_schema json NOT NULL,
+    input_shape text COLLATE "C" NOT NULL,
+    answer_shape text COLLATE "C" NOT NULL,
     provider json NOT NULL,
     revision int NOT NULL DEFAULT 1,
     live_release_id text COLLATE "C" NOT NULL,
@@ -139,7 +142,8 @@ export default statements(
     PRIMARY KEY (org_id, comparison_id)
   ) WITH (fillfactor = 70)`,
   `CREATE INDEX comparisons_task ON comparisons (org_id, task_id, comparison_id DESC)`,
-  `CREATE INDEX comparisons_running ON comparisons (created_at) WHERE status = 'running'`,
+  `CREATE INDEX comparisons_running ON comparisons (lease_until NULLS FIRST) WHERE status = 'running'`,
+  `CREATE INDEX comparisons_at_work ON comparisons (org_id) WHERE status = 'running'`,
   `CREATE TABLE comparison_results (
     org_id text COLLATE "C" NOT NULL,
     comparison_id text COLLATE "C" NOT NULL,

@@ -1,0 +1,105 @@
+import type { Span } from "./Span.ts"
+import { isCut, type View } from "./View.ts"
+
+/** Shortest value that is looked for: shorter ones stand in ordinary texts too. */
+export const MIN_KNOWN = 8
+/** Values shorter than this are found as whole words only. */
+const MIN_INSIDE = 16
+/** Characters that are hashed to find a candidate. */
+const WINDOW = 8
+/** Values with the same window that are compared at one place. */
+const MAX_SAME_WINDOW = 8
+
+interface Needle {
+  readonly text: string
+  /** Where its window starts: away from the prefix that secrets of one kind share. */
+  readonly offset: number
+}
+
+/**
+ * Secrets that are known, and their base64 in each of the three ways in which it can fall on the text around it. A text is searched for all
+ * at once, in time linear in its length: a hash of eight characters rolls over it, and only where one of theirs is met are they compared.
+ */
+export class KnownValues {
+  readonly #needles = new Map<number, Array<Needle>>()
+  /** How many values are looked for. */
+  readonly size: number
+
+  constructor(values: Iterable<string>) {
+    const distinct = new Set([...values].filter((value) => value.length >= MIN_KNOWN))
+    this.size = distinct.size
+    for (const value of distinct) {
+      this.#add(value)
+      for (const encoded of encodings(value)) this.#add(encoded)
+    }
+  }
+
+  /** Where values that are known stand. */
+  find(view: View): ReadonlyArray<Span> {
+    if (this.#needles.size === 0 || view.text.length < WINDOW) return []
+    const { text } = view
+    const found: Array<Span> = []
+    let hash = hashOf(text, 0)
+    for (let at = 0; ; at++) {
+      const needles = this.#needles.get(hash)
+      if (needles !== undefined) {
+        for (const { offset, text: value } of needles) {
+          const start = at - offset
+          if (start >= 0 && text.startsWith(value, start) && stands(view, start, value)) {
+            found.push({ start, end: start + value.length })
+          }
+        }
+      }
+      if (at + WINDOW >= text.length) return found
+      hash = (Math.imul(hash - Math.imul(text.charCodeAt(at), TOP), BASE) + text.charCodeAt(at + WINDOW)) | 0
+    }
+  }
+
+  #add(text: string): void {
+    if (text.length < WINDOW) return
+    const offset = (text.length - WINDOW) >> 1
+    const hash = hashOf(text, offset)
+    const same = this.#needles.get(hash) ?? []
+    if (same.length < MAX_SAME_WINDOW) this.#needles.set(hash, [...same, { text, offset }])
+  }
+}
+
+const BASE = 0x01000193
+/** The base to the power of one less than the window. */
+const TOP = Array.from({ length: WINDOW - 1 }).reduce<number>((power) => Math.imul(power, BASE), 1)
+
+const hashOf = (text: string, start: number): number => {
+  let hash = 0
+  for (let index = start; index < start + WINDOW; index++) {
+    hash = (Math.imul(hash, BASE) + text.charCodeAt(index)) | 0
+  }
+  return hash
+}
+
+/** Whether a short value stands by itself, or a long one anywhere. */
+const stands = (view: View, start: number, value: string): boolean =>
+  value.length >= MIN_INSIDE ||
+  ((!isWord(view.text.charCodeAt(start - 1)) || isCut(view, start)) &&
+    (!isWord(view.text.charCodeAt(start + value.length)) || isCut(view, start + value.length)))
+
+const isWord = (code: number): boolean =>
+  (code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
+
+/**
+ * The base64 of a value, and its URL-safe form, as it reads after 0, 1 or 2 bytes of something else: without the characters at its
+ * ends that its neighbours have a part in.
+ */
+const encodings = (value: string): ReadonlyArray<string> => {
+  const forms: Array<string> = []
+  for (let before = 0; before < 3; before++) {
+    const bytes = Buffer.concat([Buffer.alloc(before), Buffer.from(value)])
+    const encoded = bytes.toString("base64")
+    const start = before === 0 ? 0 : before + 1
+    const end = Math.floor((bytes.length * 8) / 6)
+    const form = encoded.slice(start, end)
+    forms.push(form)
+    const safe = form.replaceAll("+", "-").replaceAll("/", "_")
+    if (safe !== form) forms.push(safe)
+  }
+  return forms
+}

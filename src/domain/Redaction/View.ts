@@ -1,0 +1,156 @@
+import type { Span } from "./Span.ts"
+
+/**
+ * A text as it is read: itself, or without what hides a secret in it. `at` leads from each character back to where it stood, so that
+ * what is found is removed there.
+ */
+export interface View {
+  readonly text: string
+  /** Where each character stood, and at its end where the text ended; absent where nothing was taken out. */
+  readonly at?: Int32Array
+}
+
+/** The piece of the original that a piece of a view stands for, with what was taken out in between. */
+export const original = (view: View, { end, start }: Span): Span =>
+  view.at === undefined ? { start, end } : { start: view.at[start] ?? 0, end: lastOf(view.at, end) }
+
+const lastOf = (at: Int32Array, end: number): number => at[end] ?? 0
+
+/** Whether something was taken out right before a character: what stood apart there is no longer seen to. */
+export const isCut = ({ at }: View, index: number): boolean =>
+  at !== undefined && index > 0 && (at[index] ?? 0) !== (at[index - 1] ?? 0) + 1
+
+/**
+ * Invisible where text is shown: soft hyphen, zero-width characters and joiners, direction marks, variation selectors, tags, and the
+ * controls that are no white space.
+ */
+const INVISIBLE =
+  // oxlint-disable-next-line no-control-regex, no-misleading-character-class -- exactly these are meant, one by one
+  /[\u0001-\u0008\u000e-\u001f\u007f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]/
+
+/** Full-width forms of visible ASCII. */
+const WIDE = /[\uff01-\uff5e]/
+
+const BREAK = /[\n\r\u2028\u2029\u0085]/
+
+/** Escapes that stand for visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`. */
+const ESCAPE =
+  /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});/
+
+/** How many times escapes are taken for what they stand for: `%2567` is `%67` is `g`. */
+const MAX_ESCAPED = 3
+
+/** Without what is invisible, and with escapes and full-width forms as what they stand for; undefined where that is the text itself. */
+export const plain = (text: string): View | undefined => {
+  let view: View | undefined
+  if (INVISIBLE.test(text) || WIDE.test(text))
+    view = without({ text }, (code) => INVISIBLE.test(code), unwiden)
+  for (let times = 0; times < MAX_ESCAPED && ESCAPE.test(view?.text ?? text); times++) {
+    view = unescaped(view ?? { text })
+  }
+  return view
+}
+
+/**
+ * Without the line breaks that stand within a token, and the blanks after them: what came from a mail or a terminal. Between words
+ * they stay, unless `all`.
+ */
+export const joined = (view: View, all: boolean): View | undefined => {
+  if (!BREAK.test(view.text)) return undefined
+  const { text } = view
+  const out: Array<string> = []
+  const at: Array<number> = []
+  let from = 0
+  const keep = (end: number) => {
+    if (end > from) out.push(text.slice(from, end))
+    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
+  }
+  const breaks = /\\?[\n\r\u2028\u2029\u0085][\s>]*/g
+  let changed = false
+  for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
+    const end = match.index + match[0].length
+    if (!all && !(isPartAt(text, match.index - 1, -1) && isPartAt(text, end, 1))) continue
+    keep(match.index)
+    from = end
+    changed = true
+  }
+  if (!changed) return undefined
+  keep(text.length)
+  at.push(view.at?.[text.length] ?? text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+/** Most characters of a piece that are looked at. */
+const MAX_PIECE = 64
+
+/** Words with marks between them, as in names of fields and files. */
+const WORDS = /^[A-Z]?[a-z]*(?:[-_./=][A-Z]?[a-z]+)*[-_./=]?$|^[A-Z]+(?:_[A-Z0-9]+)+$/
+
+/** Whether what stands at the index, going that way, is a piece of a token: no words, and no name that a value follows. */
+const isPartAt = (text: string, index: number, step: 1 | -1): boolean => {
+  let end = index
+  while (Math.abs(end - index) < MAX_PIECE && isTokenCode(text.charCodeAt(end))) end += step
+  const piece = step === 1 ? text.slice(index, end) : text.slice(end + 1, index + 1)
+  return piece.length > 0 && !WORDS.test(piece) && !(step === 1 && text.charAt(end) === ":")
+}
+
+const isTokenCode = (code: number): boolean =>
+  (code >= 0x30 && code <= 0x39) ||
+  (code >= 0x41 && code <= 0x5a) ||
+  (code >= 0x61 && code <= 0x7a) ||
+  code === 0x5f || // _
+  code === 0x2d || // -
+  code === 0x2b || // +
+  code === 0x2f || // /
+  code === 0x3d || // =
+  code === 0x2e // .
+
+const without = (
+  view: View,
+  isOut: (character: string) => boolean,
+  as: (character: string) => string
+): View => {
+  const out: Array<string> = []
+  const at: Array<number> = []
+  for (let index = 0; index < view.text.length; index++) {
+    const character = view.text.charAt(index)
+    if (isOut(character)) continue
+    out.push(as(character))
+    at.push(view.at?.[index] ?? index)
+  }
+  at.push(view.at?.[view.text.length] ?? view.text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+const unwiden = (character: string): string =>
+  WIDE.test(character) ? String.fromCharCode(character.charCodeAt(0) - 0xfee0) : character
+
+const unescaped = (view: View): View => {
+  const out: Array<string> = []
+  const at: Array<number> = []
+  const { text } = view
+  const escapes = new RegExp(ESCAPE, "g")
+  let from = 0
+  const keep = (end: number) => {
+    if (end > from) out.push(text.slice(from, end))
+    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
+  }
+  for (let match = escapes.exec(text); match !== null; match = escapes.exec(text)) {
+    const code = codeOf(match[0])
+    if (code < 0x20 || code > 0x7e) continue
+    keep(match.index)
+    out.push(String.fromCharCode(code))
+    at.push(view.at?.[match.index] ?? match.index)
+    from = match.index + match[0].length
+  }
+  keep(text.length)
+  at.push(view.at?.[text.length] ?? text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+const codeOf = (escape: string): number =>
+  escape.startsWith("&#")
+    ? escape.charAt(2) === "x"
+      ? Number.parseInt(escape.slice(3, -1), 16)
+      : Number.parseInt(escape.slice(2, -1), 10)
+    : Number.parseInt(escape.slice(-2), 16)

@@ -1,0 +1,34 @@
+/** Words of names that a secret is kept under, by themselves or before `key`. */
+const secretWords = new Set(
+  (
+    "secret secrets password passwd pwd passphrase pass token tokens auth authorization credential credentials creds session sid " +
+    "cookie jwt bearer apikey accesskey secretkey privatekey"
+  ).split(" ")
+)
+const keyWords = new Set(
+  "api access secret private auth signing encryption master account service shared client app".split(" ")
+)
+
+/** Last words of names of what is no secret, whatever stands before: `token_id`, `password_hash`, `session_expires_at`. */
+const harmless = new Set(
+  (
+    "id ids hash digest checksum fingerprint sha sha1 sha256 sha512 md5 etag name type kind status state url uri href link path count " +
+    "limit length size at on date time expires expiry expiration ttl version format label title description note scope scopes public " +
+    "usage used policy hint prefix suffix field column file ref reference number no index provider issuer audience"
+  ).split(" ")
+)
+
+/** Whether secrets are kept under names like this. It decides nothing by itself. */
+export const isSecretName = (name: string): boolean => {
+  if (name.length > 128) return false
+  const parts = name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .split(/[^a-z0-9]+/)
+    .filter((part) => part !== "")
+  const last = parts.at(-1)
+  if (last === undefined || harmless.has(last) || parts.includes("public")) return false
+  return parts.some(
+    (part, index) => secretWords.has(part) || (part === "key" && keyWords.has(parts[index - 1] ?? ""))
+  )
+}

@@ -1,0 +1,102 @@
+import { Array as Arr, Effect, type Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { Approval } from "../../domain/Approval.ts"
+import { NoticeType } from "../../domain/ApprovalNotice.ts"
+import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
+import { Scope } from "../../domain/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { texts } from "../Delivery/Columns.ts"
+
+/** Recipients of one event, at most. */
+const MAX_RECIPIENTS = 100
+
+/** The scopes that make the holder of a key a recipient. */
+const deciding: ReadonlyArray<Scope> = ["approvals.decide", "approvals.admin"]
+
+const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
+export type Recipient = typeof Recipient.Type
+const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
+
+/** Keys that work, have an address, and may decide: one an address, an admin's before others. */
+export const recipientsOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  now: Timestamp
+) {
+  const rows = yield* sql`
+    SELECT DISTINCT ON (lower(email)) key_id, scopes
+    FROM api_keys
+    WHERE org_id = ${org_id}
+      AND email IS NOT NULL
+      AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+      AND scopes && ${texts(deciding)}::text[]
+    ORDER BY lower(email), 'approvals.admin' = ANY(scopes) DESC, key_id
+    LIMIT ${MAX_RECIPIENTS}::int
+  `
+  return yield* decodeRecipients(rows)
+})
+
+/** A mail to be written: of what, and to the holder of which key. */
+export interface MailRow {
+  readonly org_id: OrgId
+  readonly event_id: EventId
+  readonly type: NoticeType
+  readonly approval_id: ApprovalId
+  readonly key_id: KeyId
+  readonly occurred_at: Date
+}
+
+/** Writes mails down. */
+export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<MailRow>) =>
+  sql`INSERT INTO approval_mail ${sql.insert(Arr.map(rows, (row) => ({ ...row })))}`
+
+const { action_class, approval_id, decision_source, outcome, session_id, stage, status, step_id } =
+  Approval.fields
+const { task_id, timeout_action, tool } = Approval.fields
+const Loaded = Schema.Struct({
+  type: NoticeType,
+  occurred_at: TimestampFromDate,
+  approval_id,
+  session_id,
+  step_id,
+  task_id,
+  tool,
+  action_class,
+  status,
+  stage,
+  requested_at: TimestampFromDate,
+  expires_at: TimestampFromDate,
+  escalation_deadline_at: Schema.NullOr(TimestampFromDate),
+  timeout_action,
+  outcome,
+  decision_source,
+  organization: Schema.String,
+  key_name: Schema.String,
+  email: Schema.NullOr(Schema.String),
+  usable: Schema.Boolean
+})
+const decodeLoaded = Schema.decodeUnknownEffect(Schema.Array(Loaded))
+
+/** A mail with all it is written from, as that stands now. */
+export const loadMail = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  event_id: EventId
+) {
+  const rows = yield* sql`
+    SELECT
+      m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
+      a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
+      a.decision_source, o.name AS organization, k.name AS key_name, k.email,
+      k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AS usable
+    FROM approval_mail m
+    JOIN approvals a ON a.org_id = m.org_id AND a.approval_id = m.approval_id
+    JOIN api_keys k ON k.org_id = m.org_id AND k.key_id = m.key_id
+    JOIN organizations o ON o.org_id = m.org_id
+    WHERE m.org_id = ${org_id}
+      AND m.event_id = ${event_id}
+  `
+  return Arr.head(yield* Effect.orDie(decodeLoaded(rows)))
+})
+export type LoadedMail = Option.Option.Value<Effect.Success<ReturnType<typeof loadMail>>>

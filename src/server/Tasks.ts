@@ -1,0 +1,200 @@
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../api/Authorization.ts"
+import type { PageRequest } from "../api/Pagination.ts"
+import { type InvalidSchema, InvalidUrl, LimitReached, type NotFound, TaskInUse } from "../api/Problems.ts"
+import type { NewTask, TaskChange } from "../api/Tasks.ts"
+import { type OrgId, ReleaseId, TaskId } from "../domain/Ids.ts"
+import { completedProvider, examplesProvider, type NewProvider } from "../domain/Provider.ts"
+import type { Task } from "../domain/Task.ts"
+import type { Timestamp } from "../domain/Time.ts"
+import { atomic } from "./Database.ts"
+import { ProviderEgress } from "./Egress.ts"
+import { Organizations } from "./Organizations.ts"
+import { type Page, pageOf } from "./Page.ts"
+import { putProviderKey } from "./Providers/keys.ts"
+import { insertRelease } from "./Releases/rows.ts"
+import { SecretBox } from "./SecretBox.ts"
+import { Shapes } from "./Shapes.ts"
+import { StoreClock } from "./StoreClock.ts"
+import {
+  countTasks,
+  findTask,
+  insertTask,
+  listTasks,
+  type TaskRow,
+  toTask,
+  updateTask
+} from "./Tasks/rows.ts"
+
+/** The most tasks an organization may have. */
+const MAX_TASKS = 10_000
+
+/** What an AI is asked over and over. */
+export class Tasks extends Context.Service<
+  Tasks,
+  {
+    readonly list: (
+      request: PageRequest<TaskId>
+    ) => Effect.Effect<Page<Task, TaskId>, never, Authorized<"tasks.read">>
+    readonly get: (id: TaskId) => Effect.Effect<Task, NotFound, Authorized<"tasks.read">>
+    /** With its first release, which is live at once. */
+    readonly create: (
+      input: NewTask
+    ) => Effect.Effect<Task, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
+    /** The name, and the working copy that the next comparison tries. What is live stays. */
+    readonly update: (
+      id: TaskId,
+      change: TaskChange
+    ) => Effect.Effect<Task, NotFound | InvalidSchema | InvalidUrl | TaskInUse, Authorized<"tasks.write">>
+    /** Judges the base URL of a provider that is given, at `pointer` of the request. */
+    readonly vetProvider: (
+      provider: NewProvider | undefined,
+      pointer: string
+    ) => Effect.Effect<void, InvalidUrl>
+    /** Within the caller's transaction: keeps the key that came with a provider, if one did. */
+    readonly keepKey: (
+      org_id: OrgId,
+      task_id: TaskId,
+      provider: NewProvider | undefined,
+      now: Timestamp
+    ) => Effect.Effect<void>
+  }
+>()("countersign/server/Tasks") {
+  static readonly layer = Layer.effect(
+    Tasks,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const box = yield* SecretBox
+      const clock = yield* StoreClock
+      const egress = yield* ProviderEgress
+      const organizations = yield* Organizations
+      const shapes = yield* Shapes
+
+      const vetProvider = Effect.fn("Tasks.vetProvider")(function* (
+        provider: NewProvider | undefined,
+        pointer: string
+      ) {
+        if (provider?.kind !== "openai") return
+        yield* egress.vet(provider.base_url).pipe(
+          Effect.catchTag(
+            "UrlRefused",
+            ({ phrase }) =>
+              new InvalidUrl({
+                detail: phrase,
+                errors: [{ pointer: `${pointer}/base_url`, detail: phrase }]
+              })
+          )
+        )
+      })
+
+      const keepKey = Effect.fn("Tasks.keepKey")(function* (
+        org_id: OrgId,
+        task_id: TaskId,
+        provider: NewProvider | undefined,
+        now: Timestamp
+      ) {
+        if (provider?.kind !== "openai" || provider.api_key === undefined) return
+        const base_url = provider.base_url.replace(/\/+$/, "")
+        yield* putProviderKey(sql, box, org_id, task_id, base_url, provider.api_key, now)
+      }, Effect.orDie)
+
+      return Tasks.of({
+        vetProvider,
+        keepKey,
+        list: Effect.fn("Tasks.list")(function* (request) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return pageOf(request, (yield* listTasks(sql, org_id, request)).map(toTask), (task) => task.id)
+        }, Effect.orDie),
+        get: Effect.fn("Tasks.get")(function* (id) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return toTask(yield* findTask(sql, org_id, id))
+        }),
+        create: Effect.fn("Tasks.create")(function* (input) {
+          const { actor, org_id } = yield* Authorized("tasks.write")
+          const inputs = yield* shapes.compile(input.input_schema, "#/input_schema")
+          const answers = yield* shapes.compile(input.answer_schema, "#/answer_schema")
+          yield* vetProvider(input.provider, "#/provider")
+          const now = yield* clock.now
+          const row: TaskRow = {
+            task_id: yield* TaskId.generate,
+            name: input.name,
+            instructions: input.instructions ?? "",
+            input_schema: input.input_schema,
+            answer_schema: input.answer_schema,
+            input_shape: inputs.digest,
+            answer_shape: answers.digest,
+            provider: input.provider === undefined ? examplesProvider : completedProvider(input.provider),
+            revision: 1,
+            live_release_id: yield* ReleaseId.generate,
+            dataset_id: null,
+            first_run_at: null,
+            created_at: now,
+            created_by_id: actor.id,
+            created_by_name: actor.name,
+            provider_key_set: input.provider?.kind === "openai" && input.provider.api_key !== undefined
+          }
+          return yield* atomically(
+            Effect.gen(function* () {
+              // One creation of an organization at a time, or the limit could be passed by a race.
+              yield* organizations.lock(org_id)
+              if ((yield* countTasks(sql, org_id)) >= MAX_TASKS) {
+                return yield* new LimitReached({ detail: `An organization has ${MAX_TASKS} tasks at most` })
+              }
+              yield* insertTask(sql, org_id, row)
+              yield* insertRelease(sql, org_id, {
+                id: row.live_release_id,
+                task_id: row.task_id,
+                instructions: row.instructions,
+                provider: row.provider,
+                dataset_id: null,
+                comparison_id: null,
+                created_at: now,
+                created_by: actor
+              })
+              yield* keepKey(org_id, row.task_id, input.provider, now)
+              return toTask(row)
+            })
+          )
+        }),
+        update: Effect.fn("Tasks.update")(function* (id, change) {
+          const { org_id } = yield* Authorized("tasks.write")
+          const { answer_schema, input_schema, provider } = change
+          const inputs =
+            input_schema === undefined ? undefined : yield* shapes.compile(input_schema, "#/input_schema")
+          const answers =
+            answer_schema === undefined ? undefined : yield* shapes.compile(answer_schema, "#/answer_schema")
+          yield* vetProvider(provider, "#/provider")
+          const now = yield* clock.now
+          return yield* atomically(
+            Effect.gen(function* () {
+              const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
+              const reshaped =
+                (inputs !== undefined && inputs.digest !== row.input_shape) ||
+                (answers !== undefined && answers.digest !== row.answer_shape)
+              if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
+                return yield* new TaskInUse({
+                  detail: "What is logged and kept fits the shapes as they are: make another task for others"
+                })
+              }
+              yield* updateTask(sql, org_id, {
+                ...row,
+                name: change.name ?? row.name,
+                instructions: change.instructions ?? row.instructions,
+                input_schema: input_schema ?? row.input_schema,
+                answer_schema: answer_schema ?? row.answer_schema,
+                input_shape: inputs?.digest ?? row.input_shape,
+                answer_shape: answers?.digest ?? row.answer_shape,
+                provider: provider === undefined ? row.provider : completedProvider(provider),
+                revision: row.revision + 1
+              })
+              yield* keepKey(org_id, id, provider, now)
+              return toTask(yield* findTask(sql, org_id, id))
+            })
+          )
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,158 @@
+import { assert, describe, it } from "@effect/vitest"
+import type { Schema } from "effect"
+import fc from "fast-check"
+import {
+  KnownValues,
+  MAX_NODES,
+  MAX_TEXT,
+  nothingKnown,
+  redact,
+  REDACTED,
+  type Redaction,
+  redactText,
+  textsOf
+} from "../../src/domain/Redaction.ts"
+import { ordinaryCases, secretCases } from "./Redaction/corpus.ts"
+import { hostileTexts } from "./Redaction/hostile.ts"
+
+const redacted = (value: Schema.Json, known = nothingKnown): Redaction => {
+  const result = redact(value, known)
+  if (result._tag === "Unsearchable") throw new Error(result.detail)
+  return result
+}
+
+const seeds = [1, 2, 3, 4, 5]
+
+describe("redaction", () => {
+  it("removes what must go and touches nothing else", () => {
+    let found = 0
+    let all = 0
+    const missed: Array<string> = []
+    const wrong: Array<string> = []
+    const ordinary = seeds.flatMap(ordinaryCases)
+    for (const seed of seeds) {
+      const { cases, known } = secretCases(seed)
+      const ours = new KnownValues(known)
+      for (const { secrets, value, what } of cases) {
+        const left = JSON.stringify(redacted(value, ours).value)
+        all++
+        if (secrets.every((secret) => !left.includes(JSON.stringify(secret).slice(1, -1)))) found++
+        else missed.push(`${what} (${seed})`)
+      }
+    }
+    const ours = new KnownValues(secretCases(1).known)
+    for (const { value, what } of ordinary) if (redacted(value, ours).count > 0) wrong.push(what)
+    const recall = found / all
+    const precision = found / (found + wrong.length)
+    // oxlint-disable-next-line no-console -- what is measured is told
+    console.log(
+      `redaction: recall ${(100 * recall).toFixed(1)} % of ${all}, precision ${(100 * precision).toFixed(1)} %, ` +
+        `${wrong.length} of ${ordinary.length} ordinary values touched`,
+      ...missed
+    )
+    assert.isEmpty(wrong)
+    assert.isAtLeast(recall, 0.95)
+  })
+
+  it("changes nothing in a second pass", () => {
+    const pieces = [
+      ...secretCases(9).cases.map(({ value }) => JSON.stringify(value)),
+      ...ordinaryCases(9).map(({ value }) => JSON.stringify(value)),
+      ..."password: |token=|Bearer |https://a:|@host |[REDACTED]|\n|\u200b|%|=|\"|'| is |eyJ|sk-|_|;|-----".split(
+        "|"
+      )
+    ]
+    const known = new KnownValues(secretCases(9).known)
+    const text = fc
+      .array(
+        fc.oneof(
+          fc.constantFrom(...pieces),
+          fc.string({ maxLength: 5 }),
+          fc.string({ unit: "binary", maxLength: 3 })
+        ),
+        {
+          maxLength: 8
+        }
+      )
+      .map((parts) => parts.join(""))
+    const value = fc.oneof(
+      text,
+      fc.dictionary(
+        fc.oneof(text, fc.constantFrom("token", "secret", "password", "a")),
+        fc.oneof(text, fc.array(text, { maxLength: 3 })),
+        {
+          maxKeys: 4
+        }
+      )
+    )
+    fc.assert(
+      fc.property(value, (given) => {
+        const once = redacted(given, known)
+        const twice = redacted(once.value, known)
+        assert.strictEqual(twice.count, 0)
+        assert.deepStrictEqual(twice.value, once.value)
+      }),
+      { numRuns: 400 }
+    )
+  })
+
+  it("leaves a mark where a secret stood, keeps the rest, and names the field, not the value", () => {
+    const key = "https://ada:tr0ub4dor@example.com/x"
+    const { count, pointers, value } = redacted({
+      "a/b": [{ note: `See ${key}.` }, "fine"],
+      "password=hunter2": 1,
+      session: "monday morning"
+    })
+    assert.deepStrictEqual(value, {
+      "a/b": [{ note: "See https://ada:[REDACTED]@example.com/x." }, "fine"],
+      "password=[REDACTED]": 1,
+      session: "monday morning"
+    })
+    assert.deepStrictEqual(pointers, ["#/a~1b/0/note", "#/password=%5BREDACTED%5D"])
+    assert.strictEqual(count, 2)
+  })
+
+  it("keeps members apart whose names become the same", () => {
+    const [first, second] = secretCases(3).cases.flatMap(({ secrets, what }) =>
+      what === "Stripe live" || what === "Slack bot" ? secrets : []
+    )
+    const { value } = redacted({ [first!]: 1, [second!]: 2, other: 3 })
+    assert.deepStrictEqual(value, { [REDACTED]: 1, [`${REDACTED} 2`]: 2, other: 3 })
+    assert.strictEqual(redacted(value).count, 0)
+  })
+
+  it("gives back the very value where there was nothing", () => {
+    const value = { a: [1, "two", null, { b: true }] }
+    assert.strictEqual(redacted(value).value, value)
+  })
+
+  it("finds values that are known, whatever they look like, but none so short that it stands in ordinary words", () => {
+    const known = new KnownValues(["monsoon umbrella", "orange", "umbrella", "K4ffee-mit-Milch-und-Zucker"])
+    assert.strictEqual(redactText("a monsoon umbrella, an orange", known), "a [REDACTED], an orange")
+    assert.strictEqual(redactText("umbrellas and an umbrella.", known), "umbrellas and an [REDACTED].")
+    assert.strictEqual(redactText("xxK4ffee-mit-Milch-und-Zuckerxx", known), "xx[REDACTED]xx")
+    assert.strictEqual(redactText("K4ffee-mit-\n  Milch-und-Zuc\u200bker", known), REDACTED)
+  })
+
+  it("comes to an end with texts that are made to cost, and leaves nothing for a second pass", () => {
+    const known = new KnownValues(secretCases(4).known)
+    for (const [what, text] of hostileTexts(8_192)) {
+      assert.strictEqual(redacted(redacted(text, known).value, known).count, 0, what)
+    }
+  })
+
+  it("refuses what is too large to be searched, with the place", () => {
+    const long = redact({ a: ["b", "c".repeat(MAX_TEXT + 1)] }, nothingKnown, "#/correction")
+    assert.deepInclude(long, { _tag: "Unsearchable", pointer: "#/correction/a/1" })
+    const many = redact({ a: Array.from({ length: MAX_NODES }, () => 1) }, nothingKnown, "#/correction")
+    assert.deepInclude(many, { _tag: "Unsearchable", pointer: "#/correction" })
+    assert.strictEqual(redacted({ a: Array.from({ length: MAX_NODES - 2 }, () => 1) }).count, 0)
+  })
+
+  it("takes texts that were searched before as they were left", () => {
+    const value = { note: "password: hunter2", list: ["x", { deep: "token" }] }
+    assert.sameMembers([...textsOf(value)], ["note", "password: hunter2", "list", "x", "deep", "token"])
+    const cleaned = new Map([...textsOf(value)].map((text) => [text, redactText(text, nothingKnown)]))
+    assert.deepStrictEqual(redact(value, nothingKnown, "#", cleaned), redacted(value))
+  })
+})

@@ -1,0 +1,192 @@
+import { Effect, type Scope } from "effect"
+import type { AddressInfo } from "node:net"
+import { SMTPServer, type SMTPServerOptions } from "smtp-server"
+import type { Identity } from "./ca.ts"
+
+/** A mail as it arrived. */
+export interface ReceivedMail {
+  readonly from: string
+  readonly to: ReadonlyArray<string>
+  /** Whether it came over TLS, and who was logged in. */
+  readonly secure: boolean
+  readonly user: string | undefined
+  /** Byte for byte, as text. */
+  readonly raw: string
+  /** By lowercase name, unfolded and decoded; of several the last. */
+  readonly headers: ReadonlyMap<string, string>
+  /** Names as they came, in order. */
+  readonly headerNames: ReadonlyArray<string>
+  readonly text: string
+  readonly html: string
+}
+
+/** How a mail server behaves. A number is the SMTP status it refuses with. */
+export interface MailServerOptions {
+  readonly tls?: Identity
+  /** TLS from the first byte, not by STARTTLS. */
+  readonly implicitTls?: boolean
+  readonly login?: { readonly user: string; readonly password: string }
+  /** Of each connection, counted from 1; "never" leaves it without a greeting. */
+  readonly connect?: (nth: number) => number | "never" | undefined
+  readonly sender?: () => number | undefined
+  /** Of each recipient that is named, counted from 1. */
+  readonly recipient?: (address: string, nth: number) => number | undefined
+  /** Of each message, counted from 1; "never" takes it and says nothing. */
+  readonly message?: (nth: number) => number | "never" | undefined
+}
+
+/** What a server that refuses says: no word of it may get any further. */
+export const GOSSIP = "go away, mallory@example.net"
+
+const refusal = (status: number) => Object.assign(new Error(GOSSIP), { responseCode: status })
+
+/** A real SMTP server on loopback. */
+export const mailServer = (
+  options: MailServerOptions = {}
+): Effect.Effect<
+  {
+    readonly port: number
+    readonly received: Array<ReceivedMail>
+    /** Once so many have arrived. */
+    readonly arrived: (count: number) => Promise<void>
+    /** Recipients that were named, refused ones too. */
+    readonly named: Array<string>
+    readonly connections: () => number
+    /** Once it has said nothing to somebody who waits. */
+    readonly hanging: Promise<void>
+  },
+  never,
+  Scope.Scope
+> =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const { login, tls } = options
+      const received: Array<ReceivedMail> = []
+      const named: Array<string> = []
+      const waiting: Array<{ readonly count: number; readonly done: () => void }> = []
+      let hang = () => {}
+      const hanging = new Promise<void>((done) => (hang = done))
+      let connections = 0
+      let messages = 0
+      const answer = (status: number | "never" | undefined, done: (error?: Error) => void) => {
+        if (status === "never") hang()
+        else done(status === undefined ? undefined : refusal(status))
+      }
+      const settings: SMTPServerOptions = {
+        disabledCommands: [
+          ...(tls === undefined ? ["STARTTLS"] : []),
+          ...(login === undefined ? ["AUTH"] : [])
+        ],
+        ...tls,
+        secure: options.implicitTls === true,
+        authOptional: login === undefined,
+        allowInsecureAuth: true,
+        disableReverseLookup: true,
+        logger: false,
+        closeTimeout: 100,
+        onConnect: (_session, done) => {
+          connections++
+          answer(options.connect?.(connections), done)
+        },
+        onAuth: ({ password, username }, _session, done) =>
+          username === login?.user && password === login?.password
+            ? done(null, { user: username })
+            : done(refusal(535)),
+        onMailFrom: (_address, _session, done) => answer(options.sender?.(), done),
+        onRcptTo: ({ address }, _session, done) => {
+          named.push(address)
+          answer(options.recipient?.(address, named.length), done)
+        },
+        onData: (stream, session, done) => {
+          const chunks: Array<Buffer> = []
+          stream.on("data", (chunk: Buffer) => chunks.push(chunk))
+          stream.on("end", () => {
+            const status = options.message?.(++messages)
+            if (status !== undefined) return answer(status, done)
+            const { mailFrom, rcptTo } = session.envelope
+            received.push({
+              from: mailFrom === false ? "" : mailFrom.address,
+              to: rcptTo.map(({ address }) => address),
+              secure: session.secure,
+              user: session.user,
+              ...readMail(Buffer.concat(chunks).toString("latin1"))
+            })
+            done()
+            for (const { count, done } of waiting) if (received.length >= count) done()
+          })
+        }
+      }
+      const server = new SMTPServer(settings)
+      // What a client does to its connection is the test's own doing.
+      server.on("error", () => {})
+      await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
+      const { port } = server.server.address() as AddressInfo
+      const arrived = (count: number) =>
+        new Promise<void>((done) => (received.length >= count ? done() : waiting.push({ count, done })))
+      return { server, port, received, arrived, named, hanging, connections: () => connections }
+    }),
+    ({ server }) => Effect.promise(() => new Promise<void>((done) => server.close(done)))
+  )
+
+const readMail = (raw: string) => {
+  const { body, headerNames, headers } = readPart(raw)
+  const boundary = /boundary="([^"]+)"/.exec(headers.get("content-type") ?? "")?.[1]
+  const parts =
+    boundary === undefined
+      ? []
+      : body
+          .split(`--${boundary}`)
+          .slice(1, -1)
+          .map((part) => readPart(part.replace(/^\r\n/, "")))
+  const of = (type: string) => {
+    const part = parts.find(({ headers }) => headers.get("content-type")?.startsWith(type) === true)
+    return part === undefined ? "" : decode(part.body, part.headers.get("content-transfer-encoding") ?? "")
+  }
+  return { raw, headers, headerNames, text: of("text/plain"), html: of("text/html") }
+}
+
+const readPart = (part: string) => {
+  const end = part.indexOf("\r\n\r\n")
+  const lines = part
+    .slice(0, end)
+    .replace(/\r\n[ \t]+/g, " ")
+    .split("\r\n")
+  const pairs = lines.map(
+    (line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()] as const
+  )
+  return {
+    headers: new Map(pairs.map(([name, value]) => [name.toLowerCase(), decodeWords(value)])),
+    headerNames: pairs.map(([name]) => name.toLowerCase()),
+    body: part.slice(end + 4)
+  }
+}
+
+const quotedPrintable = (text: string): Buffer =>
+  Buffer.from(
+    text
+      .replace(/=\r\n/g, "")
+      .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    "latin1"
+  )
+
+const decode = (body: string, encoding: string): string =>
+  (encoding === "base64"
+    ? Buffer.from(body, "base64")
+    : encoding === "quoted-printable"
+      ? quotedPrintable(body)
+      : Buffer.from(body, "latin1")
+  )
+    .toString()
+    .replaceAll("\r\n", "\n")
+
+/** RFC 2047. */
+const decodeWords = (value: string): string =>
+  value
+    .replace(/\?= =\?/g, "?==?")
+    .replace(/=\?utf-8\?([BQ])\?([^?]*)\?=/gi, (_, kind: string, text: string) =>
+      (kind.toUpperCase() === "B"
+        ? Buffer.from(text, "base64")
+        : quotedPrintable(text.replaceAll("_", " "))
+      ).toString()
+    )

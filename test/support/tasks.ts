@@ -1,0 +1,49 @@
+import { Effect } from "effect"
+import type { NewTask } from "../../src/api/Tasks.ts"
+import type { ClientCalls } from "../../src/client/Client.ts"
+import { Countersign } from "../../src/testing/index.ts"
+
+/** A task that sorts messages into categories. */
+export const sorting = {
+  name: "sort messages",
+  instructions: "Sort the message.",
+  input_schema: {
+    type: "object",
+    properties: { text: { type: "string" } },
+    required: ["text"],
+    additionalProperties: false
+  },
+  answer_schema: {
+    type: "object",
+    properties: { category: { enum: ["billing", "shipping", "other"] }, confidence: { type: "number" } },
+    required: ["category"],
+    additionalProperties: false
+  }
+} satisfies NewTask
+
+/** Examples of `sorting`, as they are given. */
+export const messages = (...pairs: ReadonlyArray<readonly [text: string, category: string]>) =>
+  pairs.map(([text, category]) => ({ input: { text }, answer: { category } }))
+
+/** Clients of a new organization by their roles. */
+export const team = (organization: string) =>
+  Effect.gen(function* () {
+    const countersign = yield* Countersign
+    const admin = yield* countersign.client({ name: "Ada" }, organization)
+    const runtime = yield* countersign.client({ preset: "runtime" }, organization)
+    const reviewer = yield* countersign.client({ preset: "reviewer" }, organization)
+    return { admin, runtime, reviewer }
+  })
+
+/** A task with a first dataset version of these examples. */
+export const taskWith = Effect.fnUntraced(function* (
+  admin: ClientCalls,
+  ...pairs: ReadonlyArray<readonly [text: string, category: string]>
+) {
+  const task = yield* admin.tasks.create({ payload: sorting })
+  const params = { task_id: task.id }
+  const [first, ...others] = messages(...pairs)
+  if (first === undefined) throw new Error("a dataset has an example at least")
+  const dataset = yield* admin.datasets.create({ params, payload: { examples: [first, ...others] } })
+  return { task, params, dataset }
+})
