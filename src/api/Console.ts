@@ -100,9 +100,38 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
   .middleware(RequestBody)
   .middleware(Authentication) {}
 
+/** How sending to a destination went in one stretch of time. */
+export const HealthBucket = Schema.Struct({
+  /** When the stretch begins; each is an hour. */
+  at: Timestamp,
+  /** Attempts that the receiver took. */
+  delivered: Schema.Int,
+  failed: Schema.Int,
+  /** Of the attempts, the duration that half are within, and that 95 of 100 are within; null where there was none. */
+  median_ms: Schema.NullOr(Schema.Int),
+  slow_ms: Schema.NullOr(Schema.Int)
+}).annotate({ identifier: "HealthBucket" })
+export type HealthBucket = typeof HealthBucket.Type
+
+/** The hours that a destination's health is shown for. */
+export const HEALTH_HOURS = 48
+
+/** How destinations fare: notification endpoints and the telemetry destination alike. */
+export class ConsoleHealthApi extends HttpApiGroup.make("health")
+  .add(
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: Schema.String.check(Schema.isPattern(/^(nep|tel)_[0-9a-f]{32}$/)) },
+      success: Schema.Struct({ buckets: Schema.Array(HealthBucket) })
+    }).middleware(requires("org_config.read"))
+  )
+  .prefix(`${CONSOLE_PATH}/health`)
+  .middleware(RequestBody)
+  .middleware(Authentication) {}
+
 /** The console's own operations. */
 export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSessionApi)
   .add(ConsoleInboxApi)
+  .add(ConsoleHealthApi)
   .annotate(HttpApi.ParseOptions, { errors: "all" })
   .middleware(Frame) {}

@@ -24,6 +24,7 @@ import { Datasets } from "./Datasets.ts"
 import { DatasetsHttp } from "./Datasets/http.ts"
 import * as Deadlines from "./Deadlines.ts"
 import { Delivery } from "./Delivery.ts"
+import { DeliveryHealth } from "./DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./Egress.ts"
 import { Email } from "./Email.ts"
 import * as MailChannel from "./Email/MailChannel.ts"
@@ -84,7 +85,7 @@ const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer,
  * deadlines.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer).pipe(
+  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(

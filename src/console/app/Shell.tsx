@@ -8,6 +8,7 @@ import { Button } from "../ui/Button.tsx"
 import { Empty } from "../ui/Empty.tsx"
 import { Safe } from "../ui/Safe.tsx"
 import { Skeleton } from "../ui/Skeleton.tsx"
+import { Toasts } from "../ui/toasts.tsx"
 import { NavBadge } from "./NavBadge.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
 import { match, type Route, routes, start } from "./routes.ts"
@@ -69,6 +70,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
       <main id="content" className="content" tabIndex={-1}>
         <Page path={path} session={session} />
       </main>
+      <Toasts />
     </div>
   )
 }

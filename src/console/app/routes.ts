@@ -24,6 +24,53 @@ export const routes: ReadonlyArray<Route> = [
     scope: "approvals.read",
     nav: "Review",
     Page: lazy(() => import("../pages/approvals/Inbox.tsx"))
+  },
+  {
+    path: "/sessions",
+    title: "Sessions",
+    scope: "sessions.read",
+    nav: "Agents",
+    Page: lazy(() => import("../pages/sessions/Sessions.tsx"))
+  },
+  {
+    path: "/sessions/:id",
+    title: "Session",
+    scope: "sessions.read",
+    Page: lazy(() => import("../pages/sessions/Session.tsx"))
+  },
+  {
+    path: "/rules",
+    title: "Rules",
+    scope: "approvals.read",
+    nav: "Agents",
+    Page: lazy(() => import("../pages/rules/Rules.tsx"))
+  },
+  {
+    path: "/endpoints",
+    title: "Notifications",
+    scope: "org_config.read",
+    nav: "Settings",
+    Page: lazy(() => import("../pages/endpoints/Endpoints.tsx"))
+  },
+  {
+    path: "/endpoints/:id",
+    title: "Endpoint",
+    scope: "org_config.read",
+    Page: lazy(() => import("../pages/endpoints/Endpoint.tsx"))
+  },
+  {
+    path: "/keys",
+    title: "Keys",
+    scope: "keys.write",
+    nav: "Settings",
+    Page: lazy(() => import("../pages/Keys.tsx"))
+  },
+  {
+    path: "/audit",
+    title: "Audit log",
+    scope: "approvals.admin",
+    nav: "Settings",
+    Page: lazy(() => import("../pages/Audit.tsx"))
   }
 ]
 

@@ -6,6 +6,8 @@ import { type Failure, failureOfCause } from "./failure.ts"
 export interface Action<Args extends ReadonlyArray<unknown>, A> {
   /** Answers with what came of it; undefined where it failed, or one is under way. */
   readonly run: (...args: Args) => Promise<A | undefined>
+  /** The same, for what answers with nothing. */
+  readonly runExit: (...args: Args) => Promise<{ readonly value: A } | undefined>
   readonly pending: boolean
   readonly failure: Failure | undefined
   readonly forget: () => void
@@ -17,7 +19,7 @@ export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
   const [pending, setPending] = useState(false)
   const [failure, setFailure] = useState<Failure>()
   const busy = useRef(false)
-  const run = async (...args: Args) => {
+  const runExit = async (...args: Args) => {
     if (busy.current) return undefined
     busy.current = true
     setPending(true)
@@ -25,10 +27,11 @@ export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
     const exit = await Effect.runPromiseExit(make(...args))
     busy.current = false
     setPending(false)
-    if (Exit.isSuccess(exit)) return exit.value
+    if (Exit.isSuccess(exit)) return { value: exit.value }
     setFailure(failureOfCause(exit.cause))
     return undefined
   }
+  const run = async (...args: Args) => (await runExit(...args))?.value
   const forget = () => setFailure(undefined)
-  return { run, pending, failure, forget }
+  return { run, runExit, pending, failure, forget }
 }

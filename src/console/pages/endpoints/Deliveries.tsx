@@ -1,0 +1,192 @@
+import { Effect } from "effect"
+import { Atom } from "effect/reactivity"
+import { type ReactNode, useState } from "react"
+import type { DeliveryRecord } from "../../../domain/DeliveryState.ts"
+import type { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Ago, At } from "../../ui/Time.tsx"
+import { say } from "../../ui/toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+
+export const deliveriesAtom = Atom.family((id: EndpointId) =>
+  Atom.make(
+    Effect.map(service.notification_endpoints.deliveries({ params: { id } }), ({ deliveries }) => deliveries)
+  )
+)
+
+/** By the number of attempts too: one more, and the log is asked for anew. */
+const detailAtom = Atom.family((id: EndpointId) =>
+  Atom.family((delivery: DeliveryId) =>
+    Atom.family((_attempts: number) =>
+      Atom.make(service.notification_endpoints.delivery({ params: { id, delivery } }))
+    )
+  )
+)
+
+const tones: Record<DeliveryRecord["status"], Tone> = {
+  pending: "wait",
+  delivering: "wait",
+  delivered: "good",
+  failed: "bad"
+}
+
+/** The latest deliveries of an endpoint, each with its attempts on request. */
+export const Deliveries = ({
+  aside,
+  id,
+  onChange
+}: {
+  readonly id: EndpointId
+  readonly aside: ReactNode
+  readonly onChange: () => void
+}) => {
+  const result = useAtomValue(deliveriesAtom(id))
+  return (
+    <section className="card" aria-labelledby="deliveries">
+      <div className="card-head">
+        <div>
+          <h2 id="deliveries">Deliveries</h2>
+          <p className="quiet small">The latest fifty, newest first</p>
+        </div>
+        {aside}
+      </div>
+      <Loaded result={result} atom={deliveriesAtom(id)}>
+        {(deliveries) =>
+          deliveries.length === 0 ? (
+            <Empty title="Nothing was sent yet">Send a test to see one.</Empty>
+          ) : (
+            <ul className="rows">
+              {deliveries.map((delivery) => (
+                <Delivery key={delivery.id} id={id} delivery={delivery} onChange={onChange} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </section>
+  )
+}
+
+const Delivery = ({
+  delivery,
+  id,
+  onChange
+}: {
+  readonly id: EndpointId
+  readonly delivery: DeliveryRecord
+  readonly onChange: () => void
+}) => {
+  const can = useCan()
+  const [open, setOpen] = useState(false)
+  const replay = useAction(() =>
+    service.notification_endpoints.replay({ params: { id, delivery: delivery.id } })
+  )
+  return (
+    <li className="row">
+      <div className="row-line">
+        <Badge tone={tones[delivery.status]}>{delivery.status}</Badge>
+        <span className="row-text">
+          <Safe text={delivery.label} />
+          {delivery.last_error === null ? null : (
+            <span className="row-error">
+              <Safe text={delivery.last_error} />
+            </span>
+          )}
+        </span>
+        <span className="quiet small row-meta">
+          {delivery.attempts === 1 ? "1 attempt" : `${delivery.attempts} attempts`}
+          {delivery.replays === 0
+            ? ""
+            : delivery.replays === 1
+              ? ", 1 replay"
+              : `, ${delivery.replays} replays`}{" "}
+          · <Ago time={delivery.created_at} />
+        </span>
+        <span className="row-actions">
+          {delivery.status === "failed" && can("org_config.write") ? (
+            <Button
+              small
+              pending={replay.pending}
+              onClick={() =>
+                void replay.run().then((queued) => {
+                  if (queued !== undefined) say("Queued again")
+                  onChange()
+                  return undefined
+                })
+              }
+            >
+              Replay
+            </Button>
+          ) : null}
+          <Button small aria-expanded={open} onClick={() => setOpen(!open)}>
+            Attempts
+          </Button>
+        </span>
+      </div>
+      <Problem failure={replay.failure} />
+      {open ? <Attempts key={`${delivery.attempts} ${delivery.status}`} id={id} delivery={delivery} /> : null}
+    </li>
+  )
+}
+
+const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery: DeliveryRecord }) => {
+  const atom = detailAtom(id)(delivery.id)(delivery.attempts)
+  const result = useAtomValue(atom)
+  return (
+    <Loaded result={result} atom={atom}>
+      {({ attempt_log, event_id }) => (
+        <div className="attempts">
+          <p className="quiet small">
+            Event <span className="id">{event_id}</span>
+          </p>
+          {attempt_log.length === 0 ? (
+            <p className="quiet">No attempt was made.</p>
+          ) : (
+            <div className="table-scroll">
+              <table className="table">
+                <thead>
+                  <tr>
+                    <th scope="col">Attempt</th>
+                    <th scope="col">Began</th>
+                    <th scope="col" className="number">
+                      Took
+                    </th>
+                    <th scope="col">Answer</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {attempt_log.map((attempt) => (
+                    <tr key={attempt.attempt}>
+                      <td>{attempt.attempt}</td>
+                      <td>
+                        <At time={attempt.started_at} />
+                      </td>
+                      <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
+                      <td>
+                        {attempt.status === null ? "none" : attempt.status}
+                        {attempt.error === null ? null : (
+                          <>
+                            {": "}
+                            <Safe text={attempt.error} />
+                          </>
+                        )}
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </div>
+      )}
+    </Loaded>
+  )
+}

@@ -1,0 +1,78 @@
+import { useState } from "react"
+import { Field } from "../../ui/Field.tsx"
+
+const units = [
+  ["seconds", 1],
+  ["minutes", 60],
+  ["hours", 3_600],
+  ["days", 86_400]
+] as const
+
+type Unit = (typeof units)[number][0]
+
+const factorOf = (unit: Unit): number => units.find(([name]) => name === unit)?.[1] ?? 1
+
+/** The largest unit that the seconds are whole in. */
+const unitOf = (seconds: number | null): Unit =>
+  seconds === null || seconds === 0
+    ? "minutes"
+    : (units.findLast(([, factor]) => seconds % factor === 0)?.[0] ?? "seconds")
+
+/** The longest window there may be: 30 days. */
+const LONGEST_SECONDS = 30 * 86_400
+
+/** A stretch of time, in a unit that fits it. */
+export const DurationField = ({
+  hint,
+  label,
+  onChange,
+  optional = false,
+  seconds
+}: {
+  readonly label: string
+  readonly hint?: string
+  readonly optional?: boolean
+  readonly seconds: number | null
+  readonly onChange: (seconds: number | null) => void
+}) => {
+  const [unit, setUnit] = useState(() => unitOf(seconds))
+  const factor = factorOf(unit)
+  return (
+    <Field label={label} {...(hint === undefined ? {} : { hint })}>
+      {(field) => (
+        <div className="duration">
+          <input
+            {...field}
+            type="number"
+            min={optional ? 0 : 1}
+            max={Math.floor(LONGEST_SECONDS / factor)}
+            step={1}
+            required={!optional}
+            value={seconds === null ? "" : Math.round((seconds / factor) * 100) / 100}
+            onChange={({ target }) =>
+              onChange(
+                target.value === "" ? (optional ? null : seconds) : Math.round(Number(target.value) * factor)
+              )
+            }
+          />
+          <select
+            aria-label={`${label}, unit`}
+            value={unit}
+            onChange={({ target }) => {
+              const chosen = units.find(([name]) => name === target.value)
+              if (chosen === undefined) return
+              // The number stays, its unit changes: that is what who chooses a unit means.
+              if (seconds !== null)
+                onChange(Math.min(LONGEST_SECONDS, Math.round((seconds / factor) * chosen[1])))
+              setUnit(chosen[0])
+            }}
+          >
+            {units.map(([name]) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </div>
+      )}
+    </Field>
+  )
+}

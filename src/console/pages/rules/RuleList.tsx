@@ -1,0 +1,143 @@
+import { Button as AriaButton } from "react-aria-components/Button"
+import { GridList, GridListItem } from "react-aria-components/GridList"
+import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
+import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { formatSeconds } from "../../ui/Time.tsx"
+import type { ApprovalRule, RuleEffect } from "../../../domain/ApprovalRule.ts"
+import { type Draft, moved } from "./draft.ts"
+
+const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {
+  allow: { text: "allow", tone: "good" },
+  reject: { text: "reject", tone: "bad" },
+  require_approval: { text: "ask a person", tone: "wait" }
+}
+
+/** The rules in their order, which is moved by dragging, by the keyboard on the handle, or by the two buttons. */
+export const RuleList = ({
+  drafts,
+  editable,
+  onChange,
+  onEdit
+}: {
+  readonly drafts: ReadonlyArray<Draft>
+  readonly editable: boolean
+  readonly onChange: (drafts: ReadonlyArray<Draft>) => void
+  readonly onEdit: (draft: Draft) => void
+}) => {
+  const { dragAndDropHooks } = useDragAndDrop({
+    getItems: (keys) => [...keys].map((key) => ({ "text/plain": String(key) })),
+    isDisabled: !editable,
+    onReorder: ({ keys, target }) => {
+      const [from] = drafts.flatMap(({ rule }, index) => (keys.has(rule.id) ? [index] : []))
+      const at = drafts.findIndex(({ rule }) => rule.id === target.key)
+      if (from === undefined || at < 0) return
+      const place = target.dropPosition === "after" ? at + 1 : at
+      onChange(moved(drafts, from, place > from ? place - 1 : place))
+    }
+  })
+  if (drafts.length === 0) {
+    return (
+      <div className="card">
+        <Empty title="No rule yet">Until there is one, every step waits for a person, for an hour.</Empty>
+      </div>
+    )
+  }
+  return (
+    <GridList
+      aria-label="Rules, in their order"
+      className="rule-list"
+      items={drafts.map((draft, index) => ({ id: draft.rule.id, draft, index }))}
+      dependencies={[drafts]}
+      keyboardNavigationBehavior="tab"
+      dragAndDropHooks={dragAndDropHooks}
+    >
+      {({ draft, index }) => (
+        <GridListItem
+          id={draft.rule.id}
+          className="card rule"
+          textValue={`${index + 1}: ${draft.rule.tool}, ${effects[draft.rule.effect].text}`}
+        >
+          {editable ? (
+            <AriaButton slot="drag" className="drag" aria-label={`Move rule ${index + 1}`}>
+              <span aria-hidden="true">⠿</span>
+            </AriaButton>
+          ) : null}
+          <span className="rule-number">{index + 1}</span>
+          <RuleText rule={draft.rule} />
+          {editable ? (
+            <div className="row-actions">
+              <Button
+                small
+                kind="bare"
+                aria-label={`Move rule ${index + 1} up`}
+                disabled={index === 0}
+                onClick={() => onChange(moved(drafts, index, index - 1))}
+              >
+                ↑
+              </Button>
+              <Button
+                small
+                kind="bare"
+                aria-label={`Move rule ${index + 1} down`}
+                disabled={index === drafts.length - 1}
+                onClick={() => onChange(moved(drafts, index, index + 1))}
+              >
+                ↓
+              </Button>
+              <Button small aria-label={`Edit rule ${index + 1}`} onClick={() => onEdit(draft)}>
+                Edit
+              </Button>
+              <Button
+                small
+                kind="bare"
+                aria-label={`Remove rule ${index + 1}`}
+                onClick={() => onChange(drafts.filter((one) => one !== draft))}
+              >
+                Remove
+              </Button>
+            </div>
+          ) : null}
+        </GridListItem>
+      )}
+    </GridList>
+  )
+}
+
+const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
+  <div className="rule-text">
+    <p>
+      <Badge tone={effects[rule.effect].tone}>{effects[rule.effect].text}</Badge>{" "}
+      <code>
+        <Safe text={rule.tool} />
+      </code>{" "}
+      <span className="quiet">of class</span>{" "}
+      <code>
+        <Safe text={rule.action_class} />
+      </code>
+      {rule.task_id === null ? null : (
+        <>
+          {" "}
+          <span className="quiet">in</span> <span className="id">{rule.task_id}</span>
+        </>
+      )}
+    </p>
+    {rule.reason === "" ? null : (
+      <p className="small">
+        <Safe text={rule.reason} />
+      </p>
+    )}
+    {rule.effect === "require_approval" ? (
+      <p className="quiet small">
+        {formatSeconds(rule.review_seconds)} to decide
+        {rule.escalation_seconds === null
+          ? ""
+          : `, then ${formatSeconds(rule.escalation_seconds)} for the admins`}
+        ; in silence the step is {rule.timeout_action === "allow" ? "allowed" : "rejected"}
+        {rule.self_approval ? "; who asked may decide" : ""}
+      </p>
+    ) : null}
+  </div>
+)

@@ -1,0 +1,158 @@
+import { Option, Schema, Stream } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
+import type { SessionEvent } from "../../../api/SessionStream.ts"
+import type { AgentSession } from "../../../domain/AgentSession.ts"
+import { SessionId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Confirm } from "../../ui/Confirm.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { failureOfCause } from "../../ui/failure.ts"
+import { Json } from "../../ui/Json.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { At } from "../../ui/Time.tsx"
+import { Step, type StepStory } from "./Step.tsx"
+
+const sessionAtom = Atom.family((id: SessionId) => Atom.make(service.sessions.get({ params: { id } })))
+
+/** The most events that one page keeps. */
+const MAX_EVENTS = 5_000
+
+/** A session's events so far, and more as they come. */
+const eventsAtom = Atom.family((id: SessionId) =>
+  Atom.make(
+    service.stream(id).pipe(
+      // A long session comes in a few pieces, not in a thousand.
+      Stream.groupedWithin(500, "30 millis"),
+      Stream.scan(
+        (): ReadonlyArray<SessionEvent> => [],
+        (events, more) => [...events, ...more].slice(-MAX_EVENTS)
+      )
+    )
+  )
+)
+
+const isSessionId = Schema.is(SessionId)
+
+/** One session, as it goes on: its steps in order, each with what was decided and what became of it. */
+export default function Session({ params }: PageProps) {
+  const id = params["id"]
+  return isSessionId(id) ? <Open id={id} /> : <Empty title="There is no such session" />
+}
+
+const Open = ({ id }: { readonly id: SessionId }) => {
+  const session = useAtomValue(sessionAtom(id))
+  return (
+    <Loaded result={session} atom={sessionAtom(id)}>
+      {(found) => <Timeline id={id} session={found} />}
+    </Loaded>
+  )
+}
+
+const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: AgentSession }) => {
+  const can = useCan()
+  const result = useAtomValue(eventsAtom(id))
+  const events = Option.getOrElse(AsyncResult.value(result), (): ReadonlyArray<SessionEvent> => [])
+  const cause = Option.getOrUndefined(AsyncResult.cause(result))
+  const steps = storiesOf(events)
+  const closed = session.status === "closed" || events.at(-1)?.type === "session:closed"
+  return (
+    <div className="stack">
+      <PageHead
+        title="Session"
+        aside={
+          closed || !can("sessions.write") ? null : (
+            <Confirm
+              small={false}
+              label="Close the session"
+              title="Close the session?"
+              act={() => service.sessions.close({ params: { id } })}
+              onDone={() => refresh(sessionAtom(id))}
+            >
+              <p>The agent can ask for no further step, and what waits for a person is rejected.</p>
+            </Confirm>
+          )
+        }
+      >
+        {closed ? <Badge tone="quiet">closed</Badge> : <span className="live">Live</span>} · begun by{" "}
+        <Safe text={session.created_by.name} /> · <At time={session.created_at} />
+      </PageHead>
+      {cause === undefined ? null : <Problem failure={failureOfCause(cause)} />}
+      <div className="two-columns">
+        <section aria-label="Steps" className="stack">
+          {steps.length === 0 ? (
+            <Empty title="No step was asked for yet">They appear here as they come.</Empty>
+          ) : (
+            <ol className="timeline">
+              {steps.map((step) => (
+                <Step key={step.step_id} story={step} />
+              ))}
+              {closed ? (
+                <li className="timeline-end">
+                  <span className="quiet">The session is closed</span>
+                </li>
+              ) : null}
+            </ol>
+          )}
+        </section>
+        <aside className="stack">
+          <section className="card padded stack">
+            <h2>About it</h2>
+            {Object.keys(session.metadata).length === 0 ? (
+              <p className="quiet">The agent said nothing about it.</p>
+            ) : (
+              <Json label="Metadata" value={session.metadata} />
+            )}
+            <dl className="facts">
+              <div>
+                <dt>Session</dt>
+                <dd className="id">{id}</dd>
+              </div>
+              <div>
+                <dt>Trace</dt>
+                <dd className="id">{session.trace_id}</dd>
+              </div>
+              {session.task_id === null ? null : (
+                <div>
+                  <dt>Task</dt>
+                  <dd>
+                    <Link className="id" to={`/tasks/${session.task_id}`}>
+                      {session.task_id}
+                    </Link>
+                  </dd>
+                </div>
+              )}
+              {session.closed_at === null ? null : (
+                <div>
+                  <dt>Closed</dt>
+                  <dd>
+                    <At time={session.closed_at} />
+                  </dd>
+                </div>
+              )}
+            </dl>
+          </section>
+        </aside>
+      </div>
+    </div>
+  )
+}
+
+/** The events by step, in the order in which the steps were asked for. */
+const storiesOf = (events: ReadonlyArray<SessionEvent>): ReadonlyArray<StepStory> => {
+  const stories = new Map<string, Array<SessionEvent>>()
+  for (const event of events) {
+    if (event.step_id === null) continue
+    const story = stories.get(event.step_id)
+    if (story === undefined) stories.set(event.step_id, [event])
+    else story.push(event)
+  }
+  return [...stories].map(([step_id, events]) => ({ step_id, events }))
+}
