@@ -22,6 +22,7 @@ export const approvalFilter = {
   session_id: Schema.optionalKey(SessionId),
   task_id: Schema.optionalKey(TaskId)
 }
+export type ApprovalFilter = Schema.Struct.Type<typeof approvalFilter>
 
 /** Approvals: what waits for a person, and what was decided. */
 export class AgentApprovalsApi extends HttpApiGroup.make("approvals")

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { ApprovalId, SessionId, StepId, TaskId } from "./Ids.ts"
 import { Actor } from "./Principal.ts"
-import { Timestamp } from "./Time.ts"
+import { formatTimestamp, Timestamp } from "./Time.ts"
 
 /** Escalation is no status: an escalated approval is still pending, in stage `admin`. */
 export const ApprovalStatus = Schema.Literals(["pending", "approved", "rejected", "expired"])
@@ -53,3 +53,19 @@ export const Approval = Schema.Struct({
   comment: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "Approval" })
 export type Approval = typeof Approval.Type
+
+/** The wire form of an approval without its arguments, as events tell it: what `Approval` encodes to, at a tenth of the cost. */
+export const encodeWithoutArguments = ({
+  arguments: _,
+  ...approval
+}: Approval): Omit<typeof Approval.Encoded, "arguments"> => ({
+  ...approval,
+  requested_at: formatTimestamp(approval.requested_at),
+  review_deadline_at: formatTimestamp(approval.review_deadline_at),
+  escalation_deadline_at: formatMaybe(approval.escalation_deadline_at),
+  expires_at: formatTimestamp(approval.expires_at),
+  escalated_at: formatMaybe(approval.escalated_at),
+  decided_at: formatMaybe(approval.decided_at)
+})
+
+const formatMaybe = (at: Timestamp | null): string | null => (at === null ? null : formatTimestamp(at))

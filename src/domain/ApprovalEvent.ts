@@ -17,6 +17,12 @@ export type ApprovalEventType = typeof ApprovalEventType.Type
 /** Every event type, in the order of the contract. */
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
 
+/** A moment of an approval: the event it is told by, and the approval as it stood then. */
+export interface Moment {
+  readonly event: ApprovalEventType
+  readonly approval: Approval
+}
+
 /** What may be sent to an endpoint: an approval's event, or its owner's test of it. */
 export type EventType = ApprovalEventType | "test"
 

@@ -50,7 +50,7 @@ export type ApprovalRule = typeof ApprovalRule.Type
 export const DEFAULT_REVIEW_SECONDS = 3600
 
 /** What decides a step. */
-export interface Verdict {
+export interface Ruling {
   /** Null: no rule matched, and the built-in one applies. */
   readonly rule_id: RuleId | null
   readonly effect: RuleEffect
@@ -66,7 +66,7 @@ export interface RuledStep {
 }
 
 /** The first rule that matches the step decides; where none does, a person is asked, with the defaults. */
-export const judge = (rules: ReadonlyArray<ApprovalRule>, step: RuledStep): Verdict => {
+export const judge = (rules: ReadonlyArray<ApprovalRule>, step: RuledStep): Ruling => {
   const rule = rules.find((candidate) => matches(candidate, step))
   if (rule === undefined) return builtIn
   return {
@@ -89,7 +89,7 @@ const sayings: Record<RuleEffect, string> = {
   require_approval: "A rule asks for a person's approval"
 }
 
-const builtIn: Verdict = {
+const builtIn: Ruling = {
   rule_id: null,
   effect: "require_approval",
   reason: "No rule matches, so a person is asked",

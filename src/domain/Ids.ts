@@ -60,9 +60,12 @@ const define = <B extends string>(
       })
     )
   )
+  const next = () => schema.make(`${prefix}_${timeOrdered()}`, { disableChecks: true })
   return Object.assign(schema, {
     /** A new identifier, later than all this process made before. */
-    generate: Effect.sync(() => schema.make(`${prefix}_${timeOrdered()}`, { disableChecks: true }))
+    generate: Effect.sync(next),
+    /** As many of them, in order. */
+    generateMany: (count: number) => Effect.sync(() => Array.from({ length: count }, next))
   })
 }
 

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
-import type { Approval } from "./Approval.ts"
-import type { ApprovalEventType } from "./ApprovalEvent.ts"
+import { encodeWithoutArguments } from "./Approval.ts"
+import type { ApprovalEventType, Moment } from "./ApprovalEvent.ts"
 import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
 import type { StepId } from "./Ids.ts"
 
@@ -25,7 +25,7 @@ export interface NewSessionEvent {
 }
 
 /** The event under which a session's stream tells a move of an approval. It is also `approval:decided` when nobody decided. */
-export const sessionEventOf = (event: ApprovalEventType): SessionEventType => {
+const sessionEventTypeOf = (event: ApprovalEventType): SessionEventType => {
   switch (event) {
     case "approval.requested":
       return "approval:requested"
@@ -69,11 +69,8 @@ export const toolOutcome = (outcome: StepOutcome, tool: string): NewSessionEvent
 export const sessionClosed: NewSessionEvent = { type: "session:closed", step_id: null, about: {} }
 
 /** A move of an approval, as the session records it: without the arguments, which the step holds. */
-export const approvalMoved = (
-  event: ApprovalEventType,
-  approval: Approval,
-  encode: (approval: Approval) => Readonly<Record<string, Schema.Json>>
-): NewSessionEvent => {
-  const { arguments: _, ...shown } = encode(approval)
-  return { type: sessionEventOf(event), step_id: approval.step_id, about: { approval: shown } }
-}
+export const approvalMoved = ({ approval, event }: Moment): NewSessionEvent => ({
+  type: sessionEventTypeOf(event),
+  step_id: approval.step_id,
+  about: { approval: encodeWithoutArguments(approval) }
+})

@@ -1,6 +1,6 @@
 import type { GovernedStep, StepDecision } from "./AgentSession.ts"
 import type { Approval, ApprovalOutcome } from "./Approval.ts"
-import type { Verdict } from "./ApprovalRule.ts"
+import type { Ruling } from "./ApprovalRule.ts"
 import type { ApprovalId, RuleId, StepId } from "./Ids.ts"
 
 /** A step as it was first asked for, and what was decided then. */
@@ -33,7 +33,7 @@ export const mismatches = (
 ]
 
 /** The decision of a step as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */
-export const standing = (saved: SavedStep, approval: Approval | null, verdict: Verdict): GovernedStep => {
+export const standing = (saved: SavedStep, approval: Approval | null, ruling: Ruling): GovernedStep => {
   const answer = {
     step_id: saved.step_id,
     approval_id: saved.approval_id,
@@ -43,8 +43,8 @@ export const standing = (saved: SavedStep, approval: Approval | null, verdict: V
     decision: saved.decision,
     expires_at: null
   }
-  if (verdict.effect === "reject") {
-    return { ...answer, decision: "reject", reason: verdict.reason, rule_id: verdict.rule_id }
+  if (ruling.effect === "reject") {
+    return { ...answer, decision: "reject", reason: ruling.reason, rule_id: ruling.rule_id }
   }
   if (approval === null) return answer
   return approval.outcome === null

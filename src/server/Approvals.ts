@@ -1,13 +1,13 @@
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { DecideRequest } from "../api/AgentApprovals.ts"
+import type { ApprovalFilter, DecideRequest } from "../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../api/ApprovalProblems.ts"
 import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import { AdminRequired, NotFound, SelfApproval } from "../api/Problems.ts"
-import type { Approval, ApprovalStatus } from "../domain/Approval.ts"
+import type { Approval } from "../domain/Approval.ts"
 import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
-import type { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
+import type { ApprovalId } from "../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
 import { recordMoves } from "./Approvals/record.ts"
 import {
@@ -22,13 +22,6 @@ import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
-
-/** Which approvals a list shows. */
-export interface ApprovalFilter {
-  readonly status?: ApprovalStatus
-  readonly session_id?: SessionId
-  readonly task_id?: TaskId
-}
 
 /** Why a decision is not taken, as the caller hears it. */
 export type DecisionRefused =

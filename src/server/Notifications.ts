@@ -14,14 +14,13 @@ import {
   type NotReplayable,
   type QueueFull
 } from "../api/Problems.ts"
-import { approvalEventTypes } from "../domain/ApprovalEvent.ts"
+import { approvalEventTypes, type Moment } from "../domain/ApprovalEvent.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../domain/DeliveryState.ts"
 import { type DeliveryId, EndpointId, type OrgId } from "../domain/Ids.ts"
 import type { NotificationEndpoint } from "../domain/NotificationEndpoint.ts"
 import { urlHint } from "../domain/PublicUrl.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { generateSecret } from "../domain/WebhookSignature.ts"
-import type { Moment } from "./Approvals/record.ts"
 import { Audit } from "./Audit.ts"
 import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"

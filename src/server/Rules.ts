@@ -9,7 +9,7 @@ import {
   DEFAULT_REVIEW_SECONDS,
   judge,
   type RuledStep,
-  type Verdict
+  type Ruling
 } from "../domain/ApprovalRule.ts"
 import { type OrgId, RuleId } from "../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
@@ -20,7 +20,7 @@ export class Rules extends Context.Service<
   Rules,
   {
     /** What the rules say of a step, as they stand now. */
-    readonly judge: (org_id: OrgId, step: RuledStep) => Effect.Effect<Verdict>
+    readonly judge: (org_id: OrgId, step: RuledStep) => Effect.Effect<Ruling>
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
     /** A stale revision is refused; without one the list is replaced as it is. */
     readonly replace: (

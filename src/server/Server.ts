@@ -96,7 +96,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Runs.layer,
         Releases.layer,
         Comparisons.Comparisons.layer,
-        Deadlines.Deadlines.layer
+        Deadlines.Deadlines.layer()
       )
     ),
     Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer)),
@@ -128,7 +128,7 @@ export const layerServices = (settings: ServiceSettings) =>
 /** What happens without anybody asking. */
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
-    Deadlines.layerLoop,
+    Deadlines.layerLoop(),
     Comparisons.layerLoop,
     Idempotency.layerRetention,
     Audit.layerRetention({ keep: settings.auditRetention })

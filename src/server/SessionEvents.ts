@@ -1,8 +1,9 @@
-import { type Array as Arr, Effect, Schema } from "effect"
+import { type Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type OrgId, SessionId } from "../domain/Ids.ts"
+import type { OrgId, SessionId } from "../domain/Ids.ts"
 import type { NewSessionEvent } from "../domain/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../domain/Time.ts"
+import { ints, longs, texts } from "./Delivery/Columns.ts"
 import { signalEvents } from "./SessionSignals.ts"
 
 /** Events of one session that are about to be recorded, in order. A list names each session once. */
@@ -22,29 +23,37 @@ export const appendEvents = Effect.fnUntraced(function* (
   groups: Arr.NonEmptyReadonlyArray<SessionGroup>,
   now: Timestamp
 ) {
-  const numbered = yield* sql`
+  const numbered = yield* sql<{ readonly session_id: SessionId; readonly before: number }>`
     UPDATE agent_sessions
     SET last_event = last_event + more.count
-    FROM json_to_recordset(${JSON.stringify(
-      groups.map(({ events, org_id, session_id }) => ({ org_id, session_id, count: events.length }))
-    )}::json) AS more (org_id text, session_id text, count int)
+    FROM unnest(
+      ${texts(groups.map(({ org_id }) => org_id))}::text[],
+      ${texts(groups.map(({ session_id }) => session_id))}::text[],
+      ${ints(groups.map(({ events }) => events.length))}::int[]
+    ) AS more (org_id, session_id, count)
     WHERE agent_sessions.org_id = more.org_id
       AND agent_sessions.session_id = more.session_id
-    RETURNING agent_sessions.session_id, (last_event - more.count)::text AS before
+    RETURNING agent_sessions.session_id, (last_event - more.count)::float8 AS before
   `
-  const before = new Map((yield* decodeNumbered(numbered)).map((row) => [row.session_id, row.before]))
+  const before = new Map(numbered.map((row) => [row.session_id, row.before]))
+  const occurred_at = formatTimestamp(now)
   const rows = groups.flatMap(({ events, org_id, session_id }) =>
     events.map((event, index) => {
       const number = (before.get(session_id) ?? 0) + index + 1
-      const { step_id, type } = event
-      return { org_id, session_id, number, type, step_id, data: dataOf(session_id, number, event, now) }
+      return { org_id, session_id, number, event, data: dataOf(session_id, number, event, occurred_at) }
     })
   )
   yield* sql`
     INSERT INTO session_events (org_id, session_id, number, type, step_id, occurred_at, data)
-    SELECT org_id, session_id, number, type, step_id, ${toDate(now)}::timestamptz, data
-    FROM json_to_recordset(${JSON.stringify(rows)}::json)
-      AS more (org_id text, session_id text, number bigint, type text, step_id text, data json)
+    SELECT org_id, session_id, number, type, step_id, ${toDate(now)}::timestamptz, data::json
+    FROM unnest(
+      ${texts(rows.map(({ org_id }) => org_id))}::text[],
+      ${texts(rows.map(({ session_id }) => session_id))}::text[],
+      ${longs(rows.map(({ number }) => number))}::bigint[],
+      ${texts(rows.map(({ event }) => event.type))}::text[],
+      ${texts(rows.map(({ event }) => event.step_id))}::text[],
+      ${texts(rows.map(({ data }) => data))}::text[]
+    ) AS more (org_id, session_id, number, type, step_id, data)
   `
   yield* signalEvents(
     sql,
@@ -55,16 +64,13 @@ export const appendEvents = Effect.fnUntraced(function* (
   )
 })
 
-const decodeNumbered = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ session_id: SessionId, before: Schema.NumberFromString }))
-)
-
-/** The event as the stream tells it. */
-const dataOf = (session_id: SessionId, number: number, event: NewSessionEvent, now: Timestamp) => ({
-  id: number,
-  type: event.type,
-  session_id,
-  step_id: event.step_id,
-  occurred_at: formatTimestamp(now),
-  ...event.about
-})
+/** The event as the stream tells it: one line of JSON. */
+const dataOf = (session_id: SessionId, number: number, event: NewSessionEvent, occurred_at: string): string =>
+  JSON.stringify({
+    id: number,
+    type: event.type,
+    session_id,
+    step_id: event.step_id,
+    occurred_at,
+    ...event.about
+  })

@@ -10,15 +10,15 @@ import {
   StepNotAllowed
 } from "../api/Problems.ts"
 import type { GovernedStep, StepDecision, StepOutcome } from "../domain/AgentSession.ts"
-import type { Verdict } from "../domain/ApprovalRule.ts"
+import type { Ruling } from "../domain/ApprovalRule.ts"
 import { request, transition } from "../domain/ApprovalState.ts"
 import { ApprovalId, type OrgId, type SessionId, type StepId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
-import { stepGoverned, toolOutcome } from "../domain/SessionEvent.ts"
+import { approvalMoved, stepGoverned, toolOutcome } from "../domain/SessionEvent.ts"
 import { mismatches, standing } from "../domain/StepDecision.ts"
 import { stepDigest } from "../domain/StepDigest.ts"
 import type { Timestamp } from "../domain/Time.ts"
-import { recordMoves, sessionEventOf } from "./Approvals/record.ts"
+import { recordMoves } from "./Approvals/record.ts"
 import { type ApprovalRow, holdApproval, insertApproval, stateOf, toApproval } from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
@@ -69,23 +69,23 @@ export class Steps extends Context.Service<
         principal: Principal,
         session_id: SessionId,
         step: StepRequest,
-        verdict: Verdict,
+        ruling: Ruling,
         now: Timestamp
       ) {
         const { actor, org_id } = principal
         const digest = digestOf(principal, session_id, step)(step)
         const pending =
-          verdict.effect === "require_approval"
+          ruling.effect === "require_approval"
             ? yield* Effect.map(ApprovalId.generate, (id) =>
-                newApproval(principal, session_id, id, step, digest, verdict, now)
+                newApproval(principal, session_id, id, step, digest, ruling, now)
               )
             : null
         const answer: GovernedStep = {
           step_id: step.step_id,
-          decision: pending === null ? immediate(verdict) : "pending",
+          decision: pending === null ? immediate(ruling) : "pending",
           approval_id: pending?.approval_id ?? null,
-          reason: verdict.reason,
-          rule_id: verdict.rule_id,
+          reason: ruling.reason,
+          rule_id: ruling.rule_id,
           expires_at: pending?.expires_at ?? null,
           arguments_digest: digest
         }
@@ -98,9 +98,9 @@ export class Steps extends Context.Service<
           action_class: step.action_class,
           arguments: argumentsOf(step),
           arguments_digest: digest,
-          rule_id: verdict.rule_id,
+          rule_id: ruling.rule_id,
           decision: answer.decision,
-          reason: verdict.reason,
+          reason: ruling.reason,
           approval_id: answer.approval_id,
           requested_by_id: actor.id,
           requested_at: now
@@ -113,7 +113,7 @@ export class Steps extends Context.Service<
         }
         yield* insertApproval(sql, pending)
         const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
-        yield* appendEvents(sql, [{ org_id, session_id, events: [governed, sessionEventOf(requested)] }], now)
+        yield* appendEvents(sql, [{ org_id, session_id, events: [governed, approvalMoved(requested)] }], now)
         yield* notifications.publish(org_id, [requested], now)
         return answer
       })
@@ -129,8 +129,8 @@ export class Steps extends Context.Service<
 
       /** The decision of a saved step as it stands: the rules and the approval are asked again. */
       const stand = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
-        const verdict = yield* rules.judge(org_id, known)
-        return standing(known, yield* approvalNow(org_id, known, now), verdict)
+        const ruling = yield* rules.judge(org_id, known)
+        return standing(known, yield* approvalNow(org_id, known, now), ruling)
       })
 
       return Steps.of({
@@ -147,8 +147,8 @@ export class Steps extends Context.Service<
               if (Option.isNone(known)) {
                 // A step that names no task is one of its session's: rules of that task must not be left behind by silence.
                 const task_id = step.task_id ?? session.value.task_id
-                const verdict = yield* rules.judge(org_id, { ...step, task_id })
-                return yield* govern(principal, session_id, { ...step, task_id }, verdict, now)
+                const ruling = yield* rules.judge(org_id, { ...step, task_id })
+                return yield* govern(principal, session_id, { ...step, task_id }, ruling, now)
               }
               yield* sameStep(known.value, digestOf(principal, session_id, step), step)
               const answer = yield* stand(org_id, known.value, now)
@@ -222,7 +222,7 @@ const digestOf =
       ...(step.arguments === undefined ? {} : { arguments: step.arguments })
     })
 
-const immediate = (verdict: Verdict): StepDecision => (verdict.effect === "allow" ? "allow" : "reject")
+const immediate = (ruling: Ruling): StepDecision => (ruling.effect === "allow" ? "allow" : "reject")
 
 /** A step that is asked for again must be the step that was saved, and still be open. */
 const sameStep = (
@@ -244,10 +244,10 @@ const newApproval = (
   approval_id: ApprovalId,
   step: StepRequest,
   arguments_digest: string,
-  verdict: Verdict,
+  ruling: Ruling,
   now: Timestamp
 ): ApprovalRow => {
-  const state = request(verdict.terms, actor.id, now)
+  const state = request(ruling.terms, actor.id, now)
   return {
     org_id,
     approval_id,

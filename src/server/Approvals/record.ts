@@ -1,8 +1,8 @@
-import { Array as Arr, Effect, Schema } from "effect"
+import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { Approval } from "../../domain/Approval.ts"
+import type { Moment } from "../../domain/ApprovalEvent.ts"
 import type { ApprovalMove } from "../../domain/ApprovalState.ts"
-import { approvalMoved, type NewSessionEvent } from "../../domain/SessionEvent.ts"
+import { approvalMoved } from "../../domain/SessionEvent.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import type { Notifications } from "../Notifications.ts"
 import { appendEvents } from "../SessionEvents.ts"
@@ -14,27 +14,24 @@ export interface Recording {
   readonly notifications: Notifications["Service"]
 }
 
-/** A moment of an approval: the event it is told by, and the approval as it stood then. */
-export interface Moment {
-  readonly event: ApprovalMove["event"]
-  readonly approval: Approval
-}
-
-const encode = Schema.encodeSync(Schema.toCodecJson(Approval), { disableChecks: true })
-const isObject = (value: unknown): value is Record<string, Schema.Json> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
-/** The session's event of a moment. */
-export const sessionEventOf = ({ approval, event }: Moment): NewSessionEvent =>
-  approvalMoved(event, approval, (shown) => {
-    const encoded = encode(shown)
-    return isObject(encoded) ? encoded : {}
-  })
-
 /** An approval and where it goes. */
 export interface Moving {
   readonly row: ApprovalRow
   readonly moves: Arr.NonEmptyReadonlyArray<ApprovalMove>
+}
+
+/** An approval that has moved: the row to write, and what is told of it. */
+interface Moved {
+  readonly row: ApprovalRow
+  readonly moments: Arr.NonEmptyReadonlyArray<Moment>
+}
+
+const moved = ({ moves, row }: Moving): Moved => {
+  const steps = Arr.map(moves, ({ event, state }) => ({ event, row: withState(row, state) }))
+  return {
+    row: Arr.lastNonEmpty(steps).row,
+    moments: Arr.map(steps, ({ event, row }): Moment => ({ event, approval: toApproval(row) }))
+  }
 }
 
 /**
@@ -47,27 +44,17 @@ export const recordAll = Effect.fnUntraced(function* (
   moving: Arr.NonEmptyReadonlyArray<Moving>,
   now: Timestamp
 ) {
-  const moved = Arr.map(moving, ({ moves, row }) => ({
-    row: withState(row, Arr.lastNonEmpty(moves).state),
-    moments: Arr.map(moves, ({ event, state }): Moment => ({
-      event,
-      approval: toApproval(withState(row, state))
-    }))
-  }))
-  yield* updateApprovals(
-    sql,
-    Arr.map(moved, ({ row }) => row)
-  )
-  const bySession = Arr.groupBy(moved, ({ row }) => row.session_id)
-  const groups = Object.values(bySession).map((group) => ({
+  const all = Arr.map(moving, moved)
+  const rows = Arr.map(all, ({ row }) => row)
+  yield* updateApprovals(sql, rows)
+  const groups = Object.values(Arr.groupBy(all, ({ row }) => row.session_id)).map((group) => ({
     org_id: Arr.headNonEmpty(group).row.org_id,
     session_id: Arr.headNonEmpty(group).row.session_id,
-    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, sessionEventOf))
+    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalMoved))
   }))
   if (Arr.isArrayNonEmpty(groups)) yield* appendEvents(sql, groups, now)
-  const byOrganization = Arr.groupBy(moved, ({ row }) => row.org_id)
   yield* Effect.forEach(
-    Object.values(byOrganization),
+    Object.values(Arr.groupBy(all, ({ row }) => row.org_id)),
     (group) =>
       notifications.publish(
         Arr.headNonEmpty(group).row.org_id,
@@ -76,7 +63,7 @@ export const recordAll = Effect.fnUntraced(function* (
       ),
     { discard: true }
   )
-  return Arr.map(moved, ({ row }) => row)
+  return rows
 })
 
 /** `recordAll` for one approval, which may not have moved: the row as it is then. */

@@ -1,4 +1,4 @@
-import { type Array as Arr, Effect, Option, Schema } from "effect"
+import { Array as Arr, DateTime, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   type Approval,
@@ -10,6 +10,7 @@ import {
 import { type ApprovalState, nextDueAt } from "../../domain/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { booleans, texts, times } from "../Delivery/Columns.ts"
 
 /** An approval as the store holds it. */
 export const ApprovalRow = Schema.Struct({
@@ -51,13 +52,47 @@ export const approvalColumns = Object.keys(ApprovalRow.fields)
   )
   .join(", ")
 
-/**
- * The same without the arguments, which can be 4 MiB each: for those that move or list many approvals at once. What a move writes or
- * tells has no arguments.
- */
+/** The same without the arguments, which can be 4 MiB each: for those that list many approvals at once. */
 export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
   .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
   .join(", ")
+
+/** The same with the due time: for those that move many. What a move writes or tells has no arguments. */
+const movingColumns = [
+  ...Object.keys(ApprovalRow.fields).filter((column) => column !== "arguments"),
+  "next_due_at"
+]
+  .map((column) => `approvals.${column}`)
+  .join(", ")
+
+/** A column as the client reads it. */
+type Read<A> = A extends Timestamp ? Date : A
+
+/** A row of `movingColumns` as the client reads it. */
+type MovingRecord = { readonly [K in Exclude<keyof ApprovalRow, "arguments">]: Read<ApprovalRow[K]> } & {
+  readonly next_due_at: Date
+}
+
+/** An approval that may move, without its arguments, and when it was due. */
+export interface MovingRow extends ApprovalRow {
+  readonly next_due_at: Timestamp
+}
+
+const utc = (at: Date): Timestamp => DateTime.makeUnsafe(at)
+const utcMaybe = (at: Date | null): Timestamp | null => (at === null ? null : utc(at))
+
+/** By hand: ten thousand rows may come in one second, and a schema would take a fifth of the time that moving them takes. */
+const toMoving = (row: MovingRecord): MovingRow => ({
+  ...row,
+  arguments: Option.none(),
+  requested_at: utc(row.requested_at),
+  review_deadline_at: utc(row.review_deadline_at),
+  escalation_deadline_at: utcMaybe(row.escalation_deadline_at),
+  expires_at: utc(row.expires_at),
+  escalated_at: utcMaybe(row.escalated_at),
+  decided_at: utcMaybe(row.decided_at),
+  next_due_at: utc(row.next_due_at)
+})
 
 /** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
 export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
@@ -98,16 +133,19 @@ export const pendingApprovals = (
   session_id: SessionId,
   limit: number
 ) =>
-  sql`
-    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
-    FROM approvals
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-      AND status = 'pending'
-    ORDER BY approval_id
-    LIMIT ${limit}
-    FOR NO KEY UPDATE
-  `.pipe(Effect.flatMap(decodeApprovals))
+  Effect.map(
+    sql<MovingRecord>`
+      SELECT ${sql.literal(movingColumns)}
+      FROM approvals
+      WHERE org_id = ${org_id}
+        AND session_id = ${session_id}
+        AND status = 'pending'
+      ORDER BY approval_id
+      LIMIT ${limit}
+      FOR NO KEY UPDATE
+    `,
+    Arr.map(toMoving)
+  )
 
 /** The moving part of an approval. */
 export const stateOf = (row: ApprovalRow): ApprovalState => ({
@@ -181,22 +219,21 @@ export const toApproval = (row: ApprovalRow): Approval => {
 export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
   const due = nextDueAt(stateOf(row))
   const values = yield* Schema.encodeEffect(ApprovalRow)(row)
-  yield* sql`INSERT INTO approvals ${sql.insert({ ...values, next_due_at: due === null ? null : toDate(due) })}`
+  yield* sql`
+    INSERT INTO approvals ${sql.insert({
+      ...values,
+      arguments_bytes: values.arguments === null ? 0 : Buffer.byteLength(values.arguments),
+      next_due_at: due === null ? null : toDate(due)
+    })}
+  `
 })
 
-/** Writes where approvals have moved. The caller holds their sessions' rows, so nobody else moves them meanwhile. */
-export const updateApprovals = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  rows: Arr.NonEmptyReadonlyArray<ApprovalRow>
-) {
-  const moved = yield* Effect.forEach(rows, (row) => {
-    const due = nextDueAt(stateOf(row))
-    return Effect.map(encodeMoved(row), (values) => ({
-      ...values,
-      next_due_at: due === null ? null : toDate(due)
-    }))
-  })
-  yield* sql`
+/**
+ * Writes where approvals have moved. The caller holds their sessions' rows, so nobody else moves them meanwhile. What an approval
+ * asks for and the terms it was granted never change.
+ */
+export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<ApprovalRow>) =>
+  sql`
     UPDATE approvals
     SET
       status = moved.status,
@@ -211,30 +248,53 @@ export const updateApprovals = Effect.fnUntraced(function* (
       decided_by_name = moved.decided_by_name,
       comment = moved.comment,
       next_due_at = moved.next_due_at
-    FROM json_to_recordset(${JSON.stringify(moved)}::json) AS moved (
-      org_id text, approval_id text, status text, stage text, expires_at timestamptz, expiring_notified boolean,
-      escalated_at timestamptz, outcome text, decision_source text, decided_at timestamptz, decided_by_id text,
-      decided_by_name text, comment text, next_due_at timestamptz
+    FROM unnest(
+      ${texts(rows.map((row) => row.org_id))}::text[],
+      ${texts(rows.map((row) => row.approval_id))}::text[],
+      ${texts(rows.map((row) => row.status))}::text[],
+      ${texts(rows.map((row) => row.stage))}::text[],
+      ${times(rows.map((row) => row.expires_at))}::timestamptz[],
+      ${booleans(rows.map((row) => row.expiring_notified))}::boolean[],
+      ${times(rows.map((row) => row.escalated_at))}::timestamptz[],
+      ${texts(rows.map((row) => row.outcome))}::text[],
+      ${texts(rows.map((row) => row.decision_source))}::text[],
+      ${times(rows.map((row) => row.decided_at))}::timestamptz[],
+      ${texts(rows.map((row) => row.decided_by_id))}::text[],
+      ${texts(rows.map((row) => row.decided_by_name))}::text[],
+      ${texts(rows.map((row) => row.comment))}::text[],
+      ${times(rows.map((row) => nextDueAt(stateOf(row))))}::timestamptz[]
+    ) AS moved (
+      org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source, decided_at,
+      decided_by_id, decided_by_name, comment, next_due_at
     )
     WHERE approvals.org_id = moved.org_id
       AND approvals.approval_id = moved.approval_id
   `
-})
 
-const { arguments: _, ...movedFields } = ApprovalRow.fields
-const encodeMoved = Schema.encodeEffect(Schema.Struct(movedFields), { disableChecks: true })
+/** Where a claim of due approvals ended, and the next one goes on. */
+export interface DueCursor {
+  readonly next_due_at: Timestamp
+  readonly approval_id: string
+}
+
+/** Before everything that is due. */
+export const dueFirst: DueCursor = { next_due_at: DateTime.makeUnsafe(0), approval_id: "" }
 
 /**
  * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that
  * somebody else holds are left out: whoever moves them looks at the time too, or the next round does.
  */
-export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
-  sql`
-    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
-    FROM approvals
-      JOIN agent_sessions USING (org_id, session_id)
-    WHERE approvals.next_due_at <= ${toDate(now)}
-    ORDER BY approvals.next_due_at
-    LIMIT ${limit}
-    FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED
-  `.pipe(Effect.flatMap(decodeApprovals))
+export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after: DueCursor, limit: number) =>
+  Effect.map(
+    sql<MovingRecord>`
+      SELECT ${sql.literal(movingColumns)}
+      FROM approvals
+        JOIN agent_sessions USING (org_id, session_id)
+      WHERE approvals.next_due_at <= ${toDate(now)}
+        AND (approvals.next_due_at, approvals.approval_id) > (${toDate(after.next_due_at)}, ${after.approval_id})
+      ORDER BY approvals.next_due_at, approvals.approval_id
+      LIMIT ${limit}
+      FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED
+    `,
+    Arr.map(toMoving)
+  )

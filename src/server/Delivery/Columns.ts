@@ -1,5 +1,6 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
+import type { Timestamp } from "../../domain/Time.ts"
 
 /**
  * Arrays as parameters, with their type named. The client would guess it from the elements, and cannot from none, from
@@ -23,3 +24,8 @@ export const booleans: Column<boolean> = of(PgTypes.OID.bool)
 /** `int8[]`, from numbers below 2^53. */
 export const longs = (values: ReadonlyArray<number>): PgTypes.Parameter =>
   of(PgTypes.OID.int8)(values.map(BigInt))
+/** `bytea[]` */
+export const bytes: Column<Uint8Array> = of(PgTypes.OID.bytea)
+/** `timestamptz[]` */
+export const times = (values: ReadonlyArray<Timestamp | null>): PgTypes.Parameter =>
+  of(PgTypes.OID.timestamptz)(values.map((at) => (at === null ? null : at.epochMilliseconds)))

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { EventId, OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import type { Channel } from "./Channel.ts"
-import { floats, ints, texts } from "./Columns.ts"
+import { booleans, floats, ints, texts } from "./Columns.ts"
 import { shardOf } from "./Shards.ts"
 
 /**
@@ -151,40 +151,57 @@ export const makeQueue = (
     const { capacity, destination_id, org_id } = list[0]
     yield* lockDestination(org_id, destination_id)
     const free = yield* room(org_id, destination_id, capacity)
-    for (const [index, one] of list.entries()) {
-      const queued = index < free
-      yield* sql`
+    yield* sql`
+      WITH given AS MATERIALIZED (
+        SELECT *
+        FROM unnest(
+          ${texts(list.map((one) => one.delivery_id))}::text[],
+          ${texts(list.map((one) => one.channel))}::text[],
+          ${texts(list.map((one) => one.event_id))}::text[],
+          ${texts(list.map((one) => one.label))}::text[],
+          ${ints(list.map((one) => one.size))}::int[],
+          ${floats(list.map((one) => one.delay))}::float8[],
+          ${floats(list.map((one) => one.within))}::float8[],
+          ${booleans(list.map((_, index) => index < free))}::boolean[]
+        ) WITH ORDINALITY AS g (delivery_id, channel, event_id, label, size, delay, within, fits, place)
+      ), logged AS (
         INSERT INTO deliveries
           (org_id, destination_id, delivery_id, channel, event_id, label, size, status, last_error, created_at, finished_at)
-        VALUES (
-          ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel}, ${one.event_id}, ${one.label}, ${one.size},
-          ${queued ? "pending" : "failed"}, ${queued ? null : QUEUE_FULL}, ${toDate(now)}, ${queued ? null : toDate(now)}
-        )
-      `
-      if (!queued) continue
-      yield* sql`
-        INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
-        VALUES (
-          ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, ${one.delivery_id}, ${one.channel},
-          ${one.event_id}, now() + ${one.delay}::float8 * interval '1 millisecond',
-          now() + ${one.within}::float8 * interval '1 millisecond', 0, 0
-        )
-      `
-    }
+        SELECT
+          ${org_id}, ${destination_id}, delivery_id, channel, event_id, label, size,
+          CASE WHEN fits THEN 'pending' ELSE 'failed' END,
+          CASE WHEN fits THEN NULL ELSE ${QUEUE_FULL} END,
+          ${toDate(now)}::timestamptz,
+          CASE WHEN fits THEN NULL ELSE ${toDate(now)}::timestamptz END
+        FROM given
+      )
+      INSERT INTO delivery_queue
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+      SELECT
+        ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
+        now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
+      FROM given
+      WHERE fits
+      ORDER BY place
+    `
   })
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
     if (list.length === 0) return []
     const now = yield* clock
-    const made = yield* Effect.forEach(list, (one) =>
-      Effect.gen(function* () {
-        const { ids, policy } = yield* channelNamed(channels, one.channel)
-        const { capacity, retry } = policy
-        const delivery_id = yield* ids.generate
-        return { size: 1, ...one, delivery_id, capacity, delay: retry.delays[0] ?? 0, within: retry.within }
+    const made: Array<Made> = []
+    for (const one of list) {
+      const { ids, policy } = yield* channelNamed(channels, one.channel)
+      const { capacity, retry } = policy
+      made.push({
+        size: 1,
+        ...one,
+        delivery_id: yield* ids.generate,
+        capacity,
+        delay: retry.delays[0] ?? 0,
+        within: retry.within
       })
-    )
+    }
     const ids = made.map((one) => one.delivery_id)
     const tight = yield* insertRoomy(made, now)
     if (tight.size === 0) return ids

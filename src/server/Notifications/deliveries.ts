@@ -6,7 +6,7 @@ import { testEventBody } from "../../domain/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../../domain/DeliveryState.ts"
 import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
-import { formatTimestamp, toDate } from "../../domain/Time.ts"
+import { formatTimestamp } from "../../domain/Time.ts"
 import type { Audit } from "../Audit.ts"
 import { afterCommit, atomic } from "../Database.ts"
 import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../Delivery.ts"
@@ -95,7 +95,7 @@ export const makeDeliveries = (
               type: "test",
               approval_id: null,
               body: Buffer.from(testEventBody({ id: event_id, org_id, occurred_at: now })),
-              occurred_at: toDate(now)
+              occurred_at: now
             }
           ])
           const [made] = yield* delivery.enqueue([

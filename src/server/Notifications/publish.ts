@@ -1,9 +1,8 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { eventBody } from "../../domain/ApprovalEvent.ts"
+import { eventBody, type Moment } from "../../domain/ApprovalEvent.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
-import { type Timestamp, toDate } from "../../domain/Time.ts"
-import type { Moment } from "../Approvals/record.ts"
+import type { Timestamp } from "../../domain/Time.ts"
 import type { Delivery } from "../Delivery.ts"
 import { insertEvents, subscribersOf } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
@@ -21,21 +20,20 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
 ) {
   const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
   if (subscribers.length === 0) return false
-  const events = yield* Effect.forEach(moments, ({ approval, event: type }) =>
-    Effect.map(EventId.generate, (id) => ({
-      org_id,
-      event_id: id,
-      type,
-      approval_id: approval.approval_id,
-      body: Buffer.from(eventBody({ id, type, org_id, occurred_at: now, approval })),
-      occurred_at: toDate(now)
-    }))
-  )
-  const wanted = events.filter(({ type }) => subscribers.some(({ events }) => events.includes(type)))
-  if (!Arr.isArrayNonEmpty(wanted)) return false
-  yield* insertEvents(sql, wanted)
+  const wanted = moments.filter(({ event }) => subscribers.some(({ events }) => events.includes(event)))
+  const ids = yield* EventId.generateMany(wanted.length)
+  const events = Arr.zipWith(wanted, ids, ({ approval, event }, id) => ({
+    org_id,
+    event_id: id,
+    type: event,
+    approval_id: approval.approval_id,
+    body: Buffer.from(eventBody({ id, type: event, org_id, occurred_at: now, approval })),
+    occurred_at: now
+  }))
+  if (!Arr.isArrayNonEmpty(events)) return false
+  yield* insertEvents(sql, events)
   yield* delivery.enqueue(
-    wanted.flatMap(({ approval_id, event_id, type }) =>
+    events.flatMap(({ approval_id, event_id, type }) =>
       subscribers
         .filter(({ events }) => events.includes(type))
         .map(({ endpoint_id }) => ({

@@ -3,6 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { ApprovalEventType, type EventType } from "../../domain/ApprovalEvent.ts"
 import { EndpointId, type EventId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { bytes, texts, times } from "../Delivery/Columns.ts"
 import type { Place } from "../SecretBox.ts"
 
 /** An endpoint as the store holds it: its URL and its secret sealed. */
@@ -185,9 +186,20 @@ export interface EventRow {
   /** Null in a test. */
   readonly approval_id: string | null
   readonly body: Uint8Array
-  readonly occurred_at: Date
+  readonly occurred_at: Timestamp
 }
 
 /** Writes events. */
 export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReadonlyArray<EventRow>) =>
-  sql`INSERT INTO approval_events ${sql.insert(Arr.map(events, (event) => ({ ...event })))}`
+  sql`
+    INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
+    SELECT *
+    FROM unnest(
+      ${texts(events.map((event) => event.org_id))}::text[],
+      ${texts(events.map((event) => event.event_id))}::text[],
+      ${texts(events.map((event) => event.type))}::text[],
+      ${texts(events.map((event) => event.approval_id))}::text[],
+      ${bytes(events.map((event) => event.body))}::bytea[],
+      ${times(events.map((event) => event.occurred_at))}::timestamptz[]
+    )
+  `

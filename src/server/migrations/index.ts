@@ -7,6 +7,7 @@ import idempotency from "./0004_idempotency.ts"
 import delivery from "./0005_delivery.ts"
 import secretRotation from "./0006_secret_rotation.ts"
 import told from "./0007_told.ts"
+import deadlines from "./0008_deadlines.ts"
 import audit from "./0009_audit.ts"
 import tasks from "./0010_tasks.ts"
 import channels from "./0013_channels.ts"
@@ -21,6 +22,7 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0005_delivery": delivery,
   "0006_secret_rotation": secretRotation,
   "0007_told": told,
+  "0008_deadlines": deadlines,
   "0009_audit": audit,
   "0010_tasks": tasks,
   "0013_channels": channels,

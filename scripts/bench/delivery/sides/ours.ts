@@ -1,5 +1,5 @@
 /** The engine with its webhook channel, as the service has it, in a process of its own. */
-import { Array as Arr, Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
+import { Array as Arr, DateTime, Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
@@ -111,7 +111,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
               type: "approval.requested",
               approval_id: "apr",
               body: Buffer.from(body),
-              occurred_at: new Date()
+              occurred_at: DateTime.nowUnsafe()
             }))
           )
           yield* delivery.enqueue(
