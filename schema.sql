@@ -24,7 +24,7 @@ CREATE TABLE agent_sessions (
   closed_at timestamp with time zone,
   last_event bigint DEFAULT 0 NOT NULL,
   CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
-) WITH (fillfactor=80);
+) WITH (fillfactor=50);
 
 CREATE TABLE api_keys (
   org_id text COLLATE "C" NOT NULL,
@@ -101,6 +101,7 @@ CREATE TABLE approvals (
   decided_by_name text,
   comment text,
   next_due_at timestamp with time zone,
+  arguments_bytes integer DEFAULT 0 NOT NULL,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
@@ -108,10 +109,10 @@ CREATE TABLE approvals (
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
 ) WITH (fillfactor=80);
-CREATE INDEX approvals_due ON approvals USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX approvals_due ON approvals USING btree (next_due_at, approval_id) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX approvals_inbox ON approvals USING btree (org_id, expires_at, approval_id) WHERE (status = 'pending'::text);
+CREATE INDEX approvals_session ON approvals USING btree (org_id, session_id, approval_id DESC);
 CREATE INDEX approvals_status ON approvals USING btree (org_id, status, approval_id DESC);
-CREATE UNIQUE INDEX approvals_step ON approvals USING btree (org_id, session_id, step_id);
 CREATE INDEX approvals_task ON approvals USING btree (org_id, task_id, approval_id DESC) WHERE (task_id IS NOT NULL);
 
 CREATE TABLE audit_log (
