@@ -335,6 +335,12 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys USING btree (created_at);
 
+CREATE TABLE master_keys (
+  key_id text COLLATE "C" NOT NULL,
+  first_used_at timestamp with time zone NOT NULL,
+  CONSTRAINT master_keys_pkey PRIMARY KEY (key_id)
+);
+
 CREATE TABLE notification_endpoints (
   org_id text COLLATE "C" NOT NULL,
   endpoint_id text COLLATE "C" NOT NULL,

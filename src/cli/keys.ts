@@ -5,7 +5,9 @@ import { ApiKey } from "../domain/ApiKey.ts"
 import { KeyId } from "../domain/Ids.ts"
 import { Preset } from "../domain/Scope.ts"
 import { ApiKeys } from "../server/ApiKeys.ts"
-import { layerKeys } from "../server/Server/keys.ts"
+import { rotate } from "../server/MasterKeys.ts"
+import { SecretBox } from "../server/SecretBox.ts"
+import { layerKeys, layerSecrets } from "../server/Server/keys.ts"
 import { readSettings } from "./environment.ts"
 import { DEFAULT_ORGANIZATION } from "./organization.ts"
 import { table } from "./table.ts"
@@ -170,9 +172,52 @@ const revoke = Command.make(
   ])
 )
 
+/** Secrets that could not be turned over. */
+class NotAllRotated extends Schema.TaggedError<NotAllRotated>()("NotAllRotated", {
+  count: Schema.Int,
+  first: Schema.String
+}) {
+  override get message(): string {
+    return `${this.count} of the secrets do not open and stay as they are; the first: ${this.first}`
+  }
+}
+
+const rotateMaster = Command.make(
+  "rotate-master",
+  {},
+  Effect.fnUntraced(function* () {
+    const { settings } = yield* readSettings
+    yield* Effect.gen(function* () {
+      const [writing, ...older] = (yield* SecretBox).keyIds
+      const { resealed, unreadable } = yield* rotate
+      yield* Console.log(
+        `${resealed} secrets are sealed anew with master key ${writing}${
+          older.length === 0
+            ? ", the only one configured"
+            : `; once every replica runs with it first, ${older.join(", ")} can be left out of COUNTERSIGN_MASTER_KEY`
+        }`
+      )
+      const [first] = unreadable
+      if (first !== undefined) {
+        return yield* new NotAllRotated({ count: unreadable.length, first: first.message })
+      }
+    }).pipe(Effect.provide(layerSecrets(settings.store)))
+  })
+).pipe(
+  Command.withDescription(
+    "Seal every secret of the store anew with the newest master key, beside a running service. First give each replica the new key in front of the old: COUNTERSIGN_MASTER_KEY=new,old."
+  ),
+  Command.withExamples([
+    {
+      command: "COUNTERSIGN_MASTER_KEY=new,old countersign keys rotate-master",
+      description: "Leave the old master key behind"
+    }
+  ])
+)
+
 export const keysCommand = Command.make("keys").pipe(
   Command.withDescription(
-    "Make, list and revoke API keys, beside a running service or without one. Needs the store, not a key."
+    "Make, list and revoke API keys, and turn over the master key, beside a running service or without one. Needs the store, not a key."
   ),
-  Command.withSubcommands([create, list, revoke])
+  Command.withSubcommands([create, list, revoke, rotateMaster])
 )

@@ -71,14 +71,22 @@ const read = (file: string) =>
 /**
  * The master key of a data directory, in base64, as `COUNTERSIGN_MASTER_KEY` would hold it: made once, 32 random bytes,
  * mode 0600, durable before it is answered. A file that others can read, or that is empty, is refused: nothing is
- * ever written over a key, because what it sealed opens with no other.
+ * ever written over a key, because what it sealed opens with no other. `used` is asked before one is made: the ids of the keys that the
+ * store was sealed with. Where there are any, the key was lost, and a new one would not open what it sealed.
  */
-export const masterKeyOf = Effect.fn("MasterKeyFile.masterKeyOf")(function* (
-  dataDir: string
-): Effect.fn.Return<Redacted.Redacted, MasterKeyFileFailed> {
+export const masterKeyOf = Effect.fn("MasterKeyFile.masterKeyOf")(function* <E = never>(
+  dataDir: string,
+  used: Effect.Effect<ReadonlyArray<string>, E> = Effect.succeed([])
+): Effect.fn.Return<Redacted.Redacted, MasterKeyFileFailed | E> {
   const file = masterKeyFile(dataDir)
   let found = yield* read(file)
   if (found === undefined) {
+    const [lost] = yield* used
+    if (lost !== undefined) {
+      return yield* new MasterKeyFileFailed({
+        phrase: `the master key ${file} is gone, and the store was sealed with it (${lost}): put it back from a backup, or set COUNTERSIGN_MASTER_KEY to it; what it sealed opens with no other`
+      })
+    }
     yield* make(file)
     yield* Effect.mapError(
       syncDirectory(dataDir),

@@ -30,6 +30,7 @@ import { Email } from "./Email.ts"
 import * as MailChannel from "./Email/MailChannel.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
+import * as MasterKeys from "./MasterKeys.ts"
 import { Notifications } from "./Notifications.ts"
 import { NotificationsHttp } from "./Notifications/http.ts"
 import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
@@ -182,6 +183,7 @@ export const layer = (settings: Settings) =>
     ),
     Layer.provideMerge(layerSchedulers(settings)),
     Layer.provideMerge(layerServices(settings)),
+    Layer.provideMerge(MasterKeys.layerChecked),
     Layer.provideMerge(Database.layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
     Layer.provideMerge(

@@ -87,7 +87,7 @@ layer(service(), { excludeTestServices: true })("the frame of every operation", 
       const method = yield* send("/v1/agent-sessions", { method: "PUT", key, body: "{}" })
       assert.strictEqual(method.status, 405)
       assert.strictEqual(method.body["code"], "METHOD_NOT_ALLOWED")
-      assert.strictEqual(method.headers.get("allow"), "POST, GET")
+      assert.strictEqual(method.headers.get("allow"), "POST, GET, HEAD")
       for (const id of ["nonsense", `ses_${"0".repeat(32)}`, `apr_${"0".repeat(32)}`, "%00", "..%2f"]) {
         const answer = yield* send(`/v1/agent-sessions/${id}`, { key })
         assert.strictEqual(answer.status, 404, id)

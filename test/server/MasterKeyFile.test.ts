@@ -43,3 +43,12 @@ it.effect("is refused when others can read it, and never written over when it is
     assert.strictEqual((yield* Effect.promise(() => stat(file))).size, 0)
   })
 )
+
+it.effect("is not made anew where the store was sealed with one", () =>
+  Effect.gen(function* () {
+    const dataDir = yield* directory
+    const lost = yield* Effect.flip(masterKeyOf(dataDir, Effect.succeed(["1a2b3c4d5e6f7a8b"])))
+    assert.match(lost.message, /^the master key .*master-key is gone.*\(1a2b3c4d5e6f7a8b\): put it back/)
+    assert.deepEqual(yield* Effect.promise(() => readdir(dataDir)), [])
+  })
+)

@@ -33,8 +33,8 @@ export const prefixBytes = nonceStart
 export const overheadBytes = textStart
 
 /** The prefix of all that a key seals. */
-export const prefixOf = (master: MasterKey): Uint8Array =>
-  Buffer.from([version, ...Buffer.from(master.id, "hex")])
+export const prefixOf = ({ id }: Pick<MasterKey, "id">): Uint8Array =>
+  Buffer.from([version, ...Buffer.from(id, "hex")])
 
 /**
  * JSON keeps the parts of the place apart whatever characters they hold, and the prefix in front of them keeps the version

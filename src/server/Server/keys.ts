@@ -2,6 +2,7 @@ import { Layer } from "effect"
 import { ApiKeys } from "../ApiKeys.ts"
 import { Audit } from "../Audit.ts"
 import * as Database from "../Database.ts"
+import * as MasterKeys from "../MasterKeys.ts"
 import { Organizations } from "../Organizations.ts"
 import type { StoreSettings } from "../Settings.ts"
 import { StoreClock } from "../StoreClock.ts"
@@ -17,4 +18,11 @@ export const layerKeys = (store: StoreSettings) =>
     Layer.provide(StoreClock.layer),
     Layer.provide(Database.layerMigrated),
     Layer.provide(layerStore(store))
+  )
+
+/** The store and its ring of master keys and no more, migrated and checked: for what turns over the secrets in it. */
+export const layerSecrets = (store: StoreSettings) =>
+  MasterKeys.layerChecked.pipe(
+    Layer.provideMerge(Database.layerMigrated),
+    Layer.provideMerge(layerStore(store))
   )

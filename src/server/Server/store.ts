@@ -2,6 +2,7 @@ import { Array as Arr, Effect, Layer } from "effect"
 import * as Database from "../Database.ts"
 import { EmbeddedPostgres } from "../EmbeddedPostgres.ts"
 import { masterKeyOf } from "../MasterKeyFile.ts"
+import { usedKeyIds } from "../MasterKeys.ts"
 import { SecretBox } from "../SecretBox.ts"
 import type { StoreSettings } from "../Settings.ts"
 
@@ -15,7 +16,9 @@ export const layerStore = (store: StoreSettings) =>
     : Layer.unwrap(
         Effect.gen(function* () {
           const { url } = yield* EmbeddedPostgres
-          const masterKeys = store.masterKeys ?? Arr.of(yield* masterKeyOf(store.dataDir))
-          return Layer.mergeAll(Database.layer({ url }), SecretBox.layer({ masterKeys }))
+          const database = Database.layer({ url })
+          const used = Effect.provide(usedKeyIds, database)
+          const masterKeys = store.masterKeys ?? Arr.of(yield* masterKeyOf(store.dataDir, used))
+          return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
         })
       ).pipe(Layer.provide(EmbeddedPostgres.layer({ dataDir: store.dataDir })))

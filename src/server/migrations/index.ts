@@ -12,6 +12,7 @@ import audit from "./0009_audit.ts"
 import tasks from "./0010_tasks.ts"
 import channels from "./0013_channels.ts"
 import console from "./0015_console.ts"
+import masterKeys from "./0019_master_keys.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -26,5 +27,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0009_audit": audit,
   "0010_tasks": tasks,
   "0013_channels": channels,
-  "0015_console": console
+  "0015_console": console,
+  "0019_master_keys": masterKeys
 }
