@@ -458,6 +458,32 @@ CREATE TABLE tasks (
   CONSTRAINT tasks_pkey PRIMARY KEY (org_id, task_id)
 ) WITH (fillfactor=80);
 
+CREATE TABLE telemetry_batches (
+  org_id text COLLATE "C" NOT NULL,
+  batch_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  spans integer NOT NULL,
+  payload bytea NOT NULL,
+  CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id)
+) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE telemetry_destinations (
+  org_id text COLLATE "C" NOT NULL,
+  destination_id text COLLATE "C" NOT NULL,
+  url bytea NOT NULL,
+  url_hint text NOT NULL,
+  headers bytea NOT NULL,
+  content boolean NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  last_delivered_at timestamp with time zone,
+  waiting_spans bigint DEFAULT 0 NOT NULL,
+  dropped_spans bigint DEFAULT 0 NOT NULL,
+  tested_at timestamp with time zone,
+  CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id)
+) WITH (fillfactor=50);
+
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
 
 CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();

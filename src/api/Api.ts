@@ -9,6 +9,7 @@ import { DatasetsApi } from "./Datasets.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { TasksApi } from "./Tasks.ts"
+import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
 
 /**
  * The contract: every operation with its scope, its shapes and each error it can raise. Routes, the OpenAPI document, the typed
@@ -28,6 +29,7 @@ export class Api extends HttpApi.make("countersign")
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
   .add(AuditLogApi)
+  .add(TelemetryDestinationsApi)
   .annotate(HttpApi.ParseOptions, { errors: "all" })
   // What services answer was checked when it came in; checking each id again on its way out buys nothing.
   .annotate(HttpApi.SuccessParseOptions, { disableChecks: true })

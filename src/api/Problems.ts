@@ -79,6 +79,13 @@ export class MethodNotAllowed extends problem<MethodNotAllowed>()(
   "The path does not know this method"
 ) {}
 
+/** The organization has a telemetry destination, which must be removed before another is configured. */
+export class DestinationExists extends problem<DestinationExists>()(
+  "DESTINATION_EXISTS",
+  409,
+  "There is a telemetry destination already"
+) {}
+
 /** The delivery is not in a state that can be replayed. */
 export class NotReplayable extends problem<NotReplayable>()(
   "NOT_REPLAYABLE",
@@ -233,6 +240,13 @@ export class ProviderFailed extends problem<ProviderFailed>()(
   502,
   "The model provider failed",
   { trace_id: Schema.optionalKey(TraceId) }
+) {}
+
+/** The collector did not accept the test span; `detail` says what happened, in words of ours. */
+export class ExportFailed extends problem<ExportFailed>()(
+  "EXPORT_FAILED",
+  502,
+  "The collector did not accept the span"
 ) {}
 
 /** The store is out of reach; `Retry-After` says when to come back. */

@@ -118,6 +118,13 @@ export type DeliveryId = typeof DeliveryId.Type
 export const AuditEntryId = define("aud", Schema.brand("AuditEntryId"))
 export type AuditEntryId = typeof AuditEntryId.Type
 
+export const TelemetryDestinationId = define("tel", Schema.brand("TelemetryDestinationId"))
+export type TelemetryDestinationId = typeof TelemetryDestinationId.Type
+
+/** A delivery of a batch of spans. */
+export const TelemetryDeliveryId = define("tdl", Schema.brand("TelemetryDeliveryId"))
+export type TelemetryDeliveryId = typeof TelemetryDeliveryId.Type
+
 /**
  * The name a caller gives a step of its session: 1 to 200 characters, none of them a control character. It is the
  * caller's own, so it has no prefix of ours.

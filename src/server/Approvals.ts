@@ -21,6 +21,7 @@ import {
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Why a decision is not taken, as the caller hears it. */
@@ -52,6 +53,7 @@ export class Approvals extends Context.Service<
       const atomically = atomic(sql)
       const clock = yield* StoreClock
       const notifications = yield* Notifications
+      const spans = yield* Spans
       const audit = yield* Audit
 
       return Approvals.of({
@@ -95,7 +97,7 @@ export class Approvals extends Context.Service<
               }
               const { moves, refusal } = transition(stateOf(row), decide, now)
               // Also when the decision is refused: the windows that have passed are closed now, not when the scheduler comes.
-              const moved = yield* recordMoves({ notifications, sql }, row, moves, now)
+              const moved = yield* recordMoves({ notifications, spans, sql }, row, moves, now)
               if (refusal === null && moves.length > 0) {
                 const { session_id, stage, step_id, tool } = moved
                 const action = request.decision === "approve" ? "approval.approved" : "approval.rejected"

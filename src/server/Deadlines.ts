@@ -5,6 +5,7 @@ import { recordAll, type Moving } from "./Approvals/record.ts"
 import { dueApprovals, type DueCursor, dueFirst, stateOf } from "./Approvals/rows.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
+import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** What one round did. */
@@ -54,6 +55,7 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
   const atomically = atomic(sql)
   const clock = yield* StoreClock
   const notifications = yield* Notifications
+  const spans = yield* Spans
 
   /** One claim at a time, each going on where the last one ended. */
   const claiming = yield* Semaphore.make(1)
@@ -74,7 +76,7 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
         const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
         return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
       })
-      if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, sql }, moving, now)
+      if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, spans, sql }, moving, now)
       return { moved: moving.length, more: rows.length === size }
     }).pipe(atomically)
 

@@ -139,6 +139,7 @@ export class Runs extends Context.Service<
             trace_id: yield* generateTraceId,
             run_id: yield* RunId.generate,
             task_id,
+            task_name: ready.plan.task_name,
             release_id: ready.plan.release_id,
             dataset_id: ready.plan.dataset_id,
             session_id,

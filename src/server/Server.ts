@@ -47,16 +47,22 @@ import { RulesHttp } from "./Rules/http.ts"
 import { Runs } from "./Runs.ts"
 import { layerListen } from "./Server/listen.ts"
 import { layerStore } from "./Server/store.ts"
+import { layerRunSpans } from "./Runs/spans.ts"
 import { Sessions } from "./Sessions.ts"
 import { SessionsHttp } from "./Sessions/http.ts"
 import { SessionStream } from "./SessionStream.ts"
 import type { Settings } from "./Settings.ts"
 import { Shapes } from "./Shapes.ts"
+import { Spans } from "./Spans.ts"
 import { Steps } from "./Steps.ts"
 import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
 import { Tasks } from "./Tasks.ts"
 import { TasksHttp } from "./Tasks/http.ts"
+import { Telemetry } from "./Telemetry.ts"
+import { TelemetryHttp } from "./Telemetry/http.ts"
+import * as OtlpChannel from "./Telemetry/OtlpChannel.ts"
+import { layerRetention as layerSpanRetention, SpanRetention } from "./Telemetry/Retention.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
@@ -65,6 +71,7 @@ export type ServiceSettings = Pick<
   | "mail"
   | "providerAllow"
   | "notifications"
+  | "telemetry"
   | "metricsToken"
   | "publicUrl"
   | "rateLimit"
@@ -100,14 +107,29 @@ export const layerServices = (settings: ServiceSettings) =>
         Deadlines.Deadlines.layer()
       )
     ),
-    Layer.provideMerge(Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer)),
-    Layer.provideMerge(layerProviders),
-    Layer.provideMerge(Email.layer(settings.mail)),
+    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders)),
     Layer.provideMerge(
-      Delivery.layer(Effect.all([WebhookChannel.make(settings.notifications), MailChannel.make(settings)]), {
-        retention: { keep: settings.notifications.retention },
-        drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
-      })
+      Layer.mergeAll(
+        Notifications.layer,
+        Rules.layer,
+        Tasks.layer,
+        Telemetry.layer(settings.telemetry),
+        SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
+      )
+    ),
+    Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer(settings.mail))),
+    Layer.provideMerge(
+      Delivery.layer(
+        Effect.all([
+          WebhookChannel.make(settings.notifications),
+          MailChannel.make(settings),
+          OtlpChannel.make(settings.telemetry)
+        ]),
+        {
+          retention: { keep: settings.notifications.retention },
+          drainMillis: Duration.toMillis(settings.stop) * ENGINE_SHARE
+        }
+      )
     ),
     Layer.provideMerge(Audit.Audit.layer),
     Layer.provideMerge(
@@ -132,7 +154,8 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     Deadlines.layerLoop(),
     Comparisons.layerLoop,
     Idempotency.layerRetention,
-    Audit.layerRetention({ keep: settings.auditRetention })
+    Audit.layerRetention({ keep: settings.auditRetention }),
+    layerSpanRetention
   )
 
 /** The handlers of the contract, with the routes they make for an authentication. */
@@ -151,6 +174,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
           ApprovalsHttp,
           RulesHttp,
           NotificationsHttp,
+          TelemetryHttp,
           AuditLogHttp
         )
       )

@@ -1,6 +1,6 @@
 import { type Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { OrgId, SessionId } from "../domain/Ids.ts"
+import type { OrgId, SessionId, TraceId } from "../domain/Ids.ts"
 import type { NewSessionEvent } from "../domain/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../domain/Time.ts"
 import { ints, longs, texts } from "./Delivery/Columns.ts"
@@ -16,14 +16,18 @@ export interface SessionGroup {
 /**
  * Records events of sessions within the caller's transaction. Their numbers are taken from the session's row, whose lock this
  * holds to the end of the transaction: numbers follow commit order, without a gap that could be filled later. However many
- * sessions, it is two statements. Once committed, the sessions' streams are told.
+ * sessions, it is two statements. Once committed, the sessions' streams are told. Answers with the sessions' traces.
  */
 export const appendEvents = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   groups: Arr.NonEmptyReadonlyArray<SessionGroup>,
   now: Timestamp
 ) {
-  const numbered = yield* sql<{ readonly session_id: SessionId; readonly before: number }>`
+  const numbered = yield* sql<{
+    readonly session_id: SessionId
+    readonly trace_id: TraceId
+    readonly before: number
+  }>`
     UPDATE agent_sessions
     SET last_event = last_event + more.count
     FROM unnest(
@@ -33,7 +37,7 @@ export const appendEvents = Effect.fnUntraced(function* (
     ) AS more (org_id, session_id, count)
     WHERE agent_sessions.org_id = more.org_id
       AND agent_sessions.session_id = more.session_id
-    RETURNING agent_sessions.session_id, (last_event - more.count)::float8 AS before
+    RETURNING agent_sessions.session_id, trace_id, (last_event - more.count)::float8 AS before
   `
   const before = new Map(numbered.map((row) => [row.session_id, row.before]))
   const occurred_at = formatTimestamp(now)
@@ -62,6 +66,7 @@ export const appendEvents = Effect.fnUntraced(function* (
       newest: (before.get(session_id) ?? 0) + events.length
     }))
   )
+  return new Map(numbered.map((row) => [row.session_id, row.trace_id]))
 })
 
 /** The event as the stream tells it: one line of JSON. */

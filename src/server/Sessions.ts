@@ -15,6 +15,7 @@ import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { appendEvents } from "./SessionEvents.ts"
+import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Approvals that one set of statements expires when a session closes. */
@@ -42,6 +43,7 @@ export class Sessions extends Context.Service<
       const atomically = atomic(sql)
       const clock = yield* StoreClock
       const notifications = yield* Notifications
+      const spans = yield* Spans
 
       const find = Effect.fnUntraced(function* (
         org_id: OrgId,
@@ -112,7 +114,7 @@ export class Sessions extends Context.Service<
                   return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
                 })
                 if (!Arr.isArrayNonEmpty(moving)) break
-                yield* recordAll({ notifications, sql }, moving, now)
+                yield* recordAll({ notifications, spans, sql }, moving, now)
               }
               yield* sql`
                 UPDATE agent_sessions

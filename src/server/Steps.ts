@@ -25,6 +25,8 @@ import { Notifications } from "./Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { noSession } from "./Sessions.ts"
+import { Spans } from "./Spans.ts"
+import { governedSpans, outcomeSpans } from "./Steps/spans.ts"
 import { findStep, holdSession, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -63,6 +65,7 @@ export class Steps extends Context.Service<
       const clock = yield* StoreClock
       const rules = yield* Rules
       const notifications = yield* Notifications
+      const spans = yield* Spans
 
       /** A step seen for the first time. */
       const govern = Effect.fnUntraced(function* (
@@ -108,12 +111,15 @@ export class Steps extends Context.Service<
         const governed = stepGoverned(answer, step)
         if (pending === null) {
           // Immediate decisions are recorded in the session and sent to nobody.
-          yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
+          const traces = yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
+          yield* governedSpans(spans, traces, org_id, session_id, step, answer, now)
           return answer
         }
         yield* insertApproval(sql, pending)
         const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
-        yield* appendEvents(sql, [{ org_id, session_id, events: [governed, approvalMoved(requested)] }], now)
+        const events = Arr.make(governed, approvalMoved(requested))
+        const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
+        yield* governedSpans(spans, traces, org_id, session_id, step, answer, now)
         yield* notifications.publish(org_id, [requested], now)
         return answer
       })
@@ -124,13 +130,14 @@ export class Steps extends Context.Service<
         const [row] = yield* holdApproval(sql, org_id, known.approval_id)
         if (row === undefined) return yield* Effect.die("A step's approval exists as long as the step")
         const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
-        return toApproval(yield* recordMoves({ notifications, sql }, row, moves, now))
+        return toApproval(yield* recordMoves({ notifications, spans, sql }, row, moves, now))
       })
 
       /** The decision of a saved step as it stands: the rules and the approval are asked again. */
       const stand = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
         const ruling = yield* rules.judge(org_id, known)
-        return standing(known, yield* approvalNow(org_id, known, now), ruling)
+        const approval = yield* approvalNow(org_id, known, now)
+        return { answer: standing(known, approval, ruling), approval }
       })
 
       return Steps.of({
@@ -151,7 +158,7 @@ export class Steps extends Context.Service<
                 return yield* govern(principal, session_id, { ...step, task_id }, ruling, now)
               }
               yield* sameStep(known.value, digestOf(principal, session_id, step), step)
-              const answer = yield* stand(org_id, known.value, now)
+              const { answer } = yield* stand(org_id, known.value, now)
               if (answer.decision !== known.value.told) {
                 yield* tellStep(sql, org_id, session_id, answer)
                 const events = Arr.of(stepGoverned(answer, known.value))
@@ -172,8 +179,8 @@ export class Steps extends Context.Service<
               if (session.value.closed) return yield* closed
               if (known.value.completed) return yield* completed
               const now = yield* clock.now
-              const { decision } = yield* stand(org_id, known.value, now)
-              if (decision !== "allow") {
+              const { answer, approval } = yield* stand(org_id, known.value, now)
+              if (answer.decision !== "allow") {
                 return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
               }
               const outcome: StepOutcome = {
@@ -184,11 +191,9 @@ export class Steps extends Context.Service<
                 occurred_at: now
               }
               yield* insertOutcome(sql, org_id, session_id, outcome)
-              yield* appendEvents(
-                sql,
-                [{ org_id, session_id, events: [toolOutcome(outcome, known.value.tool)] }],
-                now
-              )
+              const events = Arr.of(toolOutcome(outcome, known.value.tool))
+              const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
+              yield* outcomeSpans(spans, traces, org_id, session_id, known.value, approval, outcome)
               return outcome
             })
           )

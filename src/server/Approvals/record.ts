@@ -3,15 +3,19 @@ import type { SqlClient } from "effect/sql"
 import type { Moment } from "../../domain/ApprovalEvent.ts"
 import type { ApprovalMove } from "../../domain/ApprovalState.ts"
 import { approvalMoved } from "../../domain/SessionEvent.ts"
+import type { SessionId, TraceId } from "../../domain/Ids.ts"
+import { approvalSpan } from "../../domain/SpanConventions.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import type { Notifications } from "../Notifications.ts"
 import { appendEvents } from "../SessionEvents.ts"
+import type { Recorded, Spans } from "../Spans.ts"
 import { type ApprovalRow, toApproval, updateApprovals, withState } from "./rows.ts"
 
 /** What recording needs of the house. */
 export interface Recording {
   readonly sql: SqlClient.SqlClient
   readonly notifications: Notifications["Service"]
+  readonly spans: Spans["Service"]
 }
 
 /** An approval and where it goes. */
@@ -40,7 +44,7 @@ const moved = ({ moves, row }: Moving): Moved => {
  * for the states, and those of `publish` for each organization.
  */
 export const recordAll = Effect.fnUntraced(function* (
-  { notifications, sql }: Recording,
+  { notifications, spans, sql }: Recording,
   moving: Arr.NonEmptyReadonlyArray<Moving>,
   now: Timestamp
 ) {
@@ -52,19 +56,45 @@ export const recordAll = Effect.fnUntraced(function* (
     session_id: Arr.headNonEmpty(group).row.session_id,
     events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalMoved))
   }))
-  if (Arr.isArrayNonEmpty(groups)) yield* appendEvents(sql, groups, now)
+  const traces = Arr.isArrayNonEmpty(groups)
+    ? yield* appendEvents(sql, groups, now)
+    : new Map<SessionId, TraceId>()
   yield* Effect.forEach(
     Object.values(Arr.groupBy(all, ({ row }) => row.org_id)),
-    (group) =>
-      notifications.publish(
-        Arr.headNonEmpty(group).row.org_id,
-        Arr.flatMap(group, ({ moments }) => moments),
-        now
-      ),
+    (group) => {
+      const { org_id } = Arr.headNonEmpty(group).row
+      const own = group.map(({ row }) => row)
+      return Effect.andThen(
+        notifications.publish(
+          org_id,
+          Arr.flatMap(group, ({ moments }) => moments),
+          now
+        ),
+        spans.record(org_id, ...closedSpans(own, traces, now))
+      )
+    },
     { discard: true }
   )
   return rows
 })
+
+/** The spans of approvals that are closed. */
+const closedSpans = (
+  rows: ReadonlyArray<ApprovalRow>,
+  traces: ReadonlyMap<SessionId, TraceId>,
+  now: Timestamp
+): ReadonlyArray<Recorded> =>
+  rows.flatMap((row) => {
+    const trace_id = traces.get(row.session_id)
+    if (trace_id === undefined || row.status === "pending") return []
+    return [
+      {
+        trace_id,
+        count: 1,
+        make: () => [approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)]
+      }
+    ]
+  })
 
 /** `recordAll` for one approval, which may not have moved: the row as it is then. */
 export const recordMoves = (

@@ -48,6 +48,7 @@ export interface FinishedRun {
   readonly trace_id: TraceId
   readonly run_id: RunId
   readonly task_id: TaskId
+  readonly task_name: string
   readonly release_id: ReleaseId
   readonly dataset_id: DatasetId | null
   readonly session_id: SessionId | null
@@ -90,6 +91,7 @@ export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun) => sql`
 
 /** What a run needs to know of its task, read by one statement: no schema, which may be large. */
 const Plan = Schema.Struct({
+  task_name: Schema.String,
   input_shape: Schema.String,
   answer_shape: Schema.String,
   /** Whether the task has run before, so that its shapes can no longer change. */
@@ -113,7 +115,7 @@ export const planOf = (
 ) =>
   sql`
     SELECT
-      input_shape, answer_shape, first_run_at IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
+      tasks.name AS task_name, input_shape, answer_shape, first_run_at IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
       releases.dataset_id,
       ${
         session_id === null

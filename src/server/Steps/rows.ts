@@ -35,6 +35,7 @@ export const KnownStep = Schema.Struct({
   decision: StepDecision,
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
+  requested_at: TimestampFromDate,
   /** What the agent was last told. */
   told: StepDecision,
   completed: Schema.Boolean
@@ -56,7 +57,7 @@ export const findStep = Effect.fnUntraced(function* (
 ) {
   const rows = yield* sql`
     SELECT
-      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
+      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id, requested_at,
       coalesce(told, decision) AS told,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps

@@ -1,0 +1,248 @@
+import {
+  Cause,
+  Clock,
+  Context,
+  Duration,
+  Effect,
+  Fiber,
+  Latch,
+  Layer,
+  Schedule,
+  type Schema,
+  Semaphore
+} from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import type { OrgId } from "../domain/Ids.ts"
+import { samplingAt } from "../domain/SpanSampling.ts"
+import { afterCommit } from "./Database.ts"
+import { Delivery } from "./Delivery.ts"
+import { monotonicMillis } from "./Delivery/Shards.ts"
+import { SecretBox } from "./SecretBox.ts"
+import { makeBuffer, type Recorded } from "./Spans/Buffer.ts"
+import { makeKnown } from "./Spans/Known.ts"
+import { findDestinations, storeBatches } from "./Spans/store.ts"
+import { StoreClock } from "./StoreClock.ts"
+
+export type { Recorded, Redact } from "./Spans/Buffer.ts"
+
+/** How much is exported; what is left out has the contract's default. */
+export interface SpansOptions {
+  /** Share of the traces, 0 to 1. Default 1. */
+  readonly sampleRatio?: number
+  /** Spans of an organization that may wait. Default 10,000. */
+  readonly queueLimit?: number
+  /** Spans of an organization that are taken in a second, in each process. Default 1,000. */
+  readonly spansPerSecond?: number
+  /** The longest that a span waits for others to be sent with. Default 2 s. */
+  readonly flush?: Duration.Duration
+}
+
+/** The longest that the stop waits for the store to take what is left. */
+const STOP_MILLIS = 3_000
+
+/** Between two tries while the store is away. */
+const AGAIN_MILLIS = 500
+
+/** The shortest pause between two looks at what has waited long enough. */
+const PACE_MILLIS = 20
+
+/** Organizations that are looked up in one statement. */
+const LOOKUPS = 256
+
+/**
+ * What was done, on its way to the collectors of those who did it. Recording costs its caller nothing that could be felt: where an
+ * organization has no destination, a look into a map; where it has one, some arithmetic and a place in a list. All else happens after.
+ */
+export class Spans extends Context.Service<
+  Spans,
+  {
+    /**
+     * Takes traces in, each with the spans it has by now, once the transaction at hand has committed. Answers at once, whatever the state of collector or store;
+     * what finds no room is dropped, and counted.
+     */
+    readonly record: (org_id: OrgId, ...recorded: ReadonlyArray<Recorded>) => Effect.Effect<void>
+    /** After the commit that made or removed an organization's destination: what was known of it is looked up anew. */
+    readonly forget: (org_id: OrgId) => Effect.Effect<void>
+    /** Spans in this process that the store does not count yet: those that wait here, and those that were dropped. */
+    readonly held: (org_id: OrgId) => { readonly waiting: number; readonly dropped: number }
+    /** Writes all there is in this process to the store, now. */
+    readonly flush: Effect.Effect<void, SqlError.SqlError | Schema.SchemaError>
+  }
+>()("countersign/server/Spans") {
+  static readonly layer = (
+    options: SpansOptions = {}
+  ): Layer.Layer<Spans, never, SqlClient.SqlClient | SecretBox | Delivery | StoreClock> =>
+    Layer.effect(Spans, make(options))
+}
+
+const make = Effect.fnUntraced(function* (options: SpansOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  const delivery = yield* Delivery
+  const clock = yield* Clock.Clock
+  const { now: storeNow } = yield* StoreClock
+  const queueLimit = options.queueLimit ?? 10_000
+  const buffer = makeBuffer({
+    sampling: samplingAt(options.sampleRatio ?? 1),
+    queueLimit,
+    spansPerSecond: options.spansPerSecond ?? 1_000,
+    flushMillis: options.flush === undefined ? 2_000 : Duration.toMillis(options.flush)
+  })
+  const lookupDue = Latch.makeUnsafe(false)
+  const encodeDue = Latch.makeUnsafe(false)
+  const flushDue = Latch.makeUnsafe(false)
+  const known = makeKnown(buffer.open, () => void lookupDue.openUnsafe())
+  const asking = yield* Semaphore.make(1)
+  const storing = yield* Semaphore.make(1)
+  const now = () => monotonicMillis(clock)
+
+  const lookUp = Effect.gen(function* () {
+    lookupDue.closeUnsafe()
+    while (known.hasToAsk()) {
+      const asked = known.toAsk(LOOKUPS)
+      const found = yield* findDestinations(sql, asked).pipe(
+        Effect.tapCause(() => Effect.sync(() => known.askAgain(asked)))
+      )
+      const byOrganization = new Map(found.map((row) => [row.org_id, row]))
+      for (const org_id of asked) {
+        known.answered(org_id, byOrganization.get(org_id), now(), (outbox, waited, missed) => {
+          for (const { at, recorded } of waited) buffer.take(outbox, recorded, at, now())
+          if (missed > 0) buffer.drop(outbox, missed, now())
+          encodeDue.openUnsafe()
+        })
+      }
+    }
+  }).pipe(asking.withPermits(1))
+
+  const encode = Effect.suspend(() => {
+    encodeDue.closeUnsafe()
+    const faults = buffer.encode(() => null, now())
+    flushDue.openUnsafe()
+    return Effect.forEach(faults, (fault) => Effect.logError("A span could not be made", fault), {
+      discard: true
+    })
+  })
+
+  /** Writes one group; tried until the store takes it. */
+  const store = Effect.suspend(() => {
+    const { batches, drops } = buffer.takeReady()
+    if (batches.length === 0 && drops.size === 0) return Effect.void
+    return storeBatches({ sql, box, delivery, queueLimit }, batches, drops).pipe(
+      Effect.provideService(SqlClient.SqlClient, sql),
+      Effect.tapError((error) => Effect.logWarning("Spans wait for the store", error)),
+      Effect.retry({
+        while: (error) => SqlError.isSqlError(error) && error.isRetryable,
+        schedule: Schedule.spaced(AGAIN_MILLIS)
+      }),
+      Effect.matchCauseEffect({
+        // What the store will never take must not hold up what comes behind it.
+        onFailure: (cause) =>
+          Effect.suspend(() => {
+            if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+            for (const batch of batches) {
+              buffer.stored(batch)
+              buffer.drop(batch.outbox, batch.texts.length, now())
+            }
+            buffer.untold(drops, now())
+            return Effect.logError("Spans cannot be stored and are dropped", cause)
+          }),
+        onSuccess: ({ gone, queued, waiting }) =>
+          Effect.gen(function* () {
+            for (const [outbox, spans] of waiting) {
+              outbox.waiting = spans
+              outbox.checked = now()
+            }
+            for (const batch of batches) buffer.stored(batch)
+            for (const { destination_id, org_id } of gone) {
+              known.forget(org_id)
+              yield* Effect.logInfo("Spans were let go: their destination was removed", {
+                org_id,
+                destination_id
+              })
+            }
+            if (queued) yield* delivery.wake
+          })
+      })
+    )
+  })
+
+  const flush = Effect.gen(function* () {
+    yield* lookUp
+    yield* encode
+    buffer.seal(now(), true)
+    while (buffer.ready()) yield* storing.withPermits(1)(store)
+    // A group that was under way when this began is over when the permit is free.
+    yield* storing.withPermits(1)(Effect.void)
+  })
+
+  const flushing = Effect.gen(function* () {
+    const due = buffer.ready() ? 0 : buffer.dueIn(now())
+    if (due === null) yield* flushDue.await
+    else if (due > 0) yield* Effect.timeoutOption(flushDue.await, Math.max(PACE_MILLIS, due))
+    flushDue.closeUnsafe()
+    buffer.seal(now())
+    if (buffer.ready()) yield* storing.withPermits(1)(store)
+  })
+
+  const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<never> =>
+    turn.pipe(
+      Effect.catchCause((cause) =>
+        Effect.andThen(
+          Effect.logWarning(`Spans: ${what} failed and is tried again`, cause),
+          Effect.sleep(AGAIN_MILLIS)
+        )
+      ),
+      Effect.forever
+    )
+
+  yield* Effect.forkScoped(
+    Effect.all(
+      [
+        loop("looking up", Effect.andThen(lookupDue.await, lookUp)),
+        loop("encoding", Effect.andThen(encodeDue.await, encode)),
+        loop("storing", flushing)
+      ],
+      { concurrency: "unbounded", discard: true }
+    )
+  )
+
+  const stop = Effect.timeoutOption(flush, STOP_MILLIS).pipe(
+    Effect.catchCause((cause) => Effect.logWarning("Spans could not be stored at the stop", cause)),
+    Effect.andThen(
+      Effect.suspend(() =>
+        buffer.held() === 0
+          ? Effect.void
+          : Effect.logWarning("Spans are lost: the store did not take them", { spans: buffer.held() })
+      )
+    )
+  )
+  // A fiber of its own: the one that closes the scope may itself have been interrupted, and would cut the wait short.
+  yield* Effect.addFinalizer(() =>
+    Effect.flatMap(Effect.forkDetach(Effect.interruptible(stop)), (fiber) => Fiber.await(fiber))
+  )
+
+  const take = (org_id: OrgId, recorded: Recorded, at: number): void => {
+    const outbox = known.outboxFor(org_id, now(), () => ({ recorded, at }))
+    if (outbox === undefined) return
+    if (buffer.unsure(outbox, recorded, now())) known.check(outbox, { recorded, at })
+    else buffer.take(outbox, recorded, at, now())
+    encodeDue.openUnsafe()
+  }
+
+  return Spans.of({
+    record: (org_id, ...recorded) =>
+      recorded.length === 0
+        ? Effect.void
+        : afterCommit(
+            Effect.map(storeNow, (at) => {
+              for (const one of recorded) take(org_id, one, at.epochMilliseconds)
+            })
+          ),
+    forget: (org_id) => Effect.sync(() => known.forget(org_id)),
+    held: (org_id) => {
+      const outbox = known.outboxOf(org_id)
+      return { waiting: outbox?.held ?? 0, dropped: outbox?.dropped ?? 0 }
+    },
+    flush
+  })
+})

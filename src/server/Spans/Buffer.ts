@@ -1,0 +1,279 @@
+import type { Schema } from "effect"
+import type { OrgId, TelemetryDestinationId, TraceId } from "../../domain/Ids.ts"
+import { encodeSpan, envelope } from "../../domain/OtlpJson.ts"
+import type { Span } from "../../domain/Span.ts"
+import { sourceOf } from "../../domain/SpanConventions.ts"
+import { keeps, type Sampling, SpanBudget } from "../../domain/SpanSampling.ts"
+import { makeTraces } from "./Traces.ts"
+
+/** Spans of one request. */
+export const MAX_BATCH_SPANS = 512
+
+/** Bytes of one request's JSON, before it is compressed. */
+export const MAX_BATCH_BYTES = 1024 * 1024
+
+/** Bytes of encoded spans in this process, over all organizations; past it spans are dropped. */
+const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
+
+/** Traces that were recorded and not yet encoded. They are encoded as soon as the process has a moment. */
+const MAX_INBOX = 4_096
+
+/** Batches that one transaction writes, and bytes of their JSON. */
+const GROUP_BATCHES = 64
+const GROUP_BYTES = 2 * MAX_BATCH_BYTES
+
+/**
+ * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
+ * writes it down. It also keeps a flood from asking more than a hundred times a second.
+ */
+const CHECKED_MILLIS = 10
+
+/** Removes secrets from what is exported. */
+export type Redact = (value: Schema.Json) => Schema.Json
+
+/** Something that was done, as spans of one trace. */
+export interface Recorded {
+  readonly trace_id: TraceId
+  /** How many spans `make` makes. */
+  readonly count: number
+  /**
+   * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch. `content` is there
+   * where the organization switched content on: through it inputs, answers, arguments and results may go out.
+   */
+  readonly make: (at: number, content: Redact | null) => ReadonlyArray<Span>
+}
+
+/** The limits of an organization. */
+export interface Limits {
+  readonly sampling: Sampling
+  /** Spans that may wait, in the store and here. */
+  readonly queueLimit: number
+  readonly spansPerSecond: number
+  readonly flushMillis: number
+}
+
+/** What an organization that has a destination has in this process. */
+export interface Outbox {
+  readonly org_id: OrgId
+  readonly destination_id: TelemetryDestinationId
+  readonly content: boolean
+  readonly frame: readonly [string, string]
+  readonly budget: SpanBudget
+  texts: Array<string>
+  bytes: number
+  /** When the first of `texts`, or the first drop that is not in the store yet, came; on the monotonic clock. */
+  since: number
+  /** Spans here, wherever in this process, that are not in the store yet. */
+  held: number
+  /** Spans that wait in the store, as of `checked`, in milliseconds on the monotonic clock. */
+  waiting: number
+  checked: number
+  /** Spans that were dropped and are not counted in the store yet. */
+  dropped: number
+}
+
+/** Spans on their way to the store as one delivery. */
+export interface Batch {
+  readonly outbox: Outbox
+  readonly texts: ReadonlyArray<string>
+  readonly bytes: number
+}
+
+/** The spans of this process that are not in the store yet. Plain and synchronous. */
+export interface SpanBuffer {
+  /** An organization's outbox, empty. */
+  readonly open: (
+    org_id: OrgId,
+    destination: {
+      readonly destination_id: TelemetryDestinationId
+      readonly content: boolean
+      readonly waiting_spans: number
+    },
+    now: number
+  ) => Outbox
+  /** Whether a trace finds no room for all that is known, but for what may have been accepted meanwhile: worth a look into the store. */
+  readonly unsure: (outbox: Outbox, recorded: Recorded, now: number) => boolean
+  /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
+  readonly take: (outbox: Outbox, recorded: Recorded, at: number, now: number) => void
+  /** Encodes what was taken in; answers with what went wrong, which costs that trace alone. */
+  readonly encode: (redactor: (outbox: Outbox) => Redact | null, now: number) => ReadonlyArray<unknown>
+  /** Counts spans that go no further. */
+  readonly drop: (outbox: Outbox, spans: number, now: number) => void
+  /** Closes the batches that have waited long enough; all of them where `everything`. */
+  readonly seal: (now: number, everything?: boolean) => void
+  /** Takes batches that are closed, as many as one transaction may write, and the outboxes that have drops to tell. */
+  readonly takeReady: () => {
+    readonly batches: ReadonlyArray<Batch>
+    readonly drops: ReadonlyMap<Outbox, number>
+  }
+  /** A batch is in the store, or was dropped there: it is no longer held here. */
+  readonly stored: (batch: Batch) => void
+  /** Drops could not be told: they are told another time. */
+  readonly untold: (drops: ReadonlyMap<Outbox, number>, now: number) => void
+  readonly ready: () => boolean
+  /** How long until a batch has waited long enough, in milliseconds; null: none waits. */
+  readonly dueIn: (now: number) => number | null
+  /** Spans that are here in all. */
+  readonly held: () => number
+}
+
+interface Entry {
+  readonly outbox: Outbox
+  readonly recorded: Recorded
+  readonly at: number
+}
+
+/**
+ * A trace is judged when it is recorded, by arithmetic alone; what is kept is encoded a moment later, and gathered by organization. Every
+ * span that is sampled and goes no further is counted.
+ */
+export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }: Limits): SpanBuffer => {
+  const traces = makeTraces()
+  /** Outboxes with texts, or with drops to tell. */
+  const dirty = new Set<Outbox>()
+  const drops = new Set<Outbox>()
+  let inbox: Array<Entry> = []
+  let ready: Array<Batch> = []
+  let bytes = 0
+  let held = 0
+
+  const touch = (outbox: Outbox, now: number): void => {
+    if (dirty.has(outbox)) return
+    outbox.since = now
+    dirty.add(outbox)
+  }
+
+  const drop = (outbox: Outbox, spans: number, now: number): void => {
+    outbox.dropped += spans
+    touch(outbox, now)
+  }
+
+  const close = (outbox: Outbox): void => {
+    if (outbox.texts.length === 0) return
+    ready.push({ outbox, texts: outbox.texts, bytes: outbox.bytes })
+    outbox.texts = []
+    outbox.bytes = 0
+  }
+
+  /** Whether the limits let a trace in that is sampled. */
+  const admits = (outbox: Outbox, { count, trace_id }: Recorded, now: number): boolean => {
+    const known = traces.known(trace_id)
+    if (known === "refused") return false
+    const roomy =
+      outbox.held + outbox.waiting + count <= queueLimit &&
+      inbox.length < MAX_INBOX &&
+      bytes < MAX_BUFFERED_BYTES
+    if (known === "admitted") {
+      if (roomy) outbox.budget.charge(count, now)
+      return roomy
+    }
+    if (roomy && outbox.budget.admit(count, now)) {
+      traces.admit(trace_id)
+      return true
+    }
+    traces.refuse(trace_id)
+    return false
+  }
+
+  const append = (outbox: Outbox, text: string, now: number): void => {
+    const size = Buffer.byteLength(text) + 1
+    const room = MAX_BATCH_BYTES - Buffer.byteLength(outbox.frame[0]) - Buffer.byteLength(outbox.frame[1])
+    if (size > room) {
+      outbox.held--
+      held--
+      return drop(outbox, 1, now)
+    }
+    if (outbox.bytes + size > room) close(outbox)
+    touch(outbox, now)
+    outbox.texts.push(text)
+    outbox.bytes += size
+    bytes += size
+    if (outbox.texts.length === MAX_BATCH_SPANS) close(outbox)
+  }
+
+  return {
+    open: (org_id, { content, destination_id, waiting_spans }, now) => ({
+      org_id,
+      destination_id,
+      content,
+      frame: envelope(sourceOf(org_id)),
+      budget: new SpanBudget(spansPerSecond, now),
+      texts: [],
+      bytes: 0,
+      since: now,
+      held: 0,
+      waiting: waiting_spans,
+      checked: now,
+      dropped: 0
+    }),
+    unsure: (outbox, { count }, now) =>
+      outbox.held + outbox.waiting + count > queueLimit &&
+      outbox.held + count <= queueLimit &&
+      now - outbox.checked >= CHECKED_MILLIS,
+    take: (outbox, recorded, at, now) => {
+      if (!keeps(sampling, recorded.trace_id)) return
+      if (!admits(outbox, recorded, now)) return drop(outbox, recorded.count, now)
+      outbox.held += recorded.count
+      held += recorded.count
+      inbox.push({ outbox, recorded, at })
+    },
+    encode: (redactor, now) => {
+      const entries = inbox
+      inbox = []
+      const faults: Array<unknown> = []
+      for (const { at, outbox, recorded } of entries) {
+        let texts: ReadonlyArray<string> = []
+        try {
+          texts = recorded.make(at, redactor(outbox)).map((span) => encodeSpan(span, sampling.traceState))
+        } catch (fault) {
+          faults.push(fault)
+          drop(outbox, recorded.count, now)
+        }
+        outbox.held += texts.length - recorded.count
+        held += texts.length - recorded.count
+        for (const text of texts) append(outbox, text, now)
+      }
+      return faults
+    },
+    drop,
+    seal: (now, everything = false) => {
+      for (const outbox of dirty) {
+        if (!everything && now - outbox.since < flushMillis) continue
+        dirty.delete(outbox)
+        close(outbox)
+        if (outbox.dropped > 0) drops.add(outbox)
+      }
+    },
+    takeReady: () => {
+      let size = 0
+      const over = ready.findIndex((batch, index) => {
+        size += batch.bytes
+        return index === GROUP_BATCHES || (index > 0 && size > GROUP_BYTES)
+      })
+      const batches = over < 0 ? ready : ready.slice(0, over)
+      ready = over < 0 ? [] : ready.slice(over)
+      const told = new Map<Outbox, number>()
+      for (const outbox of drops) {
+        told.set(outbox, outbox.dropped)
+        outbox.dropped = 0
+      }
+      drops.clear()
+      return { batches, drops: told }
+    },
+    stored: (batch) => {
+      batch.outbox.held -= batch.texts.length
+      held -= batch.texts.length
+      bytes -= batch.bytes
+    },
+    untold: (told, now) => {
+      for (const [outbox, spans] of told) drop(outbox, spans, now)
+    },
+    ready: () => ready.length > 0 || drops.size > 0,
+    dueIn: (now) => {
+      let due: number | null = null
+      for (const outbox of dirty) due = Math.min(due ?? Infinity, outbox.since + flushMillis - now)
+      return due === null ? null : Math.max(0, due)
+    },
+    held: () => held
+  }
+}

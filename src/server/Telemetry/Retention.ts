@@ -1,0 +1,120 @@
+import { Context, DateTime, Duration, Effect, Layer, Schedule } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
+import { uuidTime } from "../Delivery/Channel.ts"
+import { StoreClock } from "../StoreClock.ts"
+
+/** How often it is looked after. */
+const EVERY = Duration.minutes(1)
+
+/** Batches of one statement: short transactions, so that nobody waits for them. */
+const STEP_ROWS = 500
+
+/** Statements of one run; what is left is for the next. */
+const STEPS = 200
+
+/** Removes the payloads of failed batches that are too old to be sent again, and counts their spans as dropped. */
+export class SpanRetention extends Context.Service<
+  SpanRetention,
+  {
+    /** Removes what is too old, once; answers with how many batches. Several replicas share it out. */
+    readonly runOnce: Effect.Effect<number, SqlError.SqlError>
+  }
+>()("countersign/server/SpanRetention") {
+  /** `keep`: how long a batch can be replayed. Default 72 hours. */
+  static readonly layer = (options: { readonly keep?: Duration.Duration } = {}) =>
+    Layer.effect(
+      SpanRetention,
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const clock = yield* StoreClock
+        const keep = options.keep ?? Duration.hours(72)
+
+        /**
+         * Organization by organization, by ids, which begin with the time they were made. The log row is held first, as a replay does: a
+         * batch that is on its way again keeps its payload.
+         */
+        const step = (cutoff: DateTime.Utc) =>
+          Effect.map(
+            sql<{ readonly removed: number }>`
+              WITH RECURSIVE organizations_with AS (
+                (SELECT org_id FROM telemetry_batches ORDER BY org_id LIMIT 1)
+                UNION ALL
+                SELECT n.org_id
+                FROM organizations_with o
+                CROSS JOIN LATERAL (
+                  SELECT org_id
+                  FROM telemetry_batches
+                  WHERE org_id > o.org_id
+                  ORDER BY org_id
+                  LIMIT 1
+                ) n
+              ), old AS (
+                SELECT o.org_id, b.batch_id, b.destination_id
+                FROM organizations_with o
+                CROSS JOIN LATERAL (
+                  SELECT batch_id, destination_id
+                  FROM telemetry_batches b
+                  WHERE b.org_id = o.org_id
+                    AND b.batch_id < ${`evt_${uuidTime(cutoff)}`}
+                  ORDER BY batch_id
+                  LIMIT ${STEP_ROWS}::int
+                ) b
+                LIMIT ${STEP_ROWS}::int
+              ), held AS MATERIALIZED (
+                SELECT old.org_id, old.batch_id
+                FROM old
+                JOIN deliveries l
+                  ON l.org_id = old.org_id AND l.destination_id = old.destination_id AND l.event_id = old.batch_id
+                WHERE l.status = 'failed'
+                FOR UPDATE OF l SKIP LOCKED
+              ), removed AS (
+                DELETE FROM telemetry_batches b
+                USING held
+                WHERE b.org_id = held.org_id
+                  AND b.batch_id = held.batch_id
+                RETURNING b.org_id, b.destination_id, b.spans
+              ), counted AS (
+                UPDATE telemetry_destinations d
+                SET dropped_spans = d.dropped_spans + r.spans
+                FROM (
+                  SELECT org_id, destination_id, sum(spans) AS spans
+                  FROM removed
+                  GROUP BY org_id, destination_id
+                ) r
+                WHERE d.org_id = r.org_id
+                  AND d.destination_id = r.destination_id
+              )
+              SELECT count(*)::int AS removed
+              FROM removed
+            `.unprepared,
+            ([row]) => row?.removed ?? 0
+          )
+
+        return SpanRetention.of({
+          runOnce: Effect.gen(function* () {
+            const cutoff = DateTime.subtractDuration(yield* clock.now, keep)
+            let removed = 0
+            for (let count = 0; count < STEPS; count++) {
+              const found = yield* step(cutoff)
+              removed += found
+              if (found < STEP_ROWS) break
+            }
+            return removed
+          })
+        })
+      })
+    )
+}
+
+/** Runs at once and then every minute. A store that is away is waited for. */
+export const layerRetention: Layer.Layer<never, never, SpanRetention> = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const retention = yield* SpanRetention
+    yield* Effect.forkScoped(
+      retention.runOnce.pipe(
+        Effect.catchCause((cause) => Effect.logWarning("Old spans were not removed", cause)),
+        Effect.schedule(Schedule.spaced(EVERY))
+      )
+    )
+  })
+)

@@ -1,0 +1,132 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { StepId } from "../../src/domain/Ids.ts"
+import { Spans } from "../../src/server/Spans.ts"
+import { telemetryOf } from "../support/otlp/telemetry.ts"
+import { scriptedServer } from "../support/scripted.ts"
+import { type Answer, send, service } from "../support/service.ts"
+import { sorting } from "../support/tasks.ts"
+
+/** Spans as text. */
+const shownAs = (spans: unknown): string =>
+  JSON.stringify(spans, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))
+
+/** Spans go out when a test says so; model servers are on loopback. */
+const environment = {
+  COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300",
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8"
+}
+
+layer(service({ environment }), { excludeTestServices: true })("spans", (it) => {
+  it.effect("tell a run and its calls to a model, in the trace of its answer, linked to the caller's", () =>
+    Effect.gen(function* () {
+      const { admin, key, peer } = yield* telemetryOf("runs")
+      const spans = yield* Spans
+      const model = yield* scriptedServer([
+        {
+          status: 200,
+          body: {
+            choices: [
+              { message: { role: "assistant", content: `{"category":"other"}` }, finish_reason: "stop" }
+            ],
+            usage: { prompt_tokens: 11, completion_tokens: 3 }
+          }
+        },
+        { status: 400, body: { error: { message: "secret words" } } }
+      ])
+      const { id: task_id } = yield* admin.tasks.create({
+        payload: { ...sorting, provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" } }
+      })
+      const caller = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" }
+      const run = () =>
+        send(`/v1/tasks/${task_id}/run`, {
+          key,
+          method: "POST",
+          headers: { traceparent: `00-${caller.trace}-${caller.span}-01` },
+          body: JSON.stringify({ input: { text: "a secret" } })
+        })
+      const answered = yield* run()
+      const failed = yield* run()
+      assert.deepStrictEqual([answered.status, failed.status], [200, 502])
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const of = (answer: Answer) =>
+        peer.spans().filter(({ traceId }) => traceId === answer.headers.get("x-svc-trace-id"))
+      const [root, call, ...others] = of(answered)
+      assert.lengthOf(others, 0)
+      assert.strictEqual(root?.traceId, answered.body["trace_id"])
+      assert.strictEqual(root?.name, "invoke_workflow sort messages")
+      assert.deepStrictEqual(root?.links, [{ traceId: caller.trace, spanId: caller.span }])
+      assert.strictEqual(root?.attributes["svc.task.id"], task_id)
+      assert.strictEqual(call?.name, "chat small")
+      assert.strictEqual(call?.kind, 3)
+      assert.strictEqual(call?.parentSpanId, root?.spanId)
+      assert.deepInclude(call?.attributes, {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "small",
+        "gen_ai.usage.input_tokens": 11n,
+        "gen_ai.usage.output_tokens": 3n
+      })
+      assert.isAtLeast(call?.startMillis ?? 0, root?.startMillis ?? Infinity)
+      const [failure, refused] = of(failed)
+      assert.deepStrictEqual([failure?.statusCode, failure?.attributes["error.type"]], [2, "provider_failed"])
+      assert.deepStrictEqual([refused?.statusCode, refused?.attributes["error.type"]], [2, "400"])
+      assert.notInclude(shownAs(peer.spans()), "secret")
+    })
+  )
+
+  it.effect("tell a session's steps, outcomes and approvals in its trace", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("steps")
+      const spans = yield* Spans
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ tool: "search", action_class: "*", effect: "allow" }] }
+      })
+      const session = yield* admin.sessions.create({})
+      const params = { id: session.session_id }
+      const step = (step_id: string, tool: string) =>
+        admin.sessions.step({
+          params,
+          payload: { step_id: StepId.make(step_id), tool, action_class: "read", arguments: { q: "secret" } }
+        })
+      yield* step("1", "search")
+      yield* admin.sessions.complete({
+        params: { ...params, step_id: StepId.make("1") },
+        payload: { status: "failed", error: "no such index", result: { found: "secret" } }
+      })
+      const asked = yield* step("2", "refund")
+      yield* admin.sessions.close({ params })
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      assert.deepStrictEqual(seen.map(({ name }) => name).toSorted(), [
+        "execute_tool search",
+        "svc.approval refund",
+        "svc.step refund",
+        "svc.step search"
+      ])
+      for (const span of seen) {
+        assert.strictEqual(span.traceId, session.trace_id)
+        assert.strictEqual(span.traceState, "ot=th:0")
+        assert.strictEqual(span.attributes["gen_ai.conversation.id"], session.session_id)
+        assert.strictEqual(span.resource["service.name"], "countersign")
+      }
+      const named = (name: string) => seen.find((span) => span.name === name) ?? assert.fail(name)
+      const search = named("svc.step search")
+      const tool = named("execute_tool search")
+      assert.strictEqual(tool.parentSpanId, search.spanId)
+      assert.strictEqual(tool.attributes["error.type"], "tool_failed")
+      assert.strictEqual(tool.statusCode, 2)
+      assert.strictEqual(search.attributes["svc.step.decision"], "allow")
+      const approval = named("svc.approval refund")
+      assert.strictEqual(approval.parentSpanId, named("svc.step refund").spanId)
+      assert.strictEqual(approval.attributes["svc.approval.id"], asked.approval_id)
+      assert.strictEqual(approval.attributes["svc.approval.status"], "expired")
+      assert.strictEqual(approval.attributes["svc.approval.decision_source"], "session_closed")
+      assert.notInclude(shownAs(seen), "secret")
+    })
+  )
+})

@@ -1,0 +1,133 @@
+import { Effect, type Scope } from "effect"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { gunzipSync } from "node:zlib"
+import { readRequest, type ReadSpan } from "./validate.ts"
+
+/** What a collector does with a request that it has read. */
+export type CollectorAnswer =
+  | {
+      readonly status: number
+      readonly headers?: Readonly<Record<string, string>>
+      /** JSON, unless it is text. */
+      readonly body?: unknown
+    }
+  | "never"
+  | "hang up"
+  /** Writes an answer of its own, well-formed or not. */
+  | ((response: ServerResponse, request: IncomingMessage) => void)
+
+/** One request, read by the strict rules. */
+export interface Export {
+  readonly headers: IncomingMessage["headers"]
+  readonly path: string
+  readonly spans: ReadonlyArray<ReadSpan>
+  readonly bytes: number
+}
+
+/** A collector on loopback that takes nothing which is not OTLP/HTTP in JSON to the letter. */
+export interface Collector {
+  readonly url: string
+  readonly exports: ReadonlyArray<Export>
+  /** What was not to the letter. Empty, or the test fails. */
+  readonly faults: ReadonlyArray<string>
+  readonly spans: () => ReadonlyArray<ReadSpan>
+  /** Ends when so many requests have come. */
+  readonly arrived: (count: number) => Effect.Effect<void>
+  /** From now on. */
+  readonly answer: (next: CollectorAnswer | ReadonlyArray<CollectorAnswer>) => void
+}
+
+/** As the OpenTelemetry Collector answers. */
+export const accepted: CollectorAnswer = { status: 200, body: { partialSuccess: {} } }
+
+const isList = (
+  answers: CollectorAnswer | ReadonlyArray<CollectorAnswer>
+): answers is ReadonlyArray<CollectorAnswer> => Array.isArray(answers)
+
+/** Runs until the scope closes. Answers are taken in turn; the last one stays. */
+export const collector = (
+  answers: CollectorAnswer | ReadonlyArray<CollectorAnswer> = accepted
+): Effect.Effect<Collector, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const exports: Array<Export> = []
+    const faults: Array<string> = []
+    const waiting = new Set<() => void>()
+    const listOf = (next: CollectorAnswer | ReadonlyArray<CollectorAnswer>): Array<CollectorAnswer> =>
+      isList(next) ? [...next] : [next]
+    let script = listOf(answers)
+
+    const read = (request: IncomingMessage, body: Buffer): void => {
+      try {
+        if (request.method !== "POST") faults.push(`method ${request.method}`)
+        if (request.headers["content-type"] !== "application/json") faults.push("content-type")
+        if (request.headers["content-encoding"] !== "gzip") faults.push("content-encoding")
+        if (!/^Countersign\/\d/.test(request.headers["user-agent"] ?? "")) faults.push("user-agent")
+        for (const name of ["traceparent", "tracestate", "baggage", "b3", "cookie"]) {
+          if (name in request.headers) faults.push(`header ${name}`)
+        }
+        const json = gunzipSync(body)
+        exports.push({
+          headers: request.headers,
+          path: request.url ?? "",
+          spans: readRequest(json.toString("utf8")),
+          bytes: json.length
+        })
+      } catch (error) {
+        faults.push(String(error))
+      }
+    }
+
+    const respond = (answer: CollectorAnswer, request: IncomingMessage, response: ServerResponse): void => {
+      if (answer === "never") return
+      if (answer === "hang up") return void request.socket.destroy()
+      if (typeof answer === "function") return answer(response, request)
+      const { body, headers, status } = answer
+      const text = body === undefined ? "" : typeof body === "string" ? body : JSON.stringify(body)
+      response.writeHead(status, {
+        ...(typeof body === "string" ? {} : { "content-type": "application/json" }),
+        ...headers
+      })
+      response.end(text)
+    }
+
+    const server = createServer((request, response) => {
+      const chunks: Array<Buffer> = []
+      request.on("data", (chunk: Buffer) => chunks.push(chunk))
+      request.on("error", () => undefined)
+      request.on("end", () => {
+        read(request, Buffer.concat(chunks))
+        for (const wake of waiting) wake()
+        const answer = script.length > 1 ? script.shift() : script[0]
+        if (answer !== undefined) respond(answer, request, response)
+      })
+    })
+    yield* Effect.acquireRelease(
+      Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+      () =>
+        Effect.sync(() => {
+          server.closeAllConnections()
+          server.close()
+        })
+    )
+    const address = server.address()
+    return {
+      url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+      exports,
+      faults,
+      spans: () => exports.flatMap(({ spans }) => spans),
+      arrived: (count) =>
+        Effect.callback((resume) => {
+          const look = () => {
+            if (exports.length + faults.length < count) return
+            waiting.delete(look)
+            resume(Effect.void)
+          }
+          waiting.add(look)
+          look()
+          return Effect.sync(() => void waiting.delete(look))
+        }),
+      answer: (next) => {
+        script = listOf(next)
+      }
+    }
+  })

@@ -1,0 +1,114 @@
+import { assert } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { generateTraceId, OrgId, type TelemetryDestinationId, type TraceId } from "../../../src/domain/Ids.ts"
+import { type Span, spanIdOf } from "../../../src/domain/Span.ts"
+import type { TelemetryDelivery } from "../../../src/domain/TelemetryDestination.ts"
+import { Spans } from "../../../src/server/Spans.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../server/Delivery/support.ts"
+import { collector, type CollectorAnswer } from "./collector.ts"
+
+/** What no store, log or answer may show. */
+export const TOKEN = "s3cr3t-t0ken-of-the-collector"
+
+/** An admin of an organization of its own, whose spans go to a collector that answers as it is told. */
+export const telemetryOf = Effect.fnUntraced(function* (
+  organization: string,
+  answers?: CollectorAnswer | ReadonlyArray<CollectorAnswer>
+) {
+  const countersign = yield* Countersign
+  const sql = yield* SqlClient.SqlClient
+  const key = yield* countersign.key({}, organization)
+  const admin = yield* countersign.clientWith(key)
+  const peer = yield* collector(answers)
+  const { id } = yield* admin.telemetry_destinations.create({
+    payload: { url: `${peer.url}/private-path`, headers: { authorization: `Bearer ${TOKEN}` } }
+  })
+  const [row] = yield* sql<{ readonly org_id: string }>`
+    SELECT org_id
+    FROM telemetry_destinations
+    WHERE destination_id = ${id}
+  `
+  return {
+    admin,
+    key,
+    peer,
+    id,
+    params: { id },
+    org_id: OrgId.make(row?.org_id ?? assert.fail("a destination"))
+  }
+})
+
+/** A span that says nothing. */
+export const someSpan = (trace_id: TraceId, index = 0): Span => ({
+  trace_id,
+  span_id: spanIdOf((index + 1).toString(16).padStart(16, "0")),
+  parent_span_id: null,
+  name: "a span",
+  kind: "internal",
+  start: 1_795_228_385_000,
+  end: 1_795_228_385_001,
+  attributes: { "svc.test": true }
+})
+
+/** Records traces, by default of one span each, as a service does. */
+export const recordSpans = (org_id: OrgId, traces: number, spansEach = 1) =>
+  Effect.gen(function* () {
+    const spans = yield* Spans
+    for (let count = 0; count < traces; count++) {
+      const trace_id = yield* generateTraceId
+      yield* spans.record(org_id, {
+        trace_id,
+        count: spansEach,
+        make: () => Array.from({ length: spansEach }, (_, index) => someSpan(trace_id, index))
+      })
+    }
+  })
+
+/** Records, and writes to the store what was recorded. */
+export const sendSpans = (org_id: OrgId, traces: number, spansEach = 1) =>
+  Effect.andThen(
+    recordSpans(org_id, traces, spansEach),
+    Effect.flatMap(Spans, (spans) => spans.flush)
+  )
+
+/** The destination's deliveries, once they hold. */
+export const batches = (
+  client: ClientCalls,
+  id: TelemetryDestinationId,
+  holds: (list: ReadonlyArray<TelemetryDelivery>) => boolean
+) =>
+  eventually(
+    Effect.map(client.telemetry_destinations.deliveries({ params: { id } }), ({ deliveries }) => deliveries),
+    holds
+  )
+
+/** The one delivery there is, once it has this status. */
+export const onlyBatch = (client: ClientCalls, id: TelemetryDestinationId, status: string) =>
+  Effect.map(
+    batches(client, id, (list) => list.length === 1 && list[0]?.status === status),
+    ([batch]) => batch ?? assert.fail("a delivery")
+  )
+
+/** The organization's destination as it is shown. */
+export const shown = (client: ClientCalls) =>
+  Effect.map(
+    client.telemetry_destinations.list(),
+    ({ destinations }) => destinations[0] ?? assert.fail("a destination")
+  )
+
+/** Everything the store holds, as text: of bytes their hexadecimal digits. */
+export const wholeStore = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ readonly name: string }>`
+    SELECT quote_ident(table_name) AS name
+    FROM information_schema.tables
+    WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
+  `
+  const rows = yield* Effect.forEach(tables, ({ name }) =>
+    sql.unsafe(`SELECT to_json(t)::text AS row FROM ${name} t`)
+  )
+  return JSON.stringify(rows)
+})
