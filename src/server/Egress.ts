@@ -1,7 +1,8 @@
-import { Context, type Duration, Effect, Layer, Result, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Result, type Scope } from "effect"
 import type { IpNetwork, NetAddress } from "effect/net"
 import type { Allowance } from "../domain/PublicAddress.ts"
 import { PublicUrl, urlRule, type UrlRule } from "../domain/PublicUrl.ts"
+import { type Alarms, makeAlarms } from "./Alarms.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
 import { type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
 import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/Failure.ts"
@@ -78,15 +79,42 @@ const makeVet = (rule: UrlRule, lookup: Lookup): Shape["vet"] =>
     return url
   })
 
-const makeSend = (rule: UrlRule, lookup: Lookup, connections: Connections): Shape["send"] => {
+/** Texts of URLs whose judgement is remembered. The rule does not change while the service runs. */
+const MAX_PARSED = 1_000
+
+const makeSend = (
+  rule: UrlRule,
+  lookup: Lookup,
+  connections: Connections,
+  alarms: Alarms,
+  clock: Clock.Clock
+): Shape["send"] => {
+  const parsed = new Map<string, ReturnType<typeof PublicUrl.parse>>()
+
+  const parse = (text: string): ReturnType<typeof PublicUrl.parse> => {
+    const known = parsed.get(text)
+    if (known !== undefined) return known
+    const made = PublicUrl.parse(text, rule)
+    if (parsed.size >= MAX_PARSED) parsed.clear()
+    parsed.set(text, made)
+    return made
+  }
+
+  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+
   /** The addresses to dial: those of one look-up, if all of them pass. One with open connections comes first. */
   const addressesOf = (
     destination: string,
-    url: PublicUrl
+    url: PublicUrl,
+    millis: number
   ): Effect.Effect<ReadonlyArray<NetAddress.IpAddress>, EgressFailed> => {
     // A literal address was judged with the text, for this attempt.
     if (url.address !== undefined) return Effect.succeed([url.address])
-    return Effect.matchEffect(lookup(url.host), {
+    const found = Effect.timeoutOrElse(lookup(url.host), {
+      duration: millis,
+      orElse: () => Effect.fail<EgressReason>("TimedOut")
+    })
+    return Effect.matchEffect(found, {
       onFailure: (reason) => Effect.fail(new EgressFailed({ reason })),
       onSuccess: (addresses) => {
         if (addresses.some((address) => url.judge(address, rule) !== undefined)) {
@@ -102,14 +130,16 @@ const makeSend = (rule: UrlRule, lookup: Lookup, connections: Connections): Shap
     request: EgressRequest,
     url: PublicUrl,
     addresses: ReadonlyArray<NetAddress.IpAddress>,
-    progress: Progress
+    progress: Progress,
+    until: number
   ): Effect.Effect<EgressAnswer, EgressFailed> => {
+    const deadline = (ring: () => void) => alarms.set(until - now(), ring)
     const message = { target: url.target, headers: request.headers, body: request.body }
     const from = (index: number): Effect.Effect<EgressAnswer, EgressFailed> => {
       const address = addresses[index]
       if (address === undefined) return Effect.fail(new EgressFailed({ reason: "Unreachable" }))
       const sent = Effect.suspend(() =>
-        exchange(connections.to(request.pool, url, address), message, progress)
+        exchange(connections.to(request.pool, url, address), message, progress, deadline)
       )
       return index + 1 >= Math.min(addresses.length, maxDials)
         ? sent
@@ -125,19 +155,17 @@ const makeSend = (rule: UrlRule, lookup: Lookup, connections: Connections): Shap
   // Not traced, and by plain composition: it is on the path of every delivery, and a span would carry the URL.
   return (request) =>
     Effect.suspend(() => {
-      const parsed = PublicUrl.parse(request.url, rule)
-      if (Result.isFailure(parsed)) {
-        const reason = addressRefusals.has(parsed.failure) ? "RefusedAddress" : "RefusedUrl"
+      const judged = parse(request.url)
+      if (Result.isFailure(judged)) {
+        const reason = addressRefusals.has(judged.failure) ? "RefusedAddress" : "RefusedUrl"
         return Effect.fail(new EgressFailed({ reason }))
       }
-      const url = parsed.success
+      const url = judged.success
+      const millis = Duration.toMillis(request.timeout)
+      const until = now() + millis
       const progress = new Progress(request.maxResponseBytes)
-      return addressesOf(request.pool, url).pipe(
-        Effect.flatMap((addresses) => dial(request, url, addresses, progress)),
-        Effect.timeoutOrElse({
-          duration: request.timeout,
-          orElse: () => progress.result({ complete: false, otherwise: "TimedOut" })
-        })
+      return Effect.flatMap(addressesOf(request.pool, url, millis), (addresses) =>
+        dial(request, url, addresses, progress, until)
       )
     })
 }
@@ -147,7 +175,9 @@ const make = (options: EgressOptions): Effect.Effect<Shape, never, Scope.Scope> 
     const rule = urlRule(options)
     const lookup = yield* makeLookup(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
-    return { vet: makeVet(rule, lookup), send: makeSend(rule, lookup, connections) }
+    const alarms = yield* makeAlarms
+    const clock = yield* Clock.Clock
+    return { vet: makeVet(rule, lookup), send: makeSend(rule, lookup, connections, alarms, clock) }
   })
 
 /** Requests to receivers and collectors: vetted at creation and at every attempt. */

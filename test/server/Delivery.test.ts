@@ -300,6 +300,27 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel], { slots }))
     }))
 
+  test("lets ten thousand deliveries to a destination that hangs hold up nobody, not in its own organization either", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ capacity: 20_000 }))
+      yield* Effect.gen(function* () {
+        const hanging = yield* destination
+        const other = { ...hanging, destination_id: (yield* destination).destination_id }
+        for (let count = 0; count < 20; count++) yield* publish(hanging, 500)
+        // None of these ever ends.
+        const stuck = yield* Queue.takeN(attempts, 8)
+        assert.isTrue(stuck.every(({ parcel }) => parcel.destination_id === hanging.destination_id))
+        for (let count = 0; count < 50; count++) {
+          const [event_id] = yield* publish(other)
+          const next = yield* Queue.take(attempts)
+          assert.strictEqual(next.parcel.event_id, event_id)
+          yield* next.end(delivered)
+        }
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+      }).pipe(withEngine([channel], { drainMillis: 100 }))
+    }))
+
   test("keeps room for first attempts while retries wait", () =>
     Effect.gen(function* () {
       const retry = { ...quick().retry, delays: [0, 0, 0] }

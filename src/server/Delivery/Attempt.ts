@@ -1,8 +1,16 @@
-import { Cause, type Clock, Effect } from "effect"
+import { Cause, type Clock, Effect, Exit, type Fiber } from "effect"
+import type { SqlError } from "effect/sql"
 import type { Outcome } from "../../domain/DeliveryState.ts"
+import type { Alarms } from "../Alarms.ts"
 import type { Item } from "./Item.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis, type OwnedShard, type Shards } from "./Shards.ts"
+
+/**
+ * How much later than its channel's deadline an attempt is cut off. A channel ends by itself at the deadline, and knows what the peer has
+ * said by then: it must not lose that to a cut in the same moment.
+ */
+const GRACE_MILLIS = 100
 
 /** An attempt that has ended and is to be written down. */
 export interface Ended {
@@ -17,57 +25,63 @@ export interface Ended {
 
 /** What becomes of an attempt. */
 export interface AttemptEnds {
-  readonly ended: (ended: Ended) => Effect.Effect<void>
+  readonly ended: (ended: Ended) => void
   /** Nothing was sent: the item goes back as it was. */
-  readonly putBack: (lane: Lane, item: Item, owned: OwnedShard) => Effect.Effect<void>
+  readonly putBack: (lane: Lane, item: Item, owned: OwnedShard) => void
 }
+
+/** Runs an effect as long as the engine runs. */
+export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fiber<A, SqlError.SqlError>
 
 /**
  * One attempt: reads what is to be sent, looks once more whether it may be, and sends it under its channel's deadline. Whatever the
- * channel does, it ends in one of two ways. Untraced: it runs for every delivery.
+ * channel does, it ends in one of two ways, unless the engine stops first. It runs for every delivery, so its two steps are a fiber each
+ * and what comes after them is plain: neither a fiber over both nor a race with a timer.
  */
 export const makeAttempt = (
   clock: Clock.Clock,
   shards: Shards,
+  alarms: Alarms,
+  fork: Fork,
   { ended, putBack }: AttemptEnds
-): ((lane: Lane, item: Item, owned: OwnedShard) => Effect.Effect<void>) => {
-  const send = Effect.fnUntraced(function* (
-    lane: Lane,
-    item: Item,
-    owned: OwnedShard,
-    sending: Effect.Effect<Outcome>
-  ) {
-    // Reading may have taken long: what the lease allowed before it need not be allowed now.
-    if (!shards.mayStart(lane.shard, monotonicMillis(clock))) return yield* putBack(lane, item, owned)
-    const startedAt = clock.currentTimeMillisUnsafe()
+): ((lane: Lane, item: Item, owned: OwnedShard) => void) => {
+  const send = (lane: Lane, item: Item, owned: OwnedShard, sending: Effect.Effect<Outcome>): void => {
     const before = monotonicMillis(clock)
-    const outcome = yield* sending.pipe(
-      Effect.timeoutOrElse({
-        duration: lane.channel.policy.deadlineMillis,
-        orElse: () => Effect.succeed(timedOut)
-      }),
-      Effect.catchCauseIf(
-        (cause) => !Cause.hasInterruptsOnly(cause),
-        (cause) => Effect.as(Effect.logError("A delivery could not be sent", cause), broken)
-      )
-    )
-    const durationMillis = Math.round(monotonicMillis(clock) - before)
-    yield* ended({ lane, item, owned, outcome, startedAt, durationMillis })
-  })
-
-  return (lane, item, owned) =>
-    lane.channel.load(item).pipe(
-      Effect.matchCauseEffect({
-        onSuccess: (sending) => send(lane, item, owned, sending),
-        onFailure: (cause) =>
-          Cause.hasInterruptsOnly(cause)
-            ? Effect.interrupt
-            : Effect.andThen(
-                Effect.logWarning("A delivery could not be read", cause),
-                putBack(lane, item, owned)
-              )
+    // Reading may have taken long: what the lease allowed before it need not be allowed now.
+    if (!shards.mayStart(lane.shard, before)) return putBack(lane, item, owned)
+    const startedAt = clock.currentTimeMillisUnsafe()
+    let overdue = false
+    const fiber = fork(sending)
+    const callOff = alarms.set(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
+      overdue = true
+      fiber.interruptUnsafe()
+    })
+    fiber.addObserver((exit) => {
+      callOff()
+      const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : broken
+      if (outcome === broken && Exit.isFailure(exit)) {
+        if (Cause.hasInterruptsOnly(exit.cause)) return
+        fork(Effect.logError("A delivery could not be sent", exit.cause))
+      }
+      ended({
+        lane,
+        item,
+        owned,
+        outcome,
+        startedAt,
+        durationMillis: Math.round(monotonicMillis(clock) - before)
       })
-    )
+    })
+  }
+
+  return (lane, item, owned) => {
+    fork(lane.channel.load(item)).addObserver((exit) => {
+      if (Exit.isSuccess(exit)) return send(lane, item, owned, exit.value)
+      if (Cause.hasInterruptsOnly(exit.cause)) return
+      fork(Effect.logWarning("A delivery could not be read", exit.cause))
+      putBack(lane, item, owned)
+    })
+  }
 }
 
 const timedOut: Outcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }

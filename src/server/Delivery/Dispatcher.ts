@@ -1,7 +1,9 @@
 import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
+import type { SqlError } from "effect/sql"
 import { allowance, at, failed, succeeded } from "../../domain/Cooldown.ts"
 import { type Outcome, speaksFor } from "../../domain/DeliveryState.ts"
 import { type Ended, makeAttempt } from "./Attempt.ts"
+import { makeAlarms } from "../Alarms.ts"
 import type { Channel } from "./Channel.ts"
 import type { Item, QueueRow } from "./Item.ts"
 import { type Lane, LANE_LOW } from "./Lane.ts"
@@ -10,7 +12,7 @@ import { makeReads, type Reads } from "./Reads.ts"
 import { monotonicMillis, type Shards } from "./Shards.ts"
 import { makeSlots, type SlotOptions } from "./Slots.ts"
 
-/** Results that wait to be written; past it nothing new ends. */
+/** Results that wait to be written; past it each waits for room in a fiber of its own. */
 const MAX_RESULTS = 4_096
 
 /** How long an item waits whose payload or destination could not be read. */
@@ -64,7 +66,7 @@ export const makeDispatcher = (
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
-    const fork = yield* FiberSet.makeRuntime<never, void, never>()
+    const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
     const results = yield* Queue.bounded<Ended>(MAX_RESULTS)
     const reads = makeReads()
     const slots = makeSlots(options)
@@ -127,7 +129,7 @@ export const makeDispatcher = (
       lane.active++
       owned.open++
       sending.add(item.delivery_id)
-      fork(attempt(lane, item, owned))
+      attempt(lane, item, owned)
       if (lane.items.length < LANE_LOW) lanes.askForMore(lane)
       return true
     }
@@ -173,21 +175,19 @@ export const makeDispatcher = (
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
-    const attempt = makeAttempt(clock, shards, {
-      ended: (ended) =>
-        Effect.suspend(() => {
-          judge(ended.lane, ended.outcome)
-          free(ended.lane, ended.item)
-          turn()
-          return Queue.offer(results, ended)
-        }),
-      putBack: (lane, item, owned) =>
-        Effect.sync(() => {
-          owned.open--
-          free(lane, item)
-          admit(lane, { ...item, due: monotonicMillis(clock) + UNREADABLE_MILLIS })
-          turn()
-        })
+    const attempt = makeAttempt(clock, shards, yield* makeAlarms, fork, {
+      ended: (ended) => {
+        judge(ended.lane, ended.outcome)
+        free(ended.lane, ended.item)
+        turn()
+        if (!Queue.offerUnsafe(results, ended)) fork(Queue.offer(results, ended))
+      },
+      putBack: (lane, item, owned) => {
+        owned.open--
+        free(lane, item)
+        admit(lane, { ...item, due: monotonicMillis(clock) + UNREADABLE_MILLIS })
+        turn()
+      }
     })
 
     return {

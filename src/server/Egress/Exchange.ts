@@ -75,14 +75,15 @@ const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): strin
 }
 
 /**
- * Sends the message and reads the answer. It ends as soon as the body ends, breaks off or is too long; once the head
- * of the answer is there it no longer fails. Interrupted, it cuts the connection at once, or, where it is still
- * being dialled, writes nothing once it stands.
+ * Sends the message and reads the answer. It ends as soon as the body ends, breaks off or is too long, and at the deadline; once the
+ * head of the answer is there it no longer fails. Interrupted, or at the deadline, it cuts the connection at once, or, where it is still
+ * being dialled, writes nothing once it stands. `deadline` sets an alarm for it, and answers with how to call that off.
  */
 export const exchange = (
   dispatcher: Dispatcher,
   message: Message,
-  progress: Progress
+  progress: Progress,
+  deadline: (ring: () => void) => () => void
 ): Effect.Effect<EgressAnswer, EgressFailed> =>
   Effect.callback((resume) => {
     let controller: Dispatcher.DispatchController | undefined
@@ -92,8 +93,20 @@ export const exchange = (
     const end = (complete: boolean, otherwise: EgressReason): void => {
       if (over) return
       over = true
+      callOff()
       resume(progress.result({ complete, otherwise }))
     }
+
+    const cut = (): void => {
+      over = true
+      callOff()
+      controller?.abort(ended)
+    }
+
+    const callOff = deadline(() => {
+      end(false, "TimedOut")
+      cut()
+    })
 
     dispatcher.dispatch(
       {
@@ -129,8 +142,5 @@ export const exchange = (
       }
     )
 
-    return Effect.sync(() => {
-      over = true
-      controller?.abort(ended)
-    })
+    return Effect.sync(cut)
   })

@@ -84,6 +84,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
   const box = yield* SecretBox
+  const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
   /** The attempts that start at the same moment are read together. */
@@ -116,22 +117,24 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   const opened = new Map<string, Opened>()
 
-  /** The endpoint's address and keys, opened when they are new or have changed. */
+  /** The endpoint's address and keys, if they have been opened and are still the same. */
+  const openedAs = (parcel: Parcel, url: Uint8Array, secret: Uint8Array, previous: Uint8Array | null) => {
+    const known = opened.get(parcel.destination_id)
+    return known !== undefined &&
+      sameBytes(known.sealedUrl, url) &&
+      sameBytes(known.sealedSecret, secret) &&
+      sameBytes(known.sealedPrevious, previous)
+      ? known
+      : undefined
+  }
+
+  /** Opens the endpoint's address and keys, and keeps them open. */
   const open = Effect.fnUntraced(function* (
     parcel: Parcel,
     sealedUrl: Uint8Array,
     sealedSecret: Uint8Array,
     sealedPrevious: Uint8Array | null
   ) {
-    const known = opened.get(parcel.destination_id)
-    if (
-      known !== undefined &&
-      sameBytes(known.sealedUrl, sealedUrl) &&
-      sameBytes(known.sealedSecret, sealedSecret) &&
-      sameBytes(known.sealedPrevious, sealedPrevious)
-    ) {
-      return known
-    }
     const endpoint_id = yield* decodeEndpointId(parcel.destination_id)
     const url = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
     const key = (column: "secret" | "previous_secret", sealed: Uint8Array) =>
@@ -158,29 +161,30 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     return made
   })
 
-  const send = Effect.fnUntraced(function* (parcel: Parcel, type: string, body: Uint8Array, to: Opened) {
-    const now = (yield* Clock.Clock).currentTimeMillisUnsafe()
-    return yield* egress
-      .send({
-        pool: parcel.destination_id,
-        url: to.url,
-        method: "POST",
-        headers: {
-          "content-type": "application/json",
-          "user-agent": `Countersign/${VERSION}`,
-          ...signatureHeaders(to.keys, {
-            eventId: parcel.event_id,
-            eventType: type,
-            timestamp: Math.floor(now / 1000),
-            body
-          })
-        },
-        body,
-        timeout: policy.deadlineMillis,
-        maxResponseBytes: MAX_ANSWER_BYTES
-      })
-      .pipe(
-        Effect.match({
+  // By plain composition, as all of this: it runs for every delivery.
+  const send = (parcel: Parcel, type: string, body: Uint8Array, to: Opened): Effect.Effect<Outcome> =>
+    Effect.suspend(() => {
+      const now = clock.currentTimeMillisUnsafe()
+      return Effect.match(
+        egress.send({
+          pool: parcel.destination_id,
+          url: to.url,
+          method: "POST",
+          headers: {
+            "content-type": "application/json",
+            "user-agent": `Countersign/${VERSION}`,
+            ...signatureHeaders(to.keys, {
+              eventId: parcel.event_id,
+              eventType: type,
+              timestamp: Math.floor(now / 1000),
+              body
+            })
+          },
+          body,
+          timeout: policy.deadlineMillis,
+          maxResponseBytes: MAX_ANSWER_BYTES
+        }),
+        {
           onSuccess: (answer) => judge(answer, now),
           onFailure: ({ phrase }): Outcome => ({
             _tag: "Retry",
@@ -188,9 +192,9 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
             status: null,
             retryAfter: null
           })
-        })
+        }
       )
-  })
+    })
 
   const load: Channel["load"] = (parcel) =>
     Effect.map(
@@ -199,6 +203,8 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         if (url === null || secret === null) return refused("the endpoint was removed")
         if (active !== true) return refused("the endpoint is switched off")
         if (body === null || type === null) return refused("the event is not kept any more")
+        const known = openedAs(parcel, url, secret, previous)
+        if (known !== undefined) return send(parcel, type, body, known)
         return open(parcel, url, secret, previous).pipe(
           Effect.matchEffect({
             onSuccess: (to) => send(parcel, type, body, to),

@@ -3,32 +3,10 @@ import { Deferred, Effect, Fiber } from "effect"
 import type { Socket } from "node:net"
 import { gzipSync } from "node:zlib"
 import type { EgressReason } from "../../../src/server/Egress.ts"
-import { answers, type Behaviour, egress, ok, peer, post } from "./peers.ts"
+import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
 
 const head200 = "HTTP/1.1 200 OK\r\n"
 const tight = "250 millis"
-
-/** Writes the text now and the piece again and again, until the other side is gone. */
-const drip =
-  (first: string, piece: string, everyMillis: number): Behaviour =>
-  (socket) => {
-    socket.write(first)
-    const timer = setInterval(() => socket.write(piece), everyMillis)
-    socket.on("close", () => clearInterval(timer))
-  }
-
-/** Writes as fast as the other side reads. */
-const flood =
-  (first: string, piece: string): Behaviour =>
-  (socket) => {
-    socket.write(first)
-    const block = piece.repeat(Math.ceil(16_384 / piece.length))
-    const pour = (): void => {
-      while (!socket.destroyed && socket.write(block)) continue
-      if (!socket.destroyed) socket.once("drain", pour)
-    }
-    pour()
-  }
 
 const to = (behave: Behaviour, more: Parameters<typeof post>[1] = {}) =>
   Effect.gen(function* () {

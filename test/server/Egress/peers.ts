@@ -28,6 +28,28 @@ export const answers =
   (socket) =>
     void socket.write(text)
 
+/** Writes the text now and the piece again and again, until the other side is gone. */
+export const drip =
+  (first: string, piece: string, everyMillis: number): Behaviour =>
+  (socket) => {
+    socket.write(first)
+    const timer = setInterval(() => socket.write(piece), everyMillis)
+    socket.on("close", () => clearInterval(timer))
+  }
+
+/** Writes as fast as the other side reads. */
+export const flood =
+  (first: string, piece: string): Behaviour =>
+  (socket) => {
+    socket.write(first)
+    const block = piece.repeat(Math.ceil(16_384 / piece.length))
+    const pour = (): void => {
+      while (!socket.destroyed && socket.write(block)) continue
+      if (!socket.destroyed) socket.once("drain", pour)
+    }
+    pour()
+  }
+
 const headEnd = "\r\n\r\n"
 
 /** Length of the request at the front of the text, `undefined` while some of it is missing. */
