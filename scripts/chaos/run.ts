@@ -166,6 +166,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
         FROM pg_stat_activity
         WHERE datname = current_database()
           AND pid <> pg_backend_pid()
+          AND backend_type = 'client backend'
       `)
     }),
     "restart the store": Effect.gen(function* () {

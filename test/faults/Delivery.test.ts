@@ -164,6 +164,7 @@ describe("a store", () => {
             FROM pg_stat_activity
             WHERE datname = current_database()
               AND pid <> pg_backend_pid()
+              AND backend_type = 'client backend'
           `
         ).pipe(Effect.provide(other))
         for (let round = 0; round < 8; round++) {

@@ -532,6 +532,36 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("leaves what is being written down to the next removal, and waits for nobody", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to)
+        const held = yield* Queue.take(attempts)
+        const locked = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        const writer = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT seq FROM delivery_queue FOR UPDATE`.pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(release))
+            )
+          )
+        )
+        yield* Deferred.await(locked)
+        assert.strictEqual((yield* delivery.removeOld).deliveries, 0)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(writer)
+        assert.strictEqual((yield* delivery.removeOld).deliveries, 1)
+        assert.strictEqual(yield* queued, 0)
+        yield* held.end(delivered)
+      }).pipe(withEngine([channel], { retention: { keep: 0 } }))
+    }))
+
   test("removes what is older than is kept, with what waited for it", () =>
     Effect.gen(function* () {
       const { channel } = yield* answering(quick(), (_, nth) => (nth === 1 ? delivered : failing))

@@ -89,7 +89,7 @@ export const makeRetention = (
             ORDER BY org_id, destination_id, delivery_id
             LIMIT 1
           ) n
-        ), old AS (
+        ), old AS MATERIALIZED (
           SELECT d.org_id, d.destination_id, l.delivery_id, l.status
           FROM destinations d
           CROSS JOIN LATERAL (
@@ -103,20 +103,35 @@ export const makeRetention = (
             LIMIT ${STEP_ROWS}::int
           ) l
           LIMIT ${STEP_ROWS}::int
-        ), unqueued AS (
-          DELETE FROM delivery_queue q
-          USING old
-          WHERE old.status = 'pending'
-            AND q.shard = ANY(${ints(shards)}::smallint[])
+        ), waiting AS MATERIALIZED (
+          -- Places in the queue are locked first and in their order, as by whoever writes results down; what is locked stays for the
+          -- next run.
+          SELECT q.shard, q.seq
+          FROM old
+          JOIN delivery_queue q
+            ON q.shard = ANY(${ints(shards)}::smallint[])
             AND q.org_id = old.org_id
             AND q.destination_id = old.destination_id
             AND q.delivery_id = old.delivery_id
+          WHERE old.status = 'pending'
+          ORDER BY q.shard, q.seq
+          FOR UPDATE OF q SKIP LOCKED
+        ), unqueued AS (
+          DELETE FROM delivery_queue q
+          USING waiting w
+          WHERE q.shard = w.shard
+            AND q.seq = w.seq
+          RETURNING q.org_id, q.destination_id, q.delivery_id
         )
         DELETE FROM deliveries l
-        USING old
-        WHERE l.org_id = old.org_id
-          AND l.destination_id = old.destination_id
-          AND l.delivery_id = old.delivery_id
+        USING (
+          SELECT org_id, destination_id, delivery_id FROM old WHERE status <> 'pending'
+          UNION ALL
+          SELECT org_id, destination_id, delivery_id FROM unqueued
+        ) gone
+        WHERE l.org_id = gone.org_id
+          AND l.destination_id = gone.destination_id
+          AND l.delivery_id = gone.delivery_id
         RETURNING 1 AS removed
       `.unprepared,
       (rows) => rows.length
@@ -155,10 +170,12 @@ export const makeRetention = (
           WHERE i.inhparent = 'delivery_attempts'::regclass
         `
         const names = new Set(partitions.map((partition) => partition.name))
+        // A day is over when all of it is older than is kept.
+        const oldest = partitionOf(cutoff)
         for (let ahead = -1; ahead <= DAYS_AHEAD; ahead++) {
           const day = DateTime.startOf(DateTime.add(today, { days: ahead }), "day")
           const name = partitionOf(day)
-          if (names.has(name)) continue
+          if (names.has(name) || name < oldest) continue
           const next = DateTime.add(day, { days: 1 })
           const [strays] = yield* sql<{ readonly found: boolean }>`
             SELECT EXISTS (
@@ -174,8 +191,6 @@ export const makeRetention = (
             `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
           )
         }
-        // A day is over when all of it is older than is kept.
-        const oldest = partitionOf(cutoff)
         const over = [...names].filter((name) => PARTITION.test(name) && name < oldest)
         for (const name of over) yield* sql.unsafe(`DROP TABLE ${name}`)
         return over.length
