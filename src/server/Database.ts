@@ -1,7 +1,11 @@
 import { PgClient, PgMigrator } from "@effect/sql-pg"
 import { Cause, Context, Effect, Layer, type Redacted, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { timeOrdered } from "../domain/Ids.ts"
 import { migrations } from "./migrations/index.ts"
+
+/** Connections of the pool, transactions and listeners included. */
+export const MAX_CONNECTIONS = 12
 
 /** How to reach the store, and how much of it one process may take. */
 export interface DatabaseOptions {
@@ -22,8 +26,9 @@ export const layer = (
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
   PgClient.layer({
     url: options.url,
-    applicationName: "countersign",
-    maxConnections: options.maxConnections ?? 12,
+    // Of its own in each process: metrics tell its connections from those of others by it.
+    applicationName: `countersign ${timeOrdered().slice(-8)}`,
+    maxConnections: options.maxConnections ?? MAX_CONNECTIONS,
     connectTimeout: "5 seconds",
     idleTimeout: "60 seconds",
     multiplex: true,
@@ -65,7 +70,7 @@ export const transaction = <A, E, R>(
       const hooks: Array<Effect.Effect<void>> = []
       // A caller that goes away between the commit and the hooks must not take them with it.
       return Effect.uninterruptibleMask((restore) =>
-        Effect.tap(restore(Effect.provideService(inTransaction(self), CommitHooks, hooks)), () =>
+        Effect.tap(restore(Effect.provideService(watched(self), CommitHooks, hooks)), () =>
           Effect.all(hooks, { discard: true })
         )
       )
@@ -113,6 +118,31 @@ const inTransaction = <A, E, R>(
       return Effect.failCause(cause)
     })
   )
+
+let waiting = 0
+let open = 0
+
+/** Transactions of this process that wait for a connection, and those that have one. */
+export const openTransactions = (): { readonly waiting: number; readonly open: number } => ({ waiting, open })
+
+/** `inTransaction`, counted. */
+const watched = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    let begun = false
+    waiting++
+    const counted = Effect.suspend(() => {
+      begun = true
+      waiting--
+      open++
+      return self
+    })
+    return Effect.onExit(inTransaction(counted), () =>
+      Effect.sync(() => {
+        if (begun) open--
+        else waiting--
+      })
+    )
+  })
 
 const isLostRace = (error: unknown): boolean =>
   SqlError.isSqlError(error) &&

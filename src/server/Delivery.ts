@@ -5,6 +5,7 @@ import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
 import type { OrgId } from "../domain/Ids.ts"
 import type { Channel } from "./Delivery/Channel.ts"
 import { makeDispatcher } from "./Delivery/Dispatcher.ts"
+import { type DeliveryFigures, makeFigures } from "./Delivery/Figures.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
 import {
   type DestinationHealth,
@@ -84,6 +85,8 @@ export class Delivery extends Context.Service<
     ) => Effect.Effect<ReadonlyMap<string, DestinationHealth>>
     /** Within the caller's transaction, when a destination is removed: nothing waits for it any more. */
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+    /** How the engine fares in this process. Counts the queue: to be asked every few seconds at most. */
+    readonly figures: Effect.Effect<DeliveryFigures, SqlError.SqlError>
     /** Removes what is older than is kept, once; runs by itself, too. */
     readonly removeOld: Effect.Effect<Removed, SqlError.SqlError>
   }
@@ -227,6 +230,7 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
       Effect.tap(replayWindow(org_id, destination_id, window), wake),
     health: log.health,
     discard: queue.discard,
+    figures: makeFigures(sql, clock, channels, shards, dispatcher),
     removeOld: retention.runOnce
   })
 })

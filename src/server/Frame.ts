@@ -21,6 +21,7 @@ import {
 } from "../api/Problems.ts"
 import { isOutOfReach } from "./Database.ts"
 import { allowedMethods } from "./Frame/methods.ts"
+import { counted } from "./Metrics/requests.ts"
 
 /** The id of the request that is being answered: on its answer, in its problem, in the log. */
 export const RequestId = Context.Reference<string>("countersign/server/RequestId", {
@@ -54,21 +55,27 @@ export const layerEnvelope = HttpRouter.middleware(
   { global: true }
 )
 
-/** Around every operation of the contract: what no service names becomes a problem, and every problem learns its request's id. */
-export const layerFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint }) =>
-  Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
-    for (const reason of cause.reasons) {
-      if (!Cause.isFailReason(reason)) continue
-      const { error } = reason
-      if (HttpApiError.HttpApiSchemaError.is(error)) {
-        return error.kind === "Body" || error.kind === "ResponseHeaders"
-          ? Effect.die(error)
-          : respond(malformed(error, endpoint))
+/**
+ * Around every operation of the contract: what no service names becomes a problem, and every problem learns its request's id. And
+ * each request is counted.
+ */
+export const layerFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint, group }) =>
+  counted(
+    `${group.identifier}.${endpoint.identifier}`,
+    Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
+      for (const reason of cause.reasons) {
+        if (!Cause.isFailReason(reason)) continue
+        const { error } = reason
+        if (HttpApiError.HttpApiSchemaError.is(error)) {
+          return error.kind === "Body" || error.kind === "ResponseHeaders"
+            ? Effect.die(error)
+            : respond(malformed(error, endpoint))
+        }
+        if (HttpServerRespondable.isRespondable(error)) return respond(error)
       }
-      if (HttpServerRespondable.isRespondable(error)) return respond(error)
-    }
-    return answerCause(cause)
-  })
+      return answerCause(cause)
+    })
+  )
 )
 
 /** The answer to what nobody caught. Interruption goes on: the server answers that by itself. */

@@ -31,6 +31,7 @@ import * as MailChannel from "./Email/MailChannel.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
 import * as MasterKeys from "./MasterKeys.ts"
+import { layerRegistry, Metrics } from "./Metrics.ts"
 import { Notifications } from "./Notifications.ts"
 import { NotificationsHttp } from "./Notifications/http.ts"
 import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
@@ -206,6 +207,7 @@ export const layer = (settings: Settings) =>
       HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
     ),
     Layer.provideMerge(layerSchedulers(settings)),
+    Layer.provideMerge(Metrics.layer),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(MasterKeys.layerChecked),
     Layer.provideMerge(Database.layerMigrated),
@@ -217,6 +219,7 @@ export const layer = (settings: Settings) =>
         drain: Duration.times(settings.stop, 1 - ENGINE_SHARE)
       })
     ),
+    Layer.provideMerge(layerRegistry),
     // Spans that nobody collects are not made: they would be a third of a small request's cost.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry !== undefined))
   )

@@ -1,12 +1,12 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { openApiDocument } from "../api/document.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { isReady } from "./Database.ts"
 import { respond } from "./Frame.ts"
+import { Metrics } from "./Metrics.ts"
 
 /** `/healthz`: the process answers. It says nothing of the store: a store that is away is no reason to restart this. */
 const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe({ status: "alive" }))
@@ -38,19 +38,24 @@ const layerDocument = HttpRouter.use((router) =>
 
 /** `/metrics`: Prometheus text for the bearer of the token; there is no such path where no token is set. */
 const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
-  HttpRouter.add(
-    "GET",
-    "/metrics",
+  HttpRouter.use((router) =>
     Effect.gen(function* () {
-      if (Option.isNone(token)) {
-        return yield* respond(new NotFound({ detail: "Metrics are off" }))
-      }
-      const { headers } = yield* HttpServerRequest.HttpServerRequest
-      if (!sameText(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
-        return yield* respond(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
-      }
-      const text = yield* PrometheusMetrics.format()
-      return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
+      const metrics = yield* Metrics
+      yield* router.add(
+        "GET",
+        "/metrics",
+        Effect.gen(function* () {
+          if (Option.isNone(token)) {
+            return yield* respond(new NotFound({ detail: "Metrics are off" }))
+          }
+          const { headers } = yield* HttpServerRequest.HttpServerRequest
+          if (!sameText(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
+            return yield* respond(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
+          }
+          const text = yield* metrics.text
+          return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
+        })
+      )
     })
   )
 

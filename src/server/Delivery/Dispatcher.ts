@@ -52,6 +52,11 @@ export interface Dispatcher {
   readonly forget: (shards: ReadonlyArray<number>) => void
   /** Whether an attempt at this delivery is under way here. */
   readonly isSending: (delivery_id: string) => boolean
+  /** By channel: attempts under way, and lanes that cool down at `now`. */
+  readonly figures: (now: number) => {
+    readonly inFlight: ReadonlyMap<string, number>
+    readonly cooling: ReadonlyMap<string, number>
+  }
 }
 
 /**
@@ -239,6 +244,14 @@ export const makeDispatcher = (
         const set = new Set(gone)
         for (const lane of lanes.all()) if (set.has(lane.shard)) lanes.drop(lane)
       },
-      isSending: (delivery_id) => sending.has(delivery_id)
+      isSending: (delivery_id) => sending.has(delivery_id),
+      figures: (now) => {
+        const cooling = new Map<string, number>()
+        for (const { channel, health } of lanes.all()) {
+          if (at(health, now)._tag === "Cooling")
+            cooling.set(channel.name, (cooling.get(channel.name) ?? 0) + 1)
+        }
+        return { inFlight: slots.running(), cooling }
+      }
     }
   })

@@ -4,6 +4,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { conclude, type Verdict } from "../../domain/DeliveryState.ts"
 import { isOutOfReach, transaction } from "../Database.ts"
 import type { Channel, Settled } from "./Channel.ts"
+import { attempts, attemptSeconds } from "../Metrics/definitions.ts"
 import type { Ended } from "./Attempt.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
@@ -40,6 +41,7 @@ export interface Finisher {
 export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): Effect.Effect<Finisher> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
+    const context = yield* Effect.context()
 
     /** The numbers of the rows that were still at the attempt that ended. */
     const write = (group: ReadonlyArray<Judged>): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
@@ -195,6 +197,9 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
           const made = item.attempt - item.round_start + 1
           const left = item.giveUp - monotonicMillis(clock)
           const random = yield* Random.next
+          attempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
+          if (outcome._tag !== "Refused")
+            attemptSeconds(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
           group.push({
             ended,
             verdict: conclude(lane.channel.policy.retry, outcome, { made, left, random })

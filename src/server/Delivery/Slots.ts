@@ -48,6 +48,8 @@ export interface Slots {
   readonly take: (lane: Lane, item: Item) => boolean
   /** An attempt has ended. Answers with lanes that waited for its slots. */
   readonly free: (lane: Lane, item: Item) => ReadonlyArray<Lane>
+  /** Attempts under way, by channel. */
+  readonly running: () => ReadonlyMap<string, number>
   /** The lane waits for nothing any more. */
   readonly forget: (lane: Lane) => void
 }
@@ -91,6 +93,7 @@ export const makeSlots = (options: SlotOptions): Slots => {
       retries.running--
       return [...woken, ...retries.wake()]
     },
+    running: () => new Map([...channels].map(([name, room]) => [name, room.running])),
     forget: (lane) => {
       retries.waiting.delete(lane)
       organizations.get(lane.org_id)?.waiting.delete(lane)

@@ -181,7 +181,12 @@ export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
     return yield* Effect.provideService(
       use,
       Delivery,
-      Delivery.of({ ...log, wake, removeOld: Effect.die("Nothing is removed here") })
+      Delivery.of({
+        ...log,
+        wake,
+        removeOld: Effect.die("Nothing is removed here"),
+        figures: Effect.die("Nothing is carried here")
+      })
     )
   })
 
