@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
       Effect.tap(replayWindow(org_id, destination_id, window), wake),
     health: log.health,
     discard: queue.discard,
-    figures: makeFigures(sql, clock, channels, shards, dispatcher),
+    figures: makeFigures(sql, clock, channels, shards, dispatcher, reader),
     removeOld: retention.runOnce
   })
 })

@@ -51,6 +51,8 @@ export interface Reader {
   readonly readTail: Effect.Effect<void, SqlError.SqlError>
   /** Looks at the first row of every lane of the shards that are here; answers with how many there are. */
   readonly sweep: Effect.Effect<number, SqlError.SqlError>
+  /** By channel: how long the longest wait beyond its time was at the last sweep, where no cooldown is the reason. */
+  readonly overdueMillis: () => ReadonlyMap<string, number>
   /** Reads on for lanes that ran low. */
   readonly refill: Effect.Effect<void, SqlError.SqlError>
   /** One turn of each loop: waits for its signal or its time, then reads. */
@@ -161,13 +163,18 @@ export const makeReader = (
         ORDER BY q.org_id, q.destination_id
       `
 
-    const sweepShard = Effect.fnUntraced(function* (shard: number) {
+    let overdue: ReadonlyMap<string, number> = new Map()
+
+    const sweepShard = Effect.fnUntraced(function* (shard: number, late: Map<string, number>) {
       let count = 0
       let after: readonly [string, string] = ["", ""]
       while (shards.owned.has(shard)) {
         let page: ReadonlyArray<QueueRow> = []
         yield* dispatcher.reading(heads(shard, after), (rows) => {
           page = rows
+          for (const { channel, cooldown_ms, wait_ms } of rows) {
+            if ((cooldown_ms ?? 0) <= 0 && -wait_ms > (late.get(channel) ?? 0)) late.set(channel, -wait_ms)
+          }
           dispatcher.offerHeads(rows, monotonicMillis(clock))
         })
         count += page.length
@@ -180,7 +187,9 @@ export const makeReader = (
 
     const sweep = Effect.gen(function* () {
       let count = 0
-      for (const shard of [...shards.owned.keys()]) count += yield* sweepShard(shard)
+      const late = new Map<string, number>()
+      for (const shard of [...shards.owned.keys()]) count += yield* sweepShard(shard, late)
+      overdue = late
       return count
     })
 
@@ -248,6 +257,7 @@ export const makeReader = (
       sweepSoon: () => void sweepDue.openUnsafe(),
       readTail,
       sweep,
+      overdueMillis: () => overdue,
       refill,
       turns: {
         tail: awaited(tailDue, options.pollMillis).pipe(

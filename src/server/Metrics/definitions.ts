@@ -58,7 +58,7 @@ export const attemptSeconds = series((channel: string) =>
 export const waiting = series((channel: string) =>
   Metric.gauge("countersign_delivery_queue_depth", {
     description:
-      "Deliveries that wait in the shards of this process; the sum over all processes is the whole queue",
+      "Deliveries that wait or are being sent, in the shards of this process; the sum over all processes is the whole queue",
     attributes: { channel }
   })
 )
@@ -66,7 +66,7 @@ export const waiting = series((channel: string) =>
 export const overdueSeconds = series((channel: string) =>
   Metric.gauge("countersign_delivery_oldest_due_seconds", {
     description:
-      "How long the oldest delivery is due in the shards of this process, those aside that wait for a cooldown",
+      "How long the oldest delivery in the shards of this process was due at the last sweep, those aside that wait for a cooldown",
     attributes: { channel, unit: "s" }
   })
 )
