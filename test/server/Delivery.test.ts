@@ -41,11 +41,19 @@ const queued = Effect.flatMap(
   (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
 ).pipe(Effect.map((rows) => rows[0]?.count))
 
+/** Longest test, on a machine that has much else to do. */
+const TEST_MILLIS = 60_000
+
 /** Each on a database of its own, with the real clock: engines take every shard there is. */
 const test = <E>(
   name: string,
   effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
-) => it.live(name, () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))))
+) =>
+  it.live(
+    name,
+    () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))),
+    TEST_MILLIS
+  )
 
 describe("Delivery", () => {
   test("sends what was committed, and nothing else", () =>

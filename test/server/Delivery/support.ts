@@ -132,7 +132,7 @@ export const publish = (
 export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) => boolean) =>
   look.pipe(
     Effect.repeat({ until: holds, schedule: Schedule.spaced("10 millis") }),
-    Effect.timeout("10 seconds")
+    Effect.timeout("20 seconds")
   )
 
 /** The records of a destination, once they hold. */
