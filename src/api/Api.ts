@@ -6,6 +6,7 @@ import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
+import { FeedbackApi } from "./Feedback.ts"
 import { Frame } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { TasksApi } from "./Tasks.ts"
@@ -24,6 +25,7 @@ export class Api extends HttpApi.make("countersign")
   .add(DatasetsApi)
   .add(ComparisonsApi)
   .add(ReleasesApi)
+  .add(FeedbackApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
   .add(ApprovalRulesApi)

@@ -62,9 +62,9 @@ export type Gate<S extends Scope> = HttpApiMiddleware.ServiceClass<
   }
 >
 
-const gate = <const S extends Scope>(scope: S): Gate<S> =>
+const gate = <const S extends Scope>(name: S): Gate<S> =>
   HttpApiMiddleware.Service<GateId<S>, { provides: Authorized<S>; requires: CurrentPrincipal }>()(
-    `countersign/api/requires/${scope}`,
+    `countersign/api/requires/${name}`,
     { error: InsufficientScope }
   )
 
@@ -76,10 +76,32 @@ export const requires = <const S extends Scope>(scope: S): Gate<S> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map holds under each scope the gate of that scope
   gates.get(scope) as Gate<S>
 
-/** The scope that a middleware key is the gate of, if it is one. */
-export const scopeOf = (key: string): Scope | undefined => {
-  const scope = key.startsWith(GATE) ? key.slice(GATE.length) : undefined
-  return scopes.find((known) => known === scope)
+/** Proof of one of two scopes, for what either lets its holder see. */
+export const AuthorizedEither = <const A extends Scope, const B extends Scope>(
+  _first: A,
+  _second: B
+): Context.Service<Authorized<A | B>, Principal> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only a gate satisfies
+  CurrentPrincipal as unknown as Context.Service<Authorized<A | B>, Principal>
+
+/** The middleware that lets holders of one of two scopes through. The first is the one that others are told they lack. */
+export const requiresEither = <const A extends Scope, const B extends Scope>(first: A, second: B): Gate<A | B> => {
+  const name = `${first}${OR}${second}`
+  const known = eitherGates.get(name)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a gate of two scopes is named by both
+  const either = (known ?? gate(name as Scope)) as Gate<A | B>
+  eitherGates.set(name, either)
+  return either
+}
+
+/** One gate a pair, as `gates` has one a scope. */
+const eitherGates = new Map<string, unknown>()
+
+/** The scopes of which a middleware key is the gate: none where it is no gate, two where either will do. */
+export const scopesOf = (key: string): ReadonlyArray<Scope> => {
+  const names = key.startsWith(GATE) ? key.slice(GATE.length).split(OR) : []
+  return scopes.filter((known) => names.includes(known))
 }
 
 const GATE = "countersign/api/requires/"
+const OR = " or "

@@ -148,8 +148,30 @@ export class DatasetBaseChanged extends problem<DatasetBaseChanged>()(
   "DATASET_BASE_CHANGED",
   409,
   "The dataset has changed since it was read",
-  { current_dataset_id: Schema.NullOr(DatasetId) }
+  {
+    current_dataset_id: Schema.NullOr(DatasetId),
+    /** Where corrections were to be promoted: what names those that are staged now. */
+    current_feedback_revision: Schema.optionalKey(Schema.String)
+  }
 ) {}
+
+/** The set of staged corrections is not the one that was previewed. */
+export class FeedbackChanged extends problem<FeedbackChanged>()(
+  "FEEDBACK_CHANGED",
+  409,
+  "The staged corrections have changed since they were previewed",
+  { current_dataset_id: Schema.NullOr(DatasetId), current_feedback_revision: Schema.String }
+) {}
+
+/** The correction was reviewed before with the other verdict, or there is none. */
+export class FeedbackNotPending extends problem<FeedbackNotPending>()(
+  "FEEDBACK_NOT_PENDING",
+  409,
+  "The correction is not pending"
+) {}
+
+/** The task has no staged correction. */
+export class NothingStaged extends problem<NothingStaged>()("NOTHING_STAGED", 409, "Nothing is staged") {}
 
 /** The comparison is still at work, so there is nothing yet to release by. */
 export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
@@ -220,6 +242,20 @@ export class InvalidInput extends problem<InvalidInput>()(
   "INVALID_INPUT",
   422,
   "The input does not fit the task's shape"
+) {}
+
+/** The correction does not fit the task's answer shape; `errors` name each field. */
+export class InvalidCorrection extends problem<InvalidCorrection>()(
+  "INVALID_CORRECTION",
+  422,
+  "The correction does not fit the answer shape"
+) {}
+
+/** The correction fits the answer shape only with a value that may not be kept; `errors` name the fields that need another. */
+export class CorrectionNeedsSafeValue extends problem<CorrectionNeedsSafeValue>()(
+  "CORRECTION_NEEDS_SAFE_VALUE",
+  422,
+  "The correction needs a safe value in place of one that was removed"
 ) {}
 
 /** A task's shape is no JSON Schema 2020-12 that can be used here; `errors` name the place. */

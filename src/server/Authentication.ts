@@ -1,11 +1,13 @@
-import { Effect, Layer, Option, type Types } from "effect"
+import { type Array as Arr, Effect, Layer, Option, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import {
   Authentication,
   type Authorized,
   CurrentPrincipal,
+  type Gate,
   type GateId,
-  requires
+  requires,
+  requiresEither
 } from "../api/Authorization.ts"
 import { InsufficientScope } from "../api/Problems.ts"
 import { type Scope, scopes } from "../domain/Scope.ts"
@@ -36,11 +38,21 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
   })
 )
 
-const layerGate = <const S extends Scope>(scope: S): Layer.Layer<GateId<S>> => {
+const layerGate = <const S extends Scope>(scope: S): Layer.Layer<GateId<S>> =>
+  layerGateOf(requires(scope), [scope])
+
+/** Lets holders of any of these scopes through. */
+const layerGateOf = <S extends Scope>(
+  gate: Gate<S>,
+  scopes: Arr.NonEmptyReadonlyArray<Scope>
+): Layer.Layer<GateId<S>> => {
   const refused = Effect.fail(
-    new InsufficientScope({ detail: `The operation asks for ${scope}`, required_scope: scope })
+    new InsufficientScope({
+      detail: `The operation asks for ${scopes.join(" or ")}`,
+      required_scope: scopes[0]
+    })
   )
-  return Layer.succeed(requires(scope), (operation) =>
+  return Layer.succeed(gate, (operation) =>
     Effect.flatMap(
       CurrentPrincipal,
       (
@@ -49,7 +61,7 @@ const layerGate = <const S extends Scope>(scope: S): Layer.Layer<GateId<S>> => {
         HttpServerResponse.HttpServerResponse,
         InsufficientScope | Types.unhandled,
         CurrentPrincipal
-      > => (principal.scopes.has(scope) ? proven(operation) : refused)
+      > => (scopes.some((scope) => principal.scopes.has(scope)) ? proven(operation) : refused)
     )
   )
 }
@@ -64,6 +76,7 @@ const proven = <A, E, S extends Scope>(
 /** The gates of all scopes. */
 export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(
   layerGate("keys.write"),
+  layerGateOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
   ...scopes.map(layerGate)
 )
 

@@ -72,6 +72,11 @@ export class Datasets extends Context.Service<
       version: NewVersion,
       examples: Arr.NonEmptyReadonlyArray<NewExample>
     ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
+    /** The same from examples that are read as they are needed, and need not fit into memory together. There must be one at least. */
+    readonly deriveFrom: (
+      version: NewVersion,
+      examples: Stream.Stream<NewExample>
+    ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
     /** For each input, whether the task's newest version has it: a new example with it would take that one's place. */
     readonly has: (
       org_id: OrgId,
@@ -166,6 +171,14 @@ export class Datasets extends Context.Service<
           function* (version, examples) {
             const change = yield* beginVersion(sql, version)
             yield* Effect.forEach(examples, change.put, { discard: true })
+            return Option.getOrThrow(yield* change.finish)
+          },
+          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+        ),
+        deriveFrom: Effect.fn("Datasets.deriveFrom")(
+          function* (version, examples) {
+            const change = yield* beginVersion(sql, version)
+            yield* Stream.runForEach(examples, change.put)
             return Option.getOrThrow(yield* change.finish)
           },
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })

@@ -28,6 +28,8 @@ import { DeliveryHealth } from "./DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./Egress.ts"
 import { Email } from "./Email.ts"
 import * as MailChannel from "./Email/MailChannel.ts"
+import { Feedback } from "./Feedback.ts"
+import { FeedbackHttp } from "./Feedback/http.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
 import * as MasterKeys from "./MasterKeys.ts"
@@ -42,6 +44,7 @@ import { OpenAi } from "./Providers/OpenAi.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { Releases } from "./Releases.ts"
 import { ReleasesHttp } from "./Releases/http.ts"
+import { KnownSecrets } from "./KnownSecrets.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { Rules } from "./Rules.ts"
 import { RulesHttp } from "./Rules/http.ts"
@@ -101,10 +104,10 @@ export const layerServices = (settings: ServiceSettings) =>
         Sessions.layer,
         Steps.layer,
         Approvals.layer,
-        Datasets.layer,
         Runs.layer,
         Releases.layer,
         Comparisons.Comparisons.layer,
+        Feedback.layer.pipe(Layer.provideMerge(Layer.mergeAll(Datasets.layer, KnownSecrets.layer))),
         Deadlines.Deadlines.layer()
       )
     ),
@@ -171,6 +174,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
           DatasetsHttp,
           ComparisonsHttp,
           ReleasesHttp,
+          FeedbackHttp,
           SessionsHttp,
           ApprovalsHttp,
           RulesHttp,

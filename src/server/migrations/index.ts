@@ -10,6 +10,7 @@ import told from "./0007_told.ts"
 import deadlines from "./0008_deadlines.ts"
 import audit from "./0009_audit.ts"
 import tasks from "./0010_tasks.ts"
+import feedback from "./0011_feedback.ts"
 import telemetry from "./0012_telemetry.ts"
 import channels from "./0013_channels.ts"
 import console from "./0015_console.ts"
@@ -27,6 +28,7 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0008_deadlines": deadlines,
   "0009_audit": audit,
   "0010_tasks": tasks,
+  "0011_feedback": feedback,
   "0012_telemetry": telemetry,
   "0013_channels": channels,
   "0015_console": console,

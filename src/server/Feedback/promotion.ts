@@ -1,0 +1,229 @@
+import { Array as Arr, Effect, Option, Schema, Stream } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { PromoteRequest, PromotionPreview } from "../../api/Feedback.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { DatasetBaseChanged, FeedbackChanged, NothingStaged } from "../../api/Problems.ts"
+import { JsonObject, type NewExample } from "../../domain/Dataset.ts"
+import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/Principal.ts"
+import { planPromotion, type Promotion } from "../../domain/Promotion.ts"
+import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
+import type { Datasets } from "../Datasets.ts"
+import { texts } from "../Delivery/Columns.ts"
+import { rowsFor } from "../Page.ts"
+import { noTask } from "../Tasks/rows.ts"
+import { cut, feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
+
+/** The most superseded corrections that a preview lists. */
+const MAX_SUPERSEDED = 1_000
+
+/** Corrections, and bytes of them, that one reading of a promotion takes. */
+const READ_AT_ONCE = 200
+const BYTES_AT_ONCE = 4 * 2 ** 20
+
+/** A staged correction, without what it says. */
+const StagedRow = Schema.Struct({
+  feedback_id: FeedbackId,
+  trace_id: TraceId,
+  staged_at: TimestampFromDate,
+  input_digest: Schema.String,
+  bytes: Schema.Int
+})
+type StagedRow = typeof StagedRow.Type
+
+const decodeStaged = Schema.decodeUnknownEffect(Schema.Array(StagedRow), { disableChecks: true })
+
+/** All staged corrections of a task; with `FOR NO KEY UPDATE` they stand still until the end of the transaction. */
+const stagedOf = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  lock: "" | "FOR NO KEY UPDATE"
+) =>
+  sql`
+    SELECT feedback_id, trace_id, reviewed_at AS staged_at, input_digest, bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND status = 'staged'
+    ORDER BY feedback_id
+    ${sql.literal(lock)}
+  `.pipe(Effect.flatMap(decodeStaged))
+
+/** How many corrections of a task are staged. */
+export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND status = 'staged'
+  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+/** The task's newest version; with `FOR NO KEY UPDATE` it stays that until the end of the transaction. */
+const headOf = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  lock: "" | "FOR NO KEY UPDATE"
+) =>
+  sql`
+    SELECT dataset_id
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+    ${sql.literal(lock)}
+  `.pipe(Effect.flatMap(decodeHead), Effect.map(Arr.head))
+
+const decodeHead = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ dataset_id: FeedbackRow.fields.dataset_id })),
+  { disableChecks: true }
+)
+
+const StagedWithInput = Schema.Struct({ ...FeedbackRow.fields, input: JsonObject })
+const decodeWithInput = Schema.decodeUnknownEffect(Schema.Array(StagedWithInput), { disableChecks: true })
+
+/** Corrections with the inputs of their runs, newest first. */
+const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  sql`
+    SELECT ${sql.literal(feedbackColumns.replaceAll(/\w+/g, "feedback.$&"))}, runs.input
+    FROM feedback
+      JOIN runs USING (org_id, trace_id)
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${texts(ids)})
+    ORDER BY feedback_id DESC
+  `.pipe(Effect.flatMap(decodeWithInput))
+
+/** How many of these inputs the task's newest version has. */
+const countKnown = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  digests: ReadonlyArray<string>
+) =>
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM unnest(${texts(digests)}) AS digest
+    WHERE EXISTS (
+      SELECT 1
+      FROM dataset_examples
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND input_digest = decode(digest, 'hex')
+        AND until_version IS NULL
+    )
+  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+/** What promoting a task's staged corrections would do. The set is read without its corrections; of those, one page is. */
+export const preview = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  request: PageRequest<FeedbackId>
+) {
+  const head = yield* headOf(sql, org_id, task_id, "")
+  if (Option.isNone(head)) return yield* noTask
+  const { promoted, revision, superseded } = planPromotion(yield* stagedOf(sql, org_id, task_id, ""))
+  const replaced = yield* countKnown(
+    sql,
+    org_id,
+    task_id,
+    promoted.map(({ input_digest }) => input_digest)
+  )
+  const { cursor } = request
+  const left = cursor === undefined ? promoted : promoted.filter(({ feedback_id }) => feedback_id < cursor)
+  const { ids, next } = cut(left.slice(0, rowsFor(request)), rowsFor(request) - 1)
+  const rows = yield* readWithInputs(sql, org_id, ids)
+  const result: PromotionPreview = {
+    base_dataset_id: head.value.dataset_id,
+    feedback_revision: revision,
+    corrections: rows.map((row) => ({ ...toFeedback(row), input: row.input })),
+    next_cursor: next,
+    correction_count: promoted.length,
+    superseded: superseded.slice(0, MAX_SUPERSEDED),
+    superseded_count: superseded.length,
+    examples_added: promoted.length - replaced,
+    examples_replaced: replaced
+  }
+  return result
+})
+
+/**
+ * Within the caller's transaction: makes the next version from a task's staged corrections. The task's row is held first, so that of two
+ * promotions one waits and then finds another base; then the set, which is read in pieces, however large it is.
+ */
+export const promote = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  datasets: Datasets["Service"],
+  { actor, org_id }: Principal,
+  task_id: TaskId,
+  request: PromoteRequest,
+  now: Timestamp
+) {
+  const head = yield* headOf(sql, org_id, task_id, "FOR NO KEY UPDATE")
+  if (Option.isNone(head)) return yield* noTask
+  const { dataset_id } = head.value
+  const plan = planPromotion(yield* stagedOf(sql, org_id, task_id, "FOR NO KEY UPDATE"))
+  const current = { current_dataset_id: dataset_id, current_feedback_revision: plan.revision }
+  if (dataset_id !== request.base_dataset_id) {
+    return yield* new DatasetBaseChanged({
+      detail: "Another version was made since the preview; look at it, and promote again",
+      ...current
+    })
+  }
+  if (!Arr.isReadonlyArrayNonEmpty(plan.promoted)) {
+    return yield* new NothingStaged({ detail: "Stage a correction first, then promote" })
+  }
+  if (plan.revision !== request.expected_feedback_revision) {
+    return yield* new FeedbackChanged({
+      detail: "Other corrections were staged since the preview; look at them, and promote again",
+      ...current
+    })
+  }
+  const { dataset } = yield* datasets.deriveFrom(
+    { org_id, task_id, base: dataset_id, by: actor, now },
+    examplesOf(sql, org_id, plan)
+  )
+  yield* sql`
+    UPDATE feedback
+    SET
+      status = CASE WHEN feedback_id = ANY(${texts(idsOf(plan))}) THEN 'promoted' ELSE 'superseded' END,
+      dataset_id = CASE WHEN feedback_id = ANY(${texts(idsOf(plan))}) THEN ${dataset.id} END
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${texts([...idsOf(plan), ...plan.superseded.map(({ id }) => id)])})
+  `
+  return { dataset, promoted: idsOf(plan), superseded: plan.superseded.length }
+})
+
+const idsOf = ({ promoted }: Promotion<StagedRow>): ReadonlyArray<FeedbackId> =>
+  promoted.map(({ feedback_id }) => feedback_id)
+
+/** The corrections as examples, read in pieces. */
+const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
+  Stream.fromIterable(pieces(promoted)).pipe(
+    Stream.mapEffect((ids) => Effect.orDie(readWithInputs(sql, org_id, ids))),
+    Stream.flatMap((rows) => Stream.fromIterable(rows)),
+    Stream.map(
+      ({ correction, feedback_id, input }): NewExample => ({
+        input,
+        answer: correction ?? {},
+        source_feedback_id: feedback_id
+      })
+    )
+  )
+
+/** The ids in pieces that are read at once. */
+function* pieces(staged: ReadonlyArray<StagedRow>): Generator<ReadonlyArray<FeedbackId>> {
+  let ids: Array<FeedbackId> = []
+  let bytes = 0
+  for (const row of staged) {
+    if (ids.length === READ_AT_ONCE || (ids.length > 0 && bytes + row.bytes > BYTES_AT_ONCE)) {
+      yield ids
+      ids = []
+      bytes = 0
+    }
+    ids.push(row.feedback_id)
+    bytes += row.bytes
+  }
+  if (ids.length > 0) yield ids
+}

@@ -1,0 +1,236 @@
+import { Array as Arr, DateTime, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { JsonObject } from "../../domain/Dataset.ts"
+import { type FeedbackRecord, FeedbackStatus, Score } from "../../domain/Feedback.ts"
+import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
+import type { Actor } from "../../domain/Principal.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { uuidTime } from "../Delivery/Channel.ts"
+import { texts } from "../Delivery/Columns.ts"
+import { rowsFor } from "../Page.ts"
+
+/** Which feedback a list shows. */
+export interface FeedbackFilter {
+  readonly task_id?: TaskId
+  readonly status?: FeedbackStatus
+  readonly score?: Score
+  readonly inference_log_id?: TraceId
+  readonly has_correction?: boolean
+  readonly created_after?: Timestamp
+  readonly created_before?: Timestamp
+}
+
+/** Feedback as the store holds it. */
+export const FeedbackRow = Schema.Struct({
+  feedback_id: FeedbackId,
+  task_id: TaskId,
+  trace_id: TraceId,
+  score: Score,
+  correction: Schema.NullOr(JsonObject),
+  status: FeedbackStatus,
+  redaction_warning: Schema.NullOr(Schema.String),
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String,
+  reviewed_at: Schema.NullOr(TimestampFromDate),
+  reviewed_by_id: Schema.NullOr(KeyId),
+  reviewed_by_name: Schema.NullOr(Schema.String),
+  review_note: Schema.NullOr(Schema.String),
+  dataset_id: Schema.NullOr(DatasetId)
+})
+export type FeedbackRow = typeof FeedbackRow.Type
+
+export const feedbackColumns = Object.keys(FeedbackRow.fields).join(", ")
+
+export const decodeFeedback = Schema.decodeUnknownEffect(Schema.Array(FeedbackRow), { disableChecks: true })
+
+/** Feedback as it is shown. */
+export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
+  id: row.feedback_id,
+  task_id: row.task_id,
+  inference_log_id: row.trace_id,
+  score: row.score,
+  correction: row.correction,
+  status: row.status,
+  ...(row.redaction_warning === null ? {} : { redaction_warning: row.redaction_warning }),
+  created_at: row.created_at,
+  created_by: { id: row.created_by_id, name: row.created_by_name },
+  reviewed_at: row.reviewed_at,
+  reviewed_by:
+    row.reviewed_by_id === null ? null : { id: row.reviewed_by_id, name: row.reviewed_by_name ?? "" },
+  review_note: row.review_note,
+  dataset_id: row.dataset_id
+})
+
+/** The most bytes of corrections that one page reads, unless its first alone has more. */
+export const PAGE_BYTES = 8 * 2 ** 20
+
+/** Writes new feedback. `correction` is its JSON text. */
+export const insertFeedback = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  record: FeedbackRecord,
+  correction: string | null
+) => sql`
+  INSERT INTO feedback (
+    org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning,
+    created_at, created_by_id, created_by_name
+  )
+  VALUES (
+    ${org_id}, ${record.id}, ${record.task_id}, ${record.inference_log_id}, ${record.score}, ${correction},
+    ${correction === null ? 0 : Buffer.byteLength(correction)}, ${record.status},
+    ${record.redaction_warning ?? null}, ${toDate(record.created_at)}, ${record.created_by.id},
+    ${record.created_by.name}
+  )
+`
+
+/** A page of an organization's feedback, newest first: at most as many as asked for and some 8 MiB, one at least. */
+export const listFeedback = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<FeedbackId> & FeedbackFilter
+) {
+  const where = [
+    sql`org_id = ${org_id}`,
+    ...(request.cursor === undefined ? [] : [sql`feedback_id < ${request.cursor}`]),
+    ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`]),
+    ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
+    ...(request.score === undefined ? [] : [sql`score = ${request.score}`]),
+    ...(request.inference_log_id === undefined ? [] : [sql`trace_id = ${request.inference_log_id}`]),
+    ...(request.has_correction === undefined
+      ? []
+      : [sql`correction ${sql.literal(request.has_correction ? "IS NOT NULL" : "IS NULL")}`]),
+    ...(request.created_after === undefined
+      ? []
+      : [
+          sql`created_at >= ${toDate(request.created_after)} AND feedback_id >= ${idAt(request.created_after, -1)}`
+        ]),
+    ...(request.created_before === undefined
+      ? []
+      : [
+          sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idAt(request.created_before, 1)}`
+        ])
+  ]
+  const sized = yield* sql`
+    SELECT feedback_id, bytes
+    FROM feedback
+    WHERE ${sql.and(where)}
+    ORDER BY feedback_id DESC
+    LIMIT ${rowsFor(request)}
+  `.pipe(Effect.flatMap(decodeSized))
+  const { ids, next } = cut(sized, rowsFor(request) - 1)
+  return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
+})
+
+const decodeSized = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int })),
+  { disableChecks: true }
+)
+
+/** The first ids, as many as a page may hold, and where the next page goes on. */
+export const cut = (
+  sized: ReadonlyArray<{ readonly feedback_id: FeedbackId; readonly bytes: number }>,
+  limit: number
+) => {
+  let bytes = 0
+  const ids: Array<FeedbackId> = []
+  for (const row of sized) {
+    bytes += row.bytes
+    if (ids.length > 0 && (ids.length === limit || bytes > PAGE_BYTES)) break
+    ids.push(row.feedback_id)
+  }
+  return { ids, next: ids.length < sized.length ? (ids.at(-1) ?? null) : null }
+}
+
+/** Feedback by ids, newest first. */
+export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  sql`
+    SELECT ${sql.literal(feedbackColumns)}
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${texts(ids)})
+    ORDER BY feedback_id DESC
+  `.pipe(Effect.flatMap(decodeFeedback))
+
+/** One of them, which nobody else reviews until the end of the transaction. */
+export const holdFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
+  sql`
+    SELECT ${sql.literal(feedbackColumns)}
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ${id}
+    FOR NO KEY UPDATE
+  `.pipe(Effect.flatMap(decodeFeedback), Effect.map(Arr.head))
+
+/** What a review writes. */
+export interface Review {
+  readonly status: FeedbackStatus
+  readonly at: Timestamp
+  readonly by: Actor
+  readonly note: string | null
+  readonly input_digest: string | null
+}
+
+/** Writes what a reviewer decided; the feedback as it is then. */
+export const writeReview = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  row: FeedbackRow,
+  { at, by, input_digest, note, status }: Review
+) {
+  yield* sql`
+    UPDATE feedback
+    SET
+      status = ${status},
+      reviewed_at = ${toDate(at)},
+      reviewed_by_id = ${by.id},
+      reviewed_by_name = ${by.name},
+      review_note = ${note},
+      input_digest = ${input_digest}
+    WHERE org_id = ${org_id}
+      AND feedback_id = ${row.feedback_id}
+  `
+  const reviewed: FeedbackRow = {
+    ...row,
+    status,
+    reviewed_at: at,
+    reviewed_by_id: by.id,
+    reviewed_by_name: by.name,
+    review_note: note
+  }
+  return reviewed
+})
+
+/** The task of a run, if the organization has such a run. */
+export const taskOfRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
+  sql<{ readonly task_id: TaskId }>`
+    SELECT task_id
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ${trace_id}
+  `.pipe(
+    Effect.map((rows) => Option.map(Arr.head(rows), ({ task_id }) => task_id)),
+    Effect.orDie
+  )
+
+/** The schema that a task's answers fit. */
+export const answerSchemaOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+) {
+  const rows = yield* sql<{ readonly answer_schema: Schema.Json }>`
+    SELECT answer_schema
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+  `
+  return Option.getOrThrow(Arr.head(rows)).answer_schema
+}, Effect.orDie)
+
+/**
+ * Ids begin with the time at which they were made, by the clock of the machine that did: a bound of them, a day aside, keeps a list of
+ * long ago from reading all that came after.
+ */
+const idAt = (at: Timestamp, days: number): string => `fbk_${uuidTime(DateTime.add(at, { days }))}`

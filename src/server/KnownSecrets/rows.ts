@@ -1,0 +1,69 @@
+import { Effect, type Redacted, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { EndpointId, type OrgId, TaskId } from "../../domain/Ids.ts"
+import { endpointPlace } from "../Notifications/rows.ts"
+import { providerKeyPlace } from "../Providers/keys.ts"
+import type { SecretBox } from "../SecretBox.ts"
+
+/** Provider keys of an organization that are looked for: those that were set last. */
+const MAX_PROVIDER_KEYS = 1_000
+
+/**
+ * A text that changes with the organization's secrets: when one is made, renewed or replaced. One statement of index look-ups; an
+ * organization has 50 endpoints at most.
+ */
+export const stateOfSecrets = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const rows = yield* sql<{ readonly state: string }>`
+    SELECT concat_ws(
+      ' ',
+      (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),
+      (SELECT max(previous_secret_until)::text FROM notification_endpoints WHERE org_id = ${org_id}),
+      (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id})
+    ) AS state
+  `
+  return rows[0]?.state ?? ""
+})
+
+const decodeEndpoints = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      endpoint_id: EndpointId,
+      secret: Schema.Uint8Array,
+      previous_secret: Schema.NullOr(Schema.Uint8Array)
+    })
+  )
+)
+const decodeProviderKeys = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ task_id: TaskId, base_url: Schema.String, api_key: Schema.Uint8Array }))
+)
+
+/** The organization's secrets, opened. */
+export const secretsOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  box: SecretBox["Service"],
+  org_id: OrgId
+) {
+  const endpoints = yield* sql`
+    SELECT endpoint_id, secret, previous_secret
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+  `.pipe(Effect.flatMap(decodeEndpoints))
+  const keys = yield* sql`
+    SELECT task_id, base_url, api_key
+    FROM provider_keys
+    WHERE org_id = ${org_id}
+    ORDER BY updated_at DESC
+    LIMIT ${MAX_PROVIDER_KEYS}
+  `.pipe(Effect.flatMap(decodeProviderKeys))
+  const opened: Array<Redacted.Redacted> = []
+  for (const { endpoint_id, previous_secret, secret } of endpoints) {
+    opened.push(yield* box.open(endpointPlace(org_id, endpoint_id, "secret"), secret))
+    if (previous_secret !== null) {
+      opened.push(yield* box.open(endpointPlace(org_id, endpoint_id, "previous_secret"), previous_secret))
+    }
+  }
+  for (const { api_key, base_url, task_id } of keys) {
+    opened.push(yield* box.open(providerKeyPlace(org_id, task_id, base_url), api_key))
+  }
+  return opened
+})
