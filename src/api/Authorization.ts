@@ -85,7 +85,10 @@ export const AuthorizedEither = <const A extends Scope, const B extends Scope>(
   CurrentPrincipal as unknown as Context.Service<Authorized<A | B>, Principal>
 
 /** The middleware that lets holders of one of two scopes through. The first is the one that others are told they lack. */
-export const requiresEither = <const A extends Scope, const B extends Scope>(first: A, second: B): Gate<A | B> => {
+export const requiresEither = <const A extends Scope, const B extends Scope>(
+  first: A,
+  second: B
+): Gate<A | B> => {
   const name = `${first}${OR}${second}`
   const known = eitherGates.get(name)
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a gate of two scopes is named by both

@@ -122,7 +122,10 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       error: [NotFound, FeedbackNotPending, LimitReached]
     })
       .middleware(requires("feedback.write"))
-      .annotate(OpenApi.Description, "Accepts a pending correction for the next promotion. Again: the same answer."),
+      .annotate(
+        OpenApi.Description,
+        "Accepts a pending correction for the next promotion. Again: the same answer."
+      ),
     HttpApiEndpoint.post("reject", "/v1/feedback/:id/reject", {
       params: { id: FeedbackId },
       payload: [Schema.Struct({ note: Schema.optionalKey(Schema.NullOr(Comment)) }), HttpApiSchema.NoContent],
@@ -130,7 +133,10 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       error: [NotFound, FeedbackNotPending]
     })
       .middleware(requires("feedback.write"))
-      .annotate(OpenApi.Description, "Refuses a pending correction, with a note for who gave it. Again: the same answer."),
+      .annotate(
+        OpenApi.Description,
+        "Refuses a pending correction, with a note for who gave it. Again: the same answer."
+      ),
     HttpApiEndpoint.get("preview", "/v1/tasks/:task_id/feedback/preview", {
       params: { task_id: TaskId },
       query: pageQuery(FeedbackId),
@@ -158,6 +164,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
   .annotateMerge(
     OpenApi.annotations({
       title: "Feedback",
-      description: "Scores and corrections of answers: recorded, reviewed, and promoted into the next dataset version."
+      description:
+        "Scores and corrections of answers: recorded, reviewed, and promoted into the next dataset version."
     })
   ) {}

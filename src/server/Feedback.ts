@@ -18,7 +18,6 @@ import { type FeedbackRefusal, opened, transition } from "../domain/FeedbackStat
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { redactText } from "../domain/Redaction.ts"
-import { type Shape, shapeDigest } from "../domain/Shape.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { inputDigest } from "./Datasets/examples.ts"
@@ -41,14 +40,10 @@ import { KnownSecrets } from "./KnownSecrets.ts"
 import type { Page } from "./Page.ts"
 import { findRun } from "./Runs/rows.ts"
 import { Shapes } from "./Shapes.ts"
-import { LeastRecent } from "./Shapes/LeastRecent.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Corrections of a task that may be staged at a time: more are promoted first. */
 const MAX_STAGED = 10_000
-
-/** Tasks whose answer shape's digest one process remembers. */
-const REMEMBERED_TASKS = 10_000
 
 /** What people say of answers, its review, and its way into the next dataset version. */
 export class Feedback extends Context.Service<
@@ -105,17 +100,6 @@ export class Feedback extends Context.Service<
       const datasets = yield* Datasets
       const shapes = yield* Shapes
       const secrets = yield* KnownSecrets
-      const digests = new LeastRecent<string>({ entries: REMEMBERED_TASKS, weight: REMEMBERED_TASKS })
-
-      /** The answer shape of a task that has run: from its first run on it never changes. */
-      const answerShape = (org_id: OrgId, task_id: TaskId): Effect.Effect<Shape> => {
-        const load = Effect.tap(answerSchemaOf(sql, org_id, task_id), (schema) =>
-          Effect.sync(() => digests.set(task_id, shapeDigest(schema), 1))
-        )
-        const digest = digests.get(task_id)
-        if (digest !== undefined) return shapes.stored(digest, load)
-        return Effect.flatMap(load, (schema) => shapes.stored(shapeDigest(schema), Effect.succeed(schema)))
-      }
 
       const find = Effect.fnUntraced(function* (org_id: OrgId, id: FeedbackId) {
         const row = Arr.head(yield* Effect.orDie(readFeedback(sql, org_id, [id])))
@@ -154,16 +138,21 @@ export class Feedback extends Context.Service<
           const { actor, org_id } = yield* Authorized("feedback.write")
           const trace_id = asTraceId(input.inference_log_id)
           if (Option.isNone(trace_id)) return yield* noRun
-          const task_id = yield* taskOfRun(sql, org_id, trace_id.value)
-          if (Option.isNone(task_id)) return yield* noRun
+          const run = yield* taskOfRun(sql, org_id, trace_id.value)
+          if (Option.isNone(run)) return yield* noRun
+          const { answer_shape, task_id } = run.value
           const given = input.correction ?? null
           const safe =
             given === null
               ? null
-              : yield* safeCorrection(given, yield* answerShape(org_id, task_id.value), secrets.of(org_id))
+              : yield* safeCorrection(
+                  given,
+                  yield* shapes.stored(answer_shape, answerSchemaOf(sql, org_id, task_id)),
+                  secrets.of(org_id)
+                )
           const record: FeedbackRecord = {
             id: yield* FeedbackId.generate,
-            task_id: task_id.value,
+            task_id,
             inference_log_id: trace_id.value,
             score: input.score,
             correction: safe?.correction ?? null,

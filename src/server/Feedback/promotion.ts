@@ -34,12 +34,7 @@ type StagedRow = typeof StagedRow.Type
 const decodeStaged = Schema.decodeUnknownEffect(Schema.Array(StagedRow), { disableChecks: true })
 
 /** All staged corrections of a task; with `FOR NO KEY UPDATE` they stand still until the end of the transaction. */
-const stagedOf = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  task_id: TaskId,
-  lock: "" | "FOR NO KEY UPDATE"
-) =>
+const stagedOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, lock: "" | "FOR NO KEY UPDATE") =>
   sql`
     SELECT feedback_id, trace_id, reviewed_at AS staged_at, input_digest, bytes
     FROM feedback
@@ -61,12 +56,7 @@ export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: Ta
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
 /** The task's newest version; with `FOR NO KEY UPDATE` it stays that until the end of the transaction. */
-const headOf = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  task_id: TaskId,
-  lock: "" | "FOR NO KEY UPDATE"
-) =>
+const headOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, lock: "" | "FOR NO KEY UPDATE") =>
   sql`
     SELECT dataset_id
     FROM tasks
@@ -203,13 +193,11 @@ const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promo
   Stream.fromIterable(pieces(promoted)).pipe(
     Stream.mapEffect((ids) => Effect.orDie(readWithInputs(sql, org_id, ids))),
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
-    Stream.map(
-      ({ correction, feedback_id, input }): NewExample => ({
-        input,
-        answer: correction ?? {},
-        source_feedback_id: feedback_id
-      })
-    )
+    Stream.map(({ correction, feedback_id, input }): NewExample => ({
+      input,
+      answer: correction ?? {},
+      source_feedback_id: feedback_id
+    }))
   )
 
 /** The ids in pieces that are read at once. */

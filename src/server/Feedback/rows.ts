@@ -202,17 +202,24 @@ export const writeReview = Effect.fnUntraced(function* (
   return reviewed
 })
 
+/** What a run's feedback belongs to. */
+const RunTask = Schema.Struct({
+  task_id: TaskId,
+  /** The digest of the task's answer shape, which never changes once the task has run. */
+  answer_shape: Schema.String
+})
+
+const decodeRunTasks = Schema.decodeUnknownEffect(Schema.Array(RunTask), { disableChecks: true })
+
 /** The task of a run, if the organization has such a run. */
 export const taskOfRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
-  sql<{ readonly task_id: TaskId }>`
-    SELECT task_id
+  sql`
+    SELECT task_id, answer_shape
     FROM runs
+      JOIN tasks USING (org_id, task_id)
     WHERE org_id = ${org_id}
       AND trace_id = ${trace_id}
-  `.pipe(
-    Effect.map((rows) => Option.map(Arr.head(rows), ({ task_id }) => task_id)),
-    Effect.orDie
-  )
+  `.pipe(Effect.flatMap(decodeRunTasks), Effect.map(Arr.head), Effect.orDie)
 
 /** The schema that a task's answers fit. */
 export const answerSchemaOf = Effect.fnUntraced(function* (
@@ -220,14 +227,18 @@ export const answerSchemaOf = Effect.fnUntraced(function* (
   org_id: OrgId,
   task_id: TaskId
 ) {
-  const rows = yield* sql<{ readonly answer_schema: Schema.Json }>`
+  const rows = yield* sql`
     SELECT answer_schema
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-  `
+  `.pipe(Effect.flatMap(decodeSchemas))
   return Option.getOrThrow(Arr.head(rows)).answer_schema
 }, Effect.orDie)
+
+const decodeSchemas = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ answer_schema: JsonObject })), {
+  disableChecks: true
+})
 
 /**
  * Ids begin with the time at which they were made, by the clock of the machine that did: a bound of them, a day aside, keeps a list of

@@ -55,7 +55,8 @@ export const safeCorrection = Effect.fnUntraced(function* (
   const unfit = shape.check(left, AT)
   if (unfit.length > 0) {
     return yield* new CorrectionNeedsSafeValue({
-      detail: "A protected value was removed, and without it the correction does not fit: put an example value there",
+      detail:
+        "A protected value was removed, and without it the correction does not fit: put an example value there",
       errors: withoutSecrets(unfit, values)
     })
   }
@@ -89,7 +90,10 @@ const warningOf = (pointers: ReadonlyArray<string>, count: number): string => {
 
 /** The same faults with nothing in them that must not be shown: a surplus property may be named by a secret. */
 const withoutSecrets = (faults: ReadonlyArray<ShapeFault>, known: KnownValues): ReadonlyArray<ShapeFault> =>
-  faults.map(({ detail, pointer }) => ({ pointer: cleanPointer(pointer, known), detail: redactText(detail, known) }))
+  faults.map(({ detail, pointer }) => ({
+    pointer: cleanPointer(pointer, known),
+    detail: redactText(detail, known)
+  }))
 
 const cleanPointer = (pointer: string, known: KnownValues): string =>
   pointer
