@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../src/domain/Dataset.ts"
-import { FeedbackId, TaskId } from "../../src/domain/Ids.ts"
+import { type FeedbackId, TaskId } from "../../src/domain/Ids.ts"
 import type { FeedbackFilter } from "../../src/server/Feedback/rows.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -526,146 +526,151 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
   )
 })
 
-layer(service(), { excludeTestServices: true })("a correction is kept without protected values", (it) => {
-  it.effect("and a warning names the fields, never the values; the names of fields decide nothing", () =>
-    Effect.gen(function* () {
-      const { integration, reviewer, trace_id } = yield* notes("redaction")
-      const created = yield* integration.feedback.create({
-        payload: {
-          inference_log_id: trace_id,
-          score: -1,
-          correction: {
-            note: "The password is hunter2",
-            session: "monday morning",
-            token: "order-4411",
-            more: [{ url: "postgres://ada:tr0ub4dor@db/x" }]
-          }
-        }
-      })
-      assert.deepStrictEqual(created.correction, {
-        note: "The password is [REDACTED]",
-        session: "monday morning",
-        token: "order-4411",
-        more: [{ url: "postgres://ada:[REDACTED]@db/x" }]
-      })
-      assert.strictEqual(
-        created.redaction_warning,
-        "Protected values were removed from #/correction/note, #/correction/more/0/url"
-      )
-      const { answer: _, input: __, ...kept } = yield* reviewer.feedback.get({ params: { id: created.id } })
-      assert.deepStrictEqual(kept, created)
-      const sql = yield* SqlClient.SqlClient
-      const rows = yield* sql<{
-        readonly all: string
-      }>`SELECT feedback::text AS all FROM feedback WHERE feedback_id = ${created.id}`
-      assert.notInclude(rows[0]?.all, "hunter2")
-      assert.notInclude(rows[0]?.all, "tr0ub4dor")
-    })
-  )
-
-  it.effect(
-    "among them the organization's own: signing secrets as soon as they are made or replaced, provider keys, API keys",
-    () =>
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "a correction is kept without protected values",
+  (it) => {
+    it.effect("and a warning names the fields, never the values; the names of fields decide nothing", () =>
       Effect.gen(function* () {
-        const { admin, integration, trace_id } = yield* notes("own secrets")
-        const kept = (note: string) =>
-          Effect.map(
-            integration.feedback.create({
-              payload: { inference_log_id: trace_id, score: -1, correction: { note } }
-            }),
-            ({ correction }) => correction?.["note"]
-          )
-        assert.strictEqual(yield* kept("nothing to see"), "nothing to see")
-        const { endpoint, secret } = yield* admin.notification_endpoints.create({
-          payload: { url: "http://127.0.0.1:9/hook" }
-        })
-        const coded = secret.slice("whsec_".length)
-        assert.strictEqual(yield* kept(`x ${secret} y`), "x [REDACTED] y")
-        assert.strictEqual(yield* kept(`only ${coded} of it`), "only [REDACTED] of it")
-        assert.strictEqual(yield* kept(Buffer.from(coded).toString("base64")), "[REDACTED]")
-        assert.strictEqual(yield* kept(`${coded.slice(0, 20)}\r\n  ${coded.slice(20)}`), "[REDACTED]")
-        assert.strictEqual(yield* kept([...coded].join("\u200b")), "[REDACTED]")
-        const renewed = yield* admin.notification_endpoints.rotate_secret({ params: { id: endpoint.id } })
-        const newer = renewed.secret.slice("whsec_".length)
-        assert.strictEqual(yield* kept(`${coded} ${newer}`), "[REDACTED] [REDACTED]")
-
-        const provider = "Aunt-Agatha-keeps-bees-in-the-attic"
-        yield* admin.tasks.create({
+        const { integration, reviewer, trace_id } = yield* notes("redaction")
+        const created = yield* integration.feedback.create({
           payload: {
-            ...sorting,
-            provider: {
-              kind: "openai",
-              base_url: "https://api.openai.com/v1",
-              model: "m",
-              api_key: Redacted.make(provider)
+            inference_log_id: trace_id,
+            score: -1,
+            correction: {
+              note: "The password is hunter2",
+              session: "monday morning",
+              token: "order-4411",
+              more: [{ url: "postgres://ada:tr0ub4dor@db/x" }]
             }
           }
         })
-        assert.strictEqual(yield* kept(`see ${provider}!`), "see [REDACTED]!")
-        const key = Redacted.value(yield* (yield* Countersign).key({}, "own secrets"))
-        assert.strictEqual(yield* kept(`key ${key}`), "key [REDACTED]")
-        const stranger = yield* notes("not own secrets")
-        const other = yield* stranger.integration.feedback.create({
-          payload: { inference_log_id: stranger.trace_id, score: -1, correction: { note: provider } }
+        assert.deepStrictEqual(created.correction, {
+          note: "The password is [REDACTED]",
+          session: "monday morning",
+          token: "order-4411",
+          more: [{ url: "postgres://ada:[REDACTED]@db/x" }]
         })
-        assert.deepStrictEqual(other.correction, { note: provider })
-      })
-  )
-
-  it.effect("and refused where it fits only with the value that was removed: the field is named", () =>
-    Effect.gen(function* () {
-      const { integration, trace_id } = yield* notes("unsafe")
-      const key = Redacted.value(yield* (yield* Countersign).key({}, "unsafe"))
-      const refused = yield* Effect.flip(
-        integration.feedback.create({
-          payload: { inference_log_id: trace_id, score: -1, correction: { note: "a", code: key } }
-        })
-      )
-      assert.strictEqual(refused._tag, "CORRECTION_NEEDS_SAFE_VALUE")
-      if (refused._tag === "CORRECTION_NEEDS_SAFE_VALUE") {
-        assert.strictEqual(refused.status, 422)
-        assert.strictEqual(refused.errors?.[0]?.pointer, "#/correction/code")
-        assert.notInclude(JSON.stringify(refused), key)
-      }
-      assert.lengthOf((yield* integration.feedback.list({})).feedback, 0)
-    })
-  )
-
-  it.effect("and no problem shows one, not even as the name of a field that is too many", () =>
-    Effect.gen(function* () {
-      const { correct, run } = yield* desk("shown")
-      const key = Redacted.value(yield* (yield* Countersign).key({}, "shown"))
-      const refused = yield* Effect.flip(correct(yield* run("a"), { category: "other", [key]: 1 }))
-      assert.strictEqual(refused._tag, "INVALID_CORRECTION")
-      assert.notInclude(JSON.stringify(refused), key)
-      if (refused._tag === "INVALID_CORRECTION")
-        assert.strictEqual(refused.errors?.[0]?.pointer, "#/correction/%5BREDACTED%5D")
-    })
-  )
-
-  it.effect(
-    "and bounded: 4 MiB are searched with pauses, and what cannot be searched is refused with its place",
-    () =>
-      Effect.gen(function* () {
-        const { integration, trace_id } = yield* notes("large")
-        const create = (correction: JsonObject) =>
-          integration.feedback.create({ payload: { inference_log_id: trace_id, score: -1, correction } })
-        const pages = Array.from(
-          { length: 30 },
-          (_, page) => `page ${page}: ${"the quick brown fox ".repeat(6_000)}`
+        assert.strictEqual(
+          created.redaction_warning,
+          "Protected values were removed from #/correction/note, #/correction/more/0/url"
         )
-        const large = yield* create({ note: "password: hunter2", pages })
-        assert.strictEqual(large.redaction_warning, "Protected values were removed from #/correction/note")
-        const long = yield* Effect.flip(create({ note: "a".repeat(300_000) }))
-        assert.strictEqual(long._tag, "INVALID_CORRECTION")
-        if (long._tag === "INVALID_CORRECTION")
-          assert.strictEqual(long.errors?.[0]?.pointer, "#/correction/note")
-        const many = yield* Effect.flip(create({ note: "a", list: Array.from({ length: 100_001 }, () => 1) }))
-        assert.strictEqual(many._tag, "INVALID_CORRECTION")
-        const key = yield* (yield* Countersign).key({}, "large")
-        const body = `{"inference_log_id":"${trace_id}","score":1,"correction":{"note":"${"x".repeat(4 * 2 ** 20)}"}}`
-        const over = yield* send("/v1/feedback", { method: "POST", key, body })
-        assert.strictEqual(over.status, 413)
+        const { answer: _, input: __, ...kept } = yield* reviewer.feedback.get({ params: { id: created.id } })
+        assert.deepStrictEqual(kept, created)
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql<{
+          readonly all: string
+        }>`SELECT feedback::text AS all FROM feedback WHERE feedback_id = ${created.id}`
+        assert.notInclude(rows[0]?.all, "hunter2")
+        assert.notInclude(rows[0]?.all, "tr0ub4dor")
       })
-  )
-})
+    )
+
+    it.effect(
+      "among them the organization's own: signing secrets as soon as they are made or replaced, provider keys, API keys",
+      () =>
+        Effect.gen(function* () {
+          const { admin, integration, trace_id } = yield* notes("own secrets")
+          const kept = (note: string) =>
+            Effect.map(
+              integration.feedback.create({
+                payload: { inference_log_id: trace_id, score: -1, correction: { note } }
+              }),
+              ({ correction }) => correction?.["note"]
+            )
+          assert.strictEqual(yield* kept("nothing to see"), "nothing to see")
+          const { endpoint, secret } = yield* admin.notification_endpoints.create({
+            payload: { url: "http://127.0.0.1:9/hook" }
+          })
+          const coded = secret.slice("whsec_".length)
+          assert.strictEqual(yield* kept(`x ${secret} y`), "x [REDACTED] y")
+          assert.strictEqual(yield* kept(`only ${coded} of it`), "only [REDACTED] of it")
+          assert.strictEqual(yield* kept(Buffer.from(coded).toString("base64")), "[REDACTED]")
+          assert.strictEqual(yield* kept(`${coded.slice(0, 20)}\r\n  ${coded.slice(20)}`), "[REDACTED]")
+          assert.strictEqual(yield* kept([...coded].join("\u200b")), "[REDACTED]")
+          const renewed = yield* admin.notification_endpoints.rotate_secret({ params: { id: endpoint.id } })
+          const newer = renewed.secret.slice("whsec_".length)
+          assert.strictEqual(yield* kept(`${coded} ${newer}`), "[REDACTED] [REDACTED]")
+
+          const provider = "Aunt-Agatha-keeps-bees-in-the-attic"
+          yield* admin.tasks.create({
+            payload: {
+              ...sorting,
+              provider: {
+                kind: "openai",
+                base_url: "http://127.0.0.1:9/v1",
+                model: "m",
+                api_key: Redacted.make(provider)
+              }
+            }
+          })
+          assert.strictEqual(yield* kept(`see ${provider}!`), "see [REDACTED]!")
+          const key = Redacted.value(yield* (yield* Countersign).key({}, "own secrets"))
+          assert.strictEqual(yield* kept(`key ${key}`), "key [REDACTED]")
+          const stranger = yield* notes("not own secrets")
+          const other = yield* stranger.integration.feedback.create({
+            payload: { inference_log_id: stranger.trace_id, score: -1, correction: { note: provider } }
+          })
+          assert.deepStrictEqual(other.correction, { note: provider })
+        })
+    )
+
+    it.effect("and refused where it fits only with the value that was removed: the field is named", () =>
+      Effect.gen(function* () {
+        const { integration, trace_id } = yield* notes("unsafe")
+        const key = Redacted.value(yield* (yield* Countersign).key({}, "unsafe"))
+        const refused = yield* Effect.flip(
+          integration.feedback.create({
+            payload: { inference_log_id: trace_id, score: -1, correction: { note: "a", code: key } }
+          })
+        )
+        assert.strictEqual(refused._tag, "CORRECTION_NEEDS_SAFE_VALUE")
+        if (refused._tag === "CORRECTION_NEEDS_SAFE_VALUE") {
+          assert.strictEqual(refused.status, 422)
+          assert.strictEqual(refused.errors?.[0]?.pointer, "#/correction/code")
+          assert.notInclude(JSON.stringify(refused), key)
+        }
+        assert.lengthOf((yield* integration.feedback.list({})).feedback, 0)
+      })
+    )
+
+    it.effect("and no problem shows one, not even as the name of a field that is too many", () =>
+      Effect.gen(function* () {
+        const { correct, run } = yield* desk("shown")
+        const key = Redacted.value(yield* (yield* Countersign).key({}, "shown"))
+        const refused = yield* Effect.flip(correct(yield* run("a"), { category: "other", [key]: 1 }))
+        assert.strictEqual(refused._tag, "INVALID_CORRECTION")
+        assert.notInclude(JSON.stringify(refused), key)
+        if (refused._tag === "INVALID_CORRECTION")
+          assert.strictEqual(refused.errors?.[0]?.pointer, "#/correction/%5BREDACTED%5D")
+      })
+    )
+
+    it.effect(
+      "and bounded: 4 MiB are searched with pauses, and what cannot be searched is refused with its place",
+      () =>
+        Effect.gen(function* () {
+          const { integration, trace_id } = yield* notes("large")
+          const create = (correction: JsonObject) =>
+            integration.feedback.create({ payload: { inference_log_id: trace_id, score: -1, correction } })
+          const pages = Array.from(
+            { length: 30 },
+            (_, page) => `page ${page}: ${"the quick brown fox ".repeat(6_000)}`
+          )
+          const large = yield* create({ note: "password: hunter2", pages })
+          assert.strictEqual(large.redaction_warning, "Protected values were removed from #/correction/note")
+          const long = yield* Effect.flip(create({ note: "a".repeat(300_000) }))
+          assert.strictEqual(long._tag, "INVALID_CORRECTION")
+          if (long._tag === "INVALID_CORRECTION")
+            assert.strictEqual(long.errors?.[0]?.pointer, "#/correction/note")
+          const many = yield* Effect.flip(
+            create({ note: "a", list: Array.from({ length: 100_001 }, () => 1) })
+          )
+          assert.strictEqual(many._tag, "INVALID_CORRECTION")
+          const key = yield* (yield* Countersign).key({}, "large")
+          const body = `{"inference_log_id":"${trace_id}","score":1,"correction":{"note":"${"x".repeat(4 * 2 ** 20)}"}}`
+          const over = yield* send("/v1/feedback", { method: "POST", key, body })
+          assert.strictEqual(over.status, 413)
+        })
+    )
+  }
+)
