@@ -1,4 +1,4 @@
-import { Array as Arr, Context, Effect, Layer, Option, Result, Schema } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../api/Authorization.ts"
 import type { NewFeedback, Promoted, PromoteRequest, PromotionPreview } from "../api/Feedback.ts"
@@ -18,6 +18,7 @@ import { type FeedbackRefusal, opened, transition } from "../domain/FeedbackStat
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { redactText } from "../domain/Redaction.ts"
+import { feedbackSpan } from "../domain/SpanConventions.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { inputDigest } from "./Datasets/examples.ts"
@@ -40,6 +41,7 @@ import { KnownSecrets } from "./KnownSecrets.ts"
 import type { Page } from "./Page.ts"
 import { findRun } from "./Runs/rows.ts"
 import { Shapes } from "./Shapes.ts"
+import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Corrections of a task that may be staged at a time: more are promoted first. */
@@ -100,6 +102,7 @@ export class Feedback extends Context.Service<
       const datasets = yield* Datasets
       const shapes = yield* Shapes
       const secrets = yield* KnownSecrets
+      const spans = yield* Spans
 
       const find = Effect.fnUntraced(function* (org_id: OrgId, id: FeedbackId) {
         const row = Arr.head(yield* Effect.orDie(readFeedback(sql, org_id, [id])))
@@ -166,6 +169,7 @@ export class Feedback extends Context.Service<
             dataset_id: null
           }
           yield* Effect.orDie(insertFeedback(sql, org_id, record, safe?.text ?? null))
+          yield* recordSpan(spans, org_id, record)
           return record
         }),
         list: Effect.fn("Feedback.list")(function* (request) {
@@ -258,6 +262,23 @@ export class Feedback extends Context.Service<
     })
   )
 }
+
+/** Feedback is a span in the trace of its run, once it is committed. What was said stays here. */
+const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackRecord) =>
+  spans.record(org_id, {
+    trace_id: record.inference_log_id,
+    count: 1,
+    make: () => [
+      feedbackSpan({
+        trace_id: record.inference_log_id,
+        feedback_id: record.id,
+        task_id: record.task_id,
+        score: record.score,
+        has_correction: record.correction !== null,
+        at: DateTime.toEpochMillis(record.created_at)
+      })
+    ]
+  })
 
 const asTraceId = Schema.decodeUnknownOption(TraceId)
 

@@ -107,7 +107,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Runs.layer,
         Releases.layer,
         Comparisons.Comparisons.layer,
-        Feedback.layer.pipe(Layer.provideMerge(Layer.mergeAll(Datasets.layer, KnownSecrets.layer))),
+        Feedback.layer.pipe(Layer.provideMerge(Datasets.layer)),
         Deadlines.Deadlines.layer()
       )
     ),
@@ -140,6 +140,7 @@ export const layerServices = (settings: ServiceSettings) =>
       Layer.mergeAll(
         Organizations.layer,
         Shapes.layer,
+        KnownSecrets.layer,
         Egress.layer(settings.egress),
         // The operator's own model servers, plain http among them, are for providers alone.
         ProviderEgress.layer({

@@ -591,6 +591,15 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const newer = renewed.secret.slice("whsec_".length)
           assert.strictEqual(yield* kept(`${coded} ${newer}`), "[REDACTED] [REDACTED]")
 
+          const header = "Basil-the-third-likes-marmalade"
+          yield* admin.telemetry_destinations.create({
+            payload: { url: "http://127.0.0.1:9/v1/traces", headers: { authorization: `Bearer ${header}` } }
+          })
+          assert.strictEqual(
+            yield* kept(`it is ${header}, or Bearer ${header}`),
+            "it is [REDACTED], or [REDACTED]"
+          )
+
           const provider = "Aunt-Agatha-keeps-bees-in-the-attic"
           yield* admin.tasks.create({
             payload: {

@@ -1,9 +1,10 @@
-import { Effect, type Redacted, Schema } from "effect"
+import { Effect, Redacted, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { EndpointId, type OrgId, TaskId } from "../../domain/Ids.ts"
+import { EndpointId, type OrgId, TaskId, TelemetryDestinationId } from "../../domain/Ids.ts"
 import { endpointPlace } from "../Notifications/rows.ts"
 import { providerKeyPlace } from "../Providers/keys.ts"
 import type { SecretBox } from "../SecretBox.ts"
+import { openAddress } from "../Telemetry/send.ts"
 
 /** Provider keys of an organization that are looked for: those that were set last. */
 const MAX_PROVIDER_KEYS = 1_000
@@ -18,7 +19,8 @@ export const stateOfSecrets = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
       ' ',
       (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),
       (SELECT max(previous_secret_until)::text FROM notification_endpoints WHERE org_id = ${org_id}),
-      (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id})
+      (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id}),
+      (SELECT destination_id FROM telemetry_destinations WHERE org_id = ${org_id})
     ) AS state
   `
   return rows[0]?.state ?? ""
@@ -35,6 +37,16 @@ const decodeEndpoints = Schema.decodeUnknownEffect(
 )
 const decodeProviderKeys = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ task_id: TaskId, base_url: Schema.String, api_key: Schema.Uint8Array }))
+)
+
+const decodeDestinations = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      destination_id: TelemetryDestinationId,
+      url: Schema.Uint8Array,
+      headers: Schema.Uint8Array
+    })
+  )
 )
 
 /** The organization's secrets, opened. */
@@ -55,6 +67,11 @@ export const secretsOf = Effect.fnUntraced(function* (
     ORDER BY updated_at DESC
     LIMIT ${MAX_PROVIDER_KEYS}
   `.pipe(Effect.flatMap(decodeProviderKeys))
+  const destinations = yield* sql`
+    SELECT destination_id, url, headers
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+  `.pipe(Effect.flatMap(decodeDestinations))
   const opened: Array<Redacted.Redacted> = []
   for (const { endpoint_id, previous_secret, secret } of endpoints) {
     opened.push(yield* box.open(endpointPlace(org_id, endpoint_id, "secret"), secret))
@@ -64,6 +81,10 @@ export const secretsOf = Effect.fnUntraced(function* (
   }
   for (const { api_key, base_url, task_id } of keys) {
     opened.push(yield* box.open(providerKeyPlace(org_id, task_id, base_url), api_key))
+  }
+  for (const { destination_id, headers, url } of destinations) {
+    const address = yield* openAddress(box, org_id, destination_id, { headers, url })
+    opened.push(...Object.values(address.headers).map((header) => Redacted.make(header)))
   }
   return opened
 })
