@@ -298,6 +298,33 @@ CREATE TABLE delivery_shards (
   CONSTRAINT delivery_shards_pkey PRIMARY KEY (shard)
 ) WITH (fillfactor=50);
 
+CREATE TABLE feedback (
+  org_id text COLLATE "C" NOT NULL,
+  feedback_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  trace_id text COLLATE "C" NOT NULL,
+  score smallint NOT NULL,
+  correction json,
+  bytes integer NOT NULL,
+  status text COLLATE "C" NOT NULL,
+  redaction_warning text,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  reviewed_at timestamp with time zone,
+  reviewed_by_id text COLLATE "C",
+  reviewed_by_name text,
+  review_note text,
+  input_digest text COLLATE "C",
+  dataset_id text COLLATE "C",
+  CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
+  CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
+  CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
+) WITH (fillfactor=80);
+CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
+CREATE INDEX feedback_status ON feedback USING btree (org_id, status, feedback_id DESC);
+CREATE INDEX feedback_task ON feedback USING btree (org_id, task_id, status, feedback_id DESC);
+
 CREATE TABLE governed_steps (
   org_id text COLLATE "C" NOT NULL,
   session_id text COLLATE "C" NOT NULL,
@@ -374,6 +401,7 @@ CREATE TABLE provider_keys (
   updated_at timestamp with time zone NOT NULL,
   CONSTRAINT provider_keys_pkey PRIMARY KEY (org_id, task_id, base_url)
 );
+CREATE INDEX provider_keys_updated ON provider_keys USING btree (org_id, updated_at DESC);
 
 CREATE TABLE releases (
   org_id text COLLATE "C" NOT NULL,
