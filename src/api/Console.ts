@@ -5,7 +5,8 @@
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { Approval } from "../domain/Approval.ts"
-import { ApprovalId } from "../domain/Ids.ts"
+import { Example } from "../domain/Dataset.ts"
+import { ApprovalId, DatasetId } from "../domain/Ids.ts"
 import { Actor } from "../domain/Principal.ts"
 import { Scope } from "../domain/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
@@ -128,10 +129,46 @@ export class ConsoleHealthApi extends HttpApiGroup.make("health")
   .middleware(RequestBody)
   .middleware(Authentication) {}
 
+/** The most differences of two versions that are told at once. */
+export const MOST_CHANGES = 100
+
+/** One difference of two versions: without `before` an example was added, without `after` removed, with both it took the other's place. */
+export const DatasetChange = Schema.Struct({
+  before: Schema.NullOr(Example),
+  after: Schema.NullOr(Example)
+}).annotate({ identifier: "DatasetChange" })
+export type DatasetChange = typeof DatasetChange.Type
+
+/** What a version changed of its base. */
+export const DatasetChanges = Schema.Struct({
+  added: Schema.Int,
+  replaced: Schema.Int,
+  removed: Schema.Int,
+  /** The newest of them, at most `MOST_CHANGES`. */
+  changes: Schema.Array(DatasetChange)
+}).annotate({ identifier: "DatasetChanges" })
+export type DatasetChanges = typeof DatasetChanges.Type
+
+/** How two versions of a task's dataset differ. */
+export class ConsoleDatasetsApi extends HttpApiGroup.make("dataset_changes")
+  .add(
+    HttpApiEndpoint.get("get", "/:id/changes", {
+      params: { id: DatasetId },
+      /** The older version, of the same task. */
+      query: { since: DatasetId },
+      success: DatasetChanges,
+      error: NotFound
+    }).middleware(requires("datasets.read"))
+  )
+  .prefix(`${CONSOLE_PATH}/datasets`)
+  .middleware(RequestBody)
+  .middleware(Authentication) {}
+
 /** The console's own operations. */
 export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSessionApi)
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
+  .add(ConsoleDatasetsApi)
   .annotate(HttpApi.ParseOptions, { errors: "all" })
   .middleware(Frame) {}

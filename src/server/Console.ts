@@ -10,6 +10,7 @@ import { CONSOLE_API_PATH, ConsoleApi } from "../api/Console.ts"
 import * as Authentication from "./Authentication.ts"
 import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/guard.ts"
+import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
 import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import * as Pages from "./Console/pages.ts"
@@ -36,7 +37,7 @@ export const layerRoutes = <E, R>(options: {
     Layer.mergeAll(
       options.contract(ConsoleAuthentication.layer).pipe(Layer.provide(layerUnderConsole)),
       HttpApiBuilder.layer(ConsoleApi).pipe(
-        Layer.provide([ConsoleSessionHttp, ConsoleInboxHttp, ConsoleHealthHttp]),
+        Layer.provide([ConsoleSessionHttp, ConsoleInboxHttp, ConsoleHealthHttp, ConsoleDatasetsHttp]),
         Layer.provide([ConsoleAuthentication.layer, Authentication.layerGates, RequestBody.layer, layerFrame])
       )
     ).pipe(Layer.provide(Guard.layer(options.publicUrl))),

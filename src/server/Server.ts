@@ -20,6 +20,7 @@ import { ConsoleSessions } from "./ConsoleSessions.ts"
 import * as Comparisons from "./Comparisons.ts"
 import { ComparisonsHttp } from "./Comparisons/http.ts"
 import * as Database from "./Database.ts"
+import { DatasetChanges } from "./DatasetChanges.ts"
 import { Datasets } from "./Datasets.ts"
 import { DatasetsHttp } from "./Datasets/http.ts"
 import * as Deadlines from "./Deadlines.ts"
@@ -97,7 +98,7 @@ const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer,
  * deadlines.
  */
 export const layerServices = (settings: ServiceSettings) =>
-  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer).pipe(
+  Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(

@@ -46,6 +46,31 @@ export const routes: ReadonlyArray<Route> = [
     Page: lazy(() => import("../pages/rules/Rules.tsx"))
   },
   {
+    path: "/tasks",
+    title: "Tasks",
+    scope: "tasks.read",
+    nav: "Answers",
+    Page: lazy(() => import("../pages/tasks/Tasks.tsx"))
+  },
+  {
+    path: "/tasks/:id",
+    title: "Task",
+    scope: "tasks.read",
+    Page: lazy(() => import("../pages/tasks/Task.tsx"))
+  },
+  {
+    path: "/datasets/:id",
+    title: "Dataset",
+    scope: "datasets.read",
+    Page: lazy(() => import("../pages/tasks/Dataset.tsx"))
+  },
+  {
+    path: "/comparisons/:id",
+    title: "Comparison",
+    scope: "tasks.read",
+    Page: lazy(() => import("../pages/tasks/Comparison.tsx"))
+  },
+  {
     path: "/endpoints",
     title: "Notifications",
     scope: "org_config.read",

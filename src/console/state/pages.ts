@@ -2,7 +2,16 @@
 import { Effect, Option, Stream } from "effect"
 import { Atom } from "effect/reactivity"
 
-/** All items so far of a list that the service gives by pages; writing to it asks for the next page. */
+/** One page, and whether there is another after it. */
+export interface PageOf<Item> {
+  readonly items: ReadonlyArray<Item>
+  readonly more: boolean
+}
+
+/** A list so far, page by page; writing to it asks for the next page. */
+export type PagesAtom<Item, E> = Atom.Writable<Atom.PullResult<PageOf<Item>, E>, void>
+
+/** A list that the service gives by pages. */
 export const pagesOf = <Noun extends string, Item, Cursor, E>(
   load: (
     cursor: Cursor | undefined
@@ -13,9 +22,10 @@ export const pagesOf = <Noun extends string, Item, Cursor, E>(
   noun: Noun
 ): PagesAtom<Item, E> =>
   Atom.pull(
-    Stream.paginate(undefined as Cursor | undefined, (cursor) =>
-      Effect.map(load(cursor), (page) => [page[noun], Option.fromNullOr(page.next_cursor)] as const)
+    Stream.paginate<Cursor | undefined, PageOf<Item>, E>(undefined, (cursor) =>
+      Effect.map(load(cursor), (page) => [
+        [{ items: page[noun], more: page.next_cursor !== null }],
+        Option.fromNullOr(page.next_cursor)
+      ])
     )
   )
-
-export type PagesAtom<Item, E> = Atom.Writable<Atom.PullResult<Item, E>, void>

@@ -1,4 +1,4 @@
-import { Cause, Option } from "effect"
+import { Option } from "effect"
 import { AsyncResult } from "effect/reactivity"
 import type { ReactNode } from "react"
 import { refresh, registry, useAtomValue } from "../state/atoms.ts"
@@ -19,10 +19,7 @@ export const Pages = <Item, E>({
   const result = useAtomValue(atom)
   const value = Option.getOrUndefined(AsyncResult.value(result))
   const cause = Option.getOrUndefined(AsyncResult.cause(result))
-  const failure =
-    cause === undefined || Cause.hasInterruptsOnly(cause) || Option.isSome(noMore(cause))
-      ? undefined
-      : failureOfCause(cause)
+  const failure = cause === undefined ? undefined : failureOfCause(cause)
   if (value === undefined && failure === undefined) return <Skeleton />
   return (
     <>
@@ -31,8 +28,8 @@ export const Pages = <Item, E>({
           Try again
         </Button>
       </Problem>
-      {value === undefined ? null : children(value.items)}
-      {value === undefined || value.done ? null : (
+      {value === undefined ? null : children(value.items.flatMap(({ items }) => items))}
+      {value?.items.at(-1)?.more !== true ? null : (
         <div className="more">
           <Button small pending={result.waiting} onClick={() => registry.set(atom, undefined)}>
             Show older ones
@@ -42,7 +39,3 @@ export const Pages = <Item, E>({
     </>
   )
 }
-
-/** A list without an item ends before it began, which is no failure. */
-const noMore = (cause: Cause.Cause<unknown>) =>
-  Option.filter(Cause.findErrorOption(cause), Cause.isNoSuchElementError)

@@ -1,0 +1,94 @@
+import type { ComparisonSummary, SideSummary } from "../../../domain/Comparison.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { share } from "./Comparisons.tsx"
+
+/** How often each side gives the right answer: a bar with where it lies for certain, and the same by field. */
+export const Agreement = ({ summary }: { readonly summary: ComparisonSummary }) => {
+  const { difference, fields } = summary
+  return (
+    <>
+      <div className="change-head">
+        <h2>Agreement with the examples</h2>
+        {summary.candidate.agreement === null ? null : difference.low > 0 ? (
+          <Badge tone="good">the candidate is better</Badge>
+        ) : difference.high < 0 ? (
+          <Badge tone="bad">the candidate is worse</Badge>
+        ) : (
+          <Badge tone="quiet">no difference that is certain</Badge>
+        )}
+      </div>
+      <Bar label="Candidate" side={summary.candidate} />
+      <Bar label="Live" side={summary.live} />
+      <p className="quiet small">
+        The difference is {points(difference.value)}, with 95 % confidence between {points(difference.low)}{" "}
+        and {points(difference.high)}.
+      </p>
+      {fields.length === 0 ? null : (
+        <div className="table-scroll">
+          <table className="table">
+            <thead>
+              <tr>
+                <th scope="col">Field</th>
+                <th scope="col" className="number">
+                  Candidate
+                </th>
+                <th scope="col" className="number">
+                  Live
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {fields.map(({ candidate, compared, field, live }) => (
+                <tr key={field}>
+                  <th scope="row">
+                    <Safe text={field} />
+                  </th>
+                  <td className="number">{share(compared === 0 ? null : candidate / compared)}</td>
+                  <td className="number">{share(compared === 0 ? null : live / compared)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  )
+}
+
+const points = (value: number): string =>
+  `${value > 0 ? "+" : ""}${(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
+
+const Bar = ({ label, side }: { readonly label: string; readonly side: SideSummary }) => {
+  const { high, low } = side.agreement_interval
+  return (
+    <div className="agreement">
+      <div className="agreement-text">
+        <span className="legend">{label}</span>
+        <strong>{share(side.agreement)}</strong>
+      </div>
+      <svg viewBox="0 0 1000 24" preserveAspectRatio="none" aria-hidden="true">
+        <rect width="1000" height="24" className="agreement-whole" />
+        <rect
+          width={(side.agreement ?? 0) * 1000}
+          height="24"
+          className={label === "Live" ? "agreement-live" : "agreement-candidate"}
+        />
+        {side.agreement === null ? null : (
+          <>
+            <rect
+              x={low * 1000}
+              y="10"
+              width={Math.max(2, (high - low) * 1000)}
+              height="4"
+              className="agreement-interval"
+            />
+          </>
+        )}
+      </svg>
+      <span className="visually-hidden">
+        with 95 % confidence between {share(low)} and {share(high)}
+      </span>
+    </div>
+  )
+}

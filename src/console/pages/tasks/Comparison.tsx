@@ -1,0 +1,192 @@
+import { Effect, Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useEffect } from "react"
+import type { Comparison as ComparisonModel, SideSummary } from "../../../domain/Comparison.ts"
+import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
+import { Link, navigate } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { pagesOf } from "../../state/pages.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Confirm } from "../../ui/Confirm.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Pages } from "../../ui/Pages.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { At } from "../../ui/Time.tsx"
+import { say } from "../../ui/toasts.tsx"
+import { Agreement } from "./Agreement.tsx"
+import { share } from "./Comparisons.tsx"
+import { releasesAtom } from "./Releases.tsx"
+import { Result } from "./Result.tsx"
+import { taskAtom } from "./Task.tsx"
+
+const comparisonAtom = Atom.family((id: ComparisonId) =>
+  Atom.make(
+    Effect.map(
+      service.comparisons.get({ params: { id }, query: { limit: 1 } }),
+      ({ comparison }) => comparison
+    )
+  )
+)
+
+const resultsAtom = Atom.family((id: ComparisonId) =>
+  pagesOf(
+    (cursor: ExampleId | undefined) =>
+      service.comparisons.get({
+        params: { id },
+        query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
+      }),
+    "results"
+  )
+)
+
+/** How often a comparison at work is asked for, in milliseconds. */
+const LOOK_AGAIN_MS = 1_000
+
+const isComparisonId = Schema.is(ComparisonId)
+
+/** One comparison: how far it is, how often each side agrees, and every example. */
+export default function Comparison({ params }: PageProps) {
+  const id = params["id"]
+  return isComparisonId(id) ? <Open id={id} /> : <Empty title="There is no such comparison" />
+}
+
+const Open = ({ id }: { readonly id: ComparisonId }) => {
+  const result = useAtomValue(comparisonAtom(id))
+  return (
+    <Loaded result={result} atom={comparisonAtom(id)}>
+      {(comparison) => <Shown comparison={comparison} />}
+    </Loaded>
+  )
+}
+
+const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
+  const can = useCan()
+  const { id, status, summary, task_id } = comparison
+  const running = status === "running"
+  useEffect(() => {
+    if (!running) {
+      refresh(resultsAtom(id))
+      return undefined
+    }
+    const timer = setInterval(() => refresh(comparisonAtom(id)), LOOK_AGAIN_MS)
+    return () => clearInterval(timer)
+  }, [id, running])
+  return (
+    <div className="stack">
+      <p>
+        <Link to={`/tasks/${task_id}`}>← The task</Link>
+      </p>
+      <PageHead
+        title="Comparison"
+        aside={
+          !running && can("tasks.write") ? (
+            <Confirm
+              small={false}
+              kind="primary"
+              label="Make the candidate live"
+              title="Make the candidate live?"
+              verb="Release it"
+              act={() => service.releases.create({ params: { task_id }, payload: { comparison_id: id } })}
+              onDone={() => {
+                refresh(taskAtom(task_id))
+                refresh(releasesAtom(task_id))
+                say("The candidate is live")
+                navigate(`/tasks/${task_id}`)
+              }}
+            >
+              <p>
+                From now on runs are answered by it. It agreed with {share(summary.candidate.agreement)} of
+                the examples, what is live with {share(summary.live.agreement)}. The way back is to release an
+                older comparison.
+              </p>
+            </Confirm>
+          ) : null
+        }
+      >
+        {running ? <Badge tone="wait">at work</Badge> : <Badge tone="good">completed</Badge>} · by{" "}
+        <Safe text={comparison.created_by.name} /> · <At time={comparison.created_at} />
+      </PageHead>
+      {running ? (
+        <div className="card padded stack">
+          <label>
+            <span className="legend">
+              {comparison.compared.toLocaleString("en")} of {comparison.example_count.toLocaleString("en")}{" "}
+              examples
+            </span>
+            <progress max={comparison.example_count} value={comparison.compared} />
+          </label>
+        </div>
+      ) : null}
+      <div className="two-columns">
+        <section className="card padded stack" aria-label="Agreement">
+          <Agreement summary={summary} />
+        </section>
+        <section className="card padded stack" aria-label="Cost and time">
+          <h2>Cost and time</h2>
+          <div className="table-scroll">
+            <table className="table">
+              <thead>
+                <tr>
+                  <th scope="col">
+                    <span className="visually-hidden">Figure</span>
+                  </th>
+                  <th scope="col" className="number">
+                    Candidate
+                  </th>
+                  <th scope="col" className="number">
+                    Live
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {figures.map(([label, figure]) => (
+                  <tr key={label}>
+                    <th scope="row">{label}</th>
+                    <td className="number">{figure(summary.candidate)}</td>
+                    <td className="number">{figure(summary.live)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      </div>
+      <section className="stack" aria-label="Examples">
+        <h2>Examples</h2>
+        <Pages atom={resultsAtom(id)}>
+          {(results) =>
+            results.length === 0 ? (
+              <Empty title="None is answered yet" />
+            ) : (
+              <ul className="cards">
+                {results.map((result) => (
+                  <Result key={result.example_id} result={result} />
+                ))}
+              </ul>
+            )
+          }
+        </Pages>
+      </section>
+    </div>
+  )
+}
+
+const milliseconds = (value: number | undefined): string =>
+  value === undefined ? "–" : `${Math.round(value).toLocaleString("en")} ms`
+
+const figures: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
+  ["Failed", ({ failed }) => failed.toLocaleString("en")],
+  ["Half within", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
+  ["95 of 100 within", ({ latency_ms }) => milliseconds(latency_ms?.p95)],
+  ["Tokens in", ({ input_tokens }) => input_tokens.toLocaleString("en")],
+  ["Tokens out", ({ output_tokens }) => output_tokens.toLocaleString("en")],
+  [
+    "Cost",
+    ({ cost }) => (cost === null ? "no price" : cost.toLocaleString("en", { maximumFractionDigits: 4 }))
+  ]
+]

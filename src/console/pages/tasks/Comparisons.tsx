@@ -1,0 +1,110 @@
+import { Atom } from "effect/reactivity"
+import type { Comparison } from "../../../domain/Comparison.ts"
+import type { ComparisonId, TaskId } from "../../../domain/Ids.ts"
+import type { Task } from "../../../domain/Task.ts"
+import { Link, navigate } from "../../app/router.tsx"
+import { refresh } from "../../state/atoms.ts"
+import { pagesOf } from "../../state/pages.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Pages } from "../../ui/Pages.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Ago } from "../../ui/Time.tsx"
+import { useAction } from "../../ui/useAction.ts"
+
+const comparisonsAtom = Atom.family((task_id: TaskId) =>
+  pagesOf(
+    (cursor: ComparisonId | undefined) =>
+      service.comparisons.list({ params: { task_id }, query: cursor === undefined ? {} : { cursor } }),
+    "comparisons"
+  )
+)
+
+/** What was tried against what is live, newest first, and the way to try the working copy. */
+export const Comparisons = ({ task }: { readonly task: Task }) => {
+  const can = useCan()
+  const compare = useAction(() => service.comparisons.create({ params: { task_id: task.id }, payload: {} }))
+  const run = async () => {
+    const taken = await compare.run()
+    if (taken === undefined) return
+    refresh(comparisonsAtom(task.id))
+    navigate(`/comparisons/${taken.comparison.id}`)
+  }
+  return (
+    <div className="stack">
+      {can("tasks.write") && task.dataset_id !== null ? (
+        <div className="change-head">
+          <p className="quiet">
+            The working copy, on the newest version of the dataset, against what is live.
+          </p>
+          <Button kind="primary" pending={compare.pending} onClick={() => void run()}>
+            Compare now
+          </Button>
+        </div>
+      ) : null}
+      <Problem failure={compare.failure} />
+      <Pages atom={comparisonsAtom(task.id)}>
+        {(comparisons) =>
+          comparisons.length === 0 ? (
+            <Empty title="Nothing was compared yet">
+              {task.dataset_id === null
+                ? "A comparison answers the examples of a dataset, and there is none yet."
+                : "A comparison has a candidate and what is live answer the same examples."}
+            </Empty>
+          ) : (
+            <div className="card table-scroll">
+              <table className="table">
+                <thead>
+                  <tr>
+                    <th scope="col">Comparison</th>
+                    <th scope="col">State</th>
+                    <th scope="col" className="number">
+                      Candidate
+                    </th>
+                    <th scope="col" className="number">
+                      Live
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {comparisons.map((comparison) => (
+                    <Row key={comparison.id} comparison={comparison} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Pages>
+    </div>
+  )
+}
+
+const Row = ({ comparison }: { readonly comparison: Comparison }) => (
+  <tr>
+    <td>
+      <Link to={`/comparisons/${comparison.id}`}>
+        <Ago time={comparison.created_at} />
+      </Link>
+      <div className="id quiet">{comparison.id}</div>
+    </td>
+    <td>
+      {comparison.status === "completed" ? (
+        <Badge tone="good">completed</Badge>
+      ) : (
+        <Badge tone="wait">
+          {comparison.compared} of {comparison.example_count}
+        </Badge>
+      )}
+    </td>
+    <td className="number">{share(comparison.summary.candidate.agreement)}</td>
+    <td className="number">{share(comparison.summary.live.agreement)}</td>
+  </tr>
+)
+
+/** A share of the whole as a percentage. */
+export const share = (value: number | null): string =>
+  value === null ? "–" : `${(Math.round(value * 1_000) / 10).toLocaleString("en")} %`

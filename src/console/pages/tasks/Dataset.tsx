@@ -1,0 +1,191 @@
+import { Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useState } from "react"
+import type { Dataset as DatasetModel } from "../../../domain/Dataset.ts"
+import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { pagesOf } from "../../state/pages.ts"
+import { own, service } from "../../state/service.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Diff } from "../../ui/Diff.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Pages } from "../../ui/Pages.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { At } from "../../ui/Time.tsx"
+import { datasetsAtom } from "./Datasets.tsx"
+
+const datasetAtom = Atom.family((id: DatasetId) => Atom.make(service.datasets.get({ params: { id } })))
+
+const examplesAtom = Atom.family((id: DatasetId) =>
+  pagesOf(
+    (cursor: ExampleId | undefined) =>
+      service.datasets.examples({
+        params: { id },
+        query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
+      }),
+    "examples"
+  )
+)
+
+const changesAtom = Atom.family((id: DatasetId) =>
+  Atom.family((since: DatasetId) => Atom.make(own.dataset_changes.get({ params: { id }, query: { since } })))
+)
+
+const isDatasetId = Schema.is(DatasetId)
+
+/** One version: its examples, and how it differs from another. */
+export default function Dataset({ params }: PageProps) {
+  const id = params["id"]
+  return isDatasetId(id) ? <Open key={id} id={id} /> : <Empty title="There is no such version" />
+}
+
+const Open = ({ id }: { readonly id: DatasetId }) => {
+  const result = useAtomValue(datasetAtom(id))
+  const [tab, setTab] = useState<"changes" | "examples">()
+  return (
+    <Loaded result={result} atom={datasetAtom(id)}>
+      {(dataset) => {
+        const chosen = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
+        return (
+          <div className="stack">
+            <p>
+              <Link to={`/tasks/${dataset.task_id}`}>← The task</Link>
+            </p>
+            <PageHead
+              title={`Version ${dataset.version}`}
+              aside={
+                dataset.base_dataset_id === null ? null : (
+                  <Tabs
+                    label="Of the version"
+                    chosen={chosen}
+                    onChoose={setTab}
+                    options={[
+                      ["changes", "Differences"],
+                      ["examples", "Examples"]
+                    ]}
+                  />
+                )
+              }
+            >
+              {dataset.example_count.toLocaleString("en")} examples · made by{" "}
+              <Safe text={dataset.created_by.name} /> · <At time={dataset.created_at} />
+            </PageHead>
+            {chosen === "examples" || dataset.base_dataset_id === null ? (
+              <Examples id={id} />
+            ) : (
+              <Changes dataset={dataset} base={dataset.base_dataset_id} />
+            )}
+          </div>
+        )
+      }}
+    </Loaded>
+  )
+}
+
+const Examples = ({ id }: { readonly id: DatasetId }) => (
+  <Pages atom={examplesAtom(id)}>
+    {(examples) => (
+      <ul className="cards">
+        {examples.map((example) => (
+          <li key={example.id} className="card padded stack">
+            <div className="side-by-side">
+              <div>
+                <h3>Input</h3>
+                <Json label="Input" value={example.input} />
+              </div>
+              <div>
+                <h3>Right answer</h3>
+                <Json label="Right answer" value={example.answer} />
+              </div>
+            </div>
+            <Source id={example.source_feedback_id} />
+          </li>
+        ))}
+      </ul>
+    )}
+  </Pages>
+)
+
+const Source = ({ id }: { readonly id: string | null }) =>
+  id === null ? null : (
+    <p className="quiet small">
+      From the correction <span className="id">{id}</span>
+    </p>
+  )
+
+const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly base: DatasetId }) => {
+  const [since, setSince] = useState(base)
+  const atom = changesAtom(dataset.id)(since)
+  const result = useAtomValue(atom)
+  return (
+    <div className="stack">
+      <Pages atom={datasetsAtom(dataset.task_id)}>
+        {(versions) => (
+          <label className="inline-field">
+            <span>Since</span>
+            <select
+              value={since}
+              onChange={({ target }) => {
+                if (isDatasetId(target.value)) setSince(target.value)
+              }}
+            >
+              {versions
+                .filter(({ version }) => version < dataset.version)
+                .map((one) => (
+                  <option key={one.id} value={one.id}>
+                    version {one.version}
+                  </option>
+                ))}
+            </select>
+          </label>
+        )}
+      </Pages>
+      <Loaded result={result} atom={atom}>
+        {({ added, changes, removed, replaced }) => (
+          <>
+            <p>
+              <Badge tone="good">{added.toLocaleString("en")} added</Badge>{" "}
+              <Badge tone="note">{replaced.toLocaleString("en")} replaced</Badge>
+              {removed === 0 ? null : <Badge tone="bad">{removed.toLocaleString("en")} removed</Badge>}
+              {changes.length < added + replaced + removed ? (
+                <span className="quiet"> · the newest {changes.length} are shown</span>
+              ) : null}
+            </p>
+            <ul className="cards">
+              {changes.map(({ after, before }) => (
+                <li key={after?.id ?? before?.id} className="card padded stack">
+                  <div className="change-head">
+                    <h3>Input</h3>
+                    {before === null ? (
+                      <Badge tone="good">added</Badge>
+                    ) : after === null ? (
+                      <Badge tone="bad">removed</Badge>
+                    ) : (
+                      <Badge tone="note">replaced</Badge>
+                    )}
+                  </div>
+                  <Json label="Input" value={(after ?? before)?.input} />
+                  {before === null || after === null ? (
+                    <>
+                      <h3>Answer</h3>
+                      <Json label="Answer" value={(after ?? before)?.answer} />
+                    </>
+                  ) : (
+                    <Diff before={before.answer} after={after.answer} beforeTitle="Before" afterTitle="Now" />
+                  )}
+                  <Source id={after?.source_feedback_id ?? null} />
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </Loaded>
+    </div>
+  )
+}

@@ -1,0 +1,66 @@
+import { useState } from "react"
+import type { ComparisonResult, Outcome } from "../../../domain/Comparison.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Diff } from "../../ui/Diff.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+
+/** One example, with what each side made of it. */
+export const Result = ({ result }: { readonly result: ComparisonResult }) => {
+  const [open, setOpen] = useState(false)
+  return (
+    <li className="card padded stack">
+      <div className="change-head">
+        <div className="result-sides">
+          <span>
+            Candidate <Agrees outcome={result.candidate} />
+          </span>
+          <span>
+            Live <Agrees outcome={result.live} />
+          </span>
+        </div>
+        <Button small aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "Close" : "Look at it"}
+        </Button>
+      </div>
+      {open ? (
+        <>
+          <h3>Input</h3>
+          <Json label="Input" value={result.input} />
+          <h3>The candidate's answer</h3>
+          <Side outcome={result.candidate} result={result} />
+          <h3>The live answer</h3>
+          <Side outcome={result.live} result={result} />
+        </>
+      ) : (
+        <p className="row-class quiet">
+          <Safe text={JSON.stringify(result.input).slice(0, 240)} />
+        </p>
+      )}
+    </li>
+  )
+}
+
+const Agrees = ({ outcome }: { readonly outcome: Outcome }) =>
+  outcome.answer === null ? (
+    <Badge tone="bad">failed</Badge>
+  ) : outcome.agrees ? (
+    <Badge tone="good">agrees</Badge>
+  ) : (
+    <Badge tone="wait">differs in {outcome.disagreeing.length}</Badge>
+  )
+
+const Side = ({ outcome, result }: { readonly outcome: Outcome; readonly result: ComparisonResult }) =>
+  outcome.answer === null ? (
+    <p className="notice bad">
+      <Safe text={outcome.failure ?? "There is no answer"} />
+    </p>
+  ) : (
+    <Diff
+      before={result.expected}
+      after={outcome.answer}
+      beforeTitle="Right answer"
+      afterTitle="Its answer"
+    />
+  )

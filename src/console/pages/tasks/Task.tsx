@@ -1,0 +1,157 @@
+import { Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useState } from "react"
+import { TaskId } from "../../../domain/Ids.ts"
+import type { Task as TaskModel } from "../../../domain/Task.ts"
+import { Link } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Empty } from "../../ui/Empty.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { At } from "../../ui/Time.tsx"
+import { Comparisons } from "./Comparisons.tsx"
+import { Datasets } from "./Datasets.tsx"
+import { Releases } from "./Releases.tsx"
+
+export const taskAtom = Atom.family((task_id: TaskId) =>
+  Atom.make(service.tasks.get({ params: { task_id } }))
+)
+
+const isTaskId = Schema.is(TaskId)
+
+/** One task: what it is, the versions of its dataset, what was compared and what was released. */
+export default function Task({ params }: PageProps) {
+  const id = params["id"]
+  return isTaskId(id) ? <Open id={id} /> : <Empty title="There is no such task" />
+}
+
+type Tab = "about" | "datasets" | "comparisons" | "releases"
+
+const Open = ({ id }: { readonly id: TaskId }) => {
+  const result = useAtomValue(taskAtom(id))
+  const can = useCan()
+  const [tab, setTab] = useState<Tab>("about")
+  const tabs: ReadonlyArray<readonly [Tab, string]> = [
+    ["about", "About"],
+    ...(can("datasets.read") ? [["datasets", "Datasets"] as const] : []),
+    ["comparisons", "Comparisons"],
+    ["releases", "Releases"]
+  ]
+  return (
+    <Loaded result={result} atom={taskAtom(id)}>
+      {(task) => (
+        <div className="stack">
+          <PageHead
+            title={<Safe text={task.name} />}
+            aside={<Tabs label="Of the task" chosen={tab} onChoose={setTab} options={tabs} />}
+          >
+            <span className="id">{task.id}</span>
+          </PageHead>
+          {tab === "about" ? (
+            <About task={task} />
+          ) : tab === "datasets" ? (
+            <Datasets task={task} />
+          ) : tab === "comparisons" ? (
+            <Comparisons task={task} />
+          ) : (
+            <Releases task={task} />
+          )}
+        </div>
+      )}
+    </Loaded>
+  )
+}
+
+const About = ({ task }: { readonly task: TaskModel }) => {
+  const can = useCan()
+  return (
+    <div className="two-columns">
+      <div className="stack">
+        <section className="card padded stack">
+          <h2>Instructions</h2>
+          {task.instructions === "" ? (
+            <p className="quiet">None.</p>
+          ) : (
+            <p className="prose">
+              <Safe text={task.instructions} />
+            </p>
+          )}
+        </section>
+        <section className="card padded stack">
+          <h2>The shape of inputs</h2>
+          <Json label="The shape of inputs" value={task.input_schema} />
+        </section>
+        <section className="card padded stack">
+          <h2>The shape of answers</h2>
+          <Json label="The shape of answers" value={task.answer_schema} />
+        </section>
+      </div>
+      <aside className="card padded stack">
+        <h2>At work</h2>
+        <dl className="facts">
+          <div>
+            <dt>Answered by</dt>
+            <dd>
+              {task.provider.kind === "examples" ? (
+                "the nearest example of its dataset"
+              ) : (
+                <>
+                  <Safe text={task.provider.model} />
+                  <div className="quiet small">
+                    <Safe text={task.provider.base_url} />
+                  </div>
+                </>
+              )}
+            </dd>
+          </div>
+          {task.provider.kind === "examples" ? null : (
+            <div>
+              <dt>Its key</dt>
+              <dd>{task.provider_key_set ? "is kept, sealed" : "none"}</dd>
+            </div>
+          )}
+          <div>
+            <dt>Live release</dt>
+            <dd className="id">{task.live_release_id}</dd>
+          </div>
+          <div>
+            <dt>Dataset</dt>
+            <dd>
+              {task.dataset_id === null ? (
+                "none yet"
+              ) : can("datasets.read") ? (
+                <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
+              ) : (
+                <span className="id">{task.dataset_id}</span>
+              )}
+            </dd>
+          </div>
+          {can("feedback.read") ? (
+            <div>
+              <dt>Feedback</dt>
+              <dd>
+                <Link to={`/feedback/task/${task.id}`}>to review</Link>
+              </dd>
+            </div>
+          ) : null}
+          <div>
+            <dt>Made</dt>
+            <dd>
+              <At time={task.created_at} /> by <Safe text={task.created_by.name} />
+            </dd>
+          </div>
+        </dl>
+        <p className="quiet small">
+          Instructions and provider are the working copy: what the next comparison tries. What is live stays
+          as it was released.
+        </p>
+      </aside>
+    </div>
+  )
+}

@@ -1,0 +1,98 @@
+/** Two JSON objects side by side, field by field, with what differs marked by more than a colour. */
+import type { Schema } from "effect"
+import type { JsonObject } from "../../domain/Dataset.ts"
+import { Json } from "./Json.tsx"
+import { Safe } from "./Safe.tsx"
+
+type Kind = "same" | "changed" | "added" | "removed"
+
+const words: Record<Kind, string> = {
+  same: "",
+  changed: "differs",
+  added: "only here",
+  removed: "missing"
+}
+
+const isObject = (value: Schema.Json | undefined): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Whether two JSON values are the same, whatever the order of keys. */
+export const sameJson = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
+  if (left === right) return true
+  if (isObject(left) && isObject(right)) {
+    const names = Object.keys(left)
+    return (
+      names.length === Object.keys(right).length &&
+      names.every((name) => Object.hasOwn(right, name) && sameJson(left[name], right[name]))
+    )
+  }
+  return (
+    Array.isArray(left) &&
+    Array.isArray(right) &&
+    left.length === right.length &&
+    left.every((value: Schema.Json, index) => sameJson(value, right[index]))
+  )
+}
+
+/** The fields of both, in the order of the first and then of the second. */
+export const fieldsOf = (
+  before: JsonObject | null,
+  after: JsonObject | null
+): ReadonlyArray<{ readonly name: string; readonly kind: Kind }> =>
+  [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])].map((name) => {
+    const had = before !== null && Object.hasOwn(before, name)
+    const has = after !== null && Object.hasOwn(after, name)
+    return {
+      name,
+      kind: !had ? "added" : !has ? "removed" : sameJson(before[name], after[name]) ? "same" : "changed"
+    }
+  })
+
+/** Two objects, each field in a row. Null: there is none on that side. */
+export const Diff = ({
+  after,
+  afterTitle,
+  before,
+  beforeTitle
+}: {
+  readonly before: JsonObject | null
+  readonly after: JsonObject | null
+  readonly beforeTitle: string
+  readonly afterTitle: string
+}) => (
+  <div className="diff-scroll">
+    <table className="diff">
+      <thead>
+        <tr>
+          <th scope="col">Field</th>
+          <th scope="col">{beforeTitle}</th>
+          <th scope="col">{afterTitle}</th>
+        </tr>
+      </thead>
+      <tbody>
+        {fieldsOf(before, after).map(({ kind, name }) => (
+          <tr key={name} className={kind}>
+            <th scope="row">
+              <Safe text={name} />
+              {kind === "same" ? null : <span className="diff-word">{words[kind]}</span>}
+            </th>
+            <td>
+              {before !== null && Object.hasOwn(before, name) ? (
+                <Json label={name} value={before[name]} />
+              ) : (
+                <span className="quiet">none</span>
+              )}
+            </td>
+            <td>
+              {after !== null && Object.hasOwn(after, name) ? (
+                <Json label={name} value={after[name]} />
+              ) : (
+                <span className="quiet">none</span>
+              )}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
+)
