@@ -84,6 +84,13 @@ export const routes: ReadonlyArray<Route> = [
     Page: lazy(() => import("../pages/endpoints/Endpoint.tsx"))
   },
   {
+    path: "/telemetry",
+    title: "Telemetry",
+    scope: "org_config.read",
+    nav: "Settings",
+    Page: lazy(() => import("../pages/telemetry/Telemetry.tsx"))
+  },
+  {
     path: "/keys",
     title: "Keys",
     scope: "keys.write",

@@ -27,6 +27,7 @@ const pageOf = (target: string): string | undefined => {
   if (target.startsWith("apr_")) return `/approvals/${target}`
   if (target.startsWith("ses_")) return `/sessions/${target}`
   if (target.startsWith("nep_")) return `/endpoints/${target}`
+  if (target.startsWith("tel_")) return "/telemetry"
   if (target.startsWith("tsk_")) return `/tasks/${target}`
   if (target.startsWith("dst_")) return `/datasets/${target}`
   if (target.startsWith("cmp_")) return `/comparisons/${target}`

@@ -1,0 +1,114 @@
+import { Effect } from "effect"
+import { Atom } from "effect/reactivity"
+import type { TelemetryDestinationId } from "../../../domain/Ids.ts"
+import type { TelemetryDelivery, TelemetryDeliveryStatus } from "../../../domain/TelemetryDestination.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Ago } from "../../ui/Time.tsx"
+import { say } from "../../ui/toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+
+export const batchesAtom = Atom.family((id: TelemetryDestinationId) =>
+  Atom.make(
+    Effect.map(service.telemetry_destinations.deliveries({ params: { id } }), ({ deliveries }) => deliveries)
+  )
+)
+
+const tones: Record<TelemetryDeliveryStatus, Tone> = {
+  pending: "wait",
+  delivered: "good",
+  failed: "bad",
+  partial: "note"
+}
+
+/** The latest batches of spans. */
+export const Batches = ({
+  id,
+  onChange
+}: {
+  readonly id: TelemetryDestinationId
+  readonly onChange: () => void
+}) => {
+  const result = useAtomValue(batchesAtom(id))
+  return (
+    <section className="card" aria-labelledby="batches">
+      <div className="card-head">
+        <div>
+          <h2 id="batches">Batches</h2>
+          <p className="quiet small">The latest fifty, newest first. One that failed is kept for 72 hours.</p>
+        </div>
+      </div>
+      <Loaded result={result} atom={batchesAtom(id)}>
+        {(batches) =>
+          batches.length === 0 ? (
+            <Empty title="Nothing was exported yet">
+              Spans leave in batches, some seconds after they end.
+            </Empty>
+          ) : (
+            <ul className="rows">
+              {batches.map((batch) => (
+                <Batch key={batch.id} id={id} batch={batch} onChange={onChange} />
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
+    </section>
+  )
+}
+
+const Batch = ({
+  batch,
+  id,
+  onChange
+}: {
+  readonly id: TelemetryDestinationId
+  readonly batch: TelemetryDelivery
+  readonly onChange: () => void
+}) => {
+  const can = useCan()
+  const replay = useAction(() =>
+    service.telemetry_destinations.replay({ params: { id, delivery: batch.id } })
+  )
+  const again = async () => {
+    if ((await replay.run()) !== undefined) say("Queued again")
+    onChange()
+  }
+  return (
+    <li className="row">
+      <div className="row-line">
+        <Badge tone={tones[batch.status]}>{batch.status}</Badge>
+        <span className="row-text">
+          {batch.span_count === 1 ? "1 span" : `${batch.span_count.toLocaleString("en")} spans`}
+          {batch.rejected_spans === 0 ? null : (
+            <span className="row-error">{batch.rejected_spans.toLocaleString("en")} were rejected</span>
+          )}
+          {batch.last_error === null ? null : (
+            <span className="row-error">
+              <Safe text={batch.last_error} />
+            </span>
+          )}
+        </span>
+        <span className="quiet small row-meta">
+          {batch.attempts === 1 ? "1 attempt" : `${batch.attempts} attempts`}
+          {batch.http_status === null ? "" : `, ${batch.http_status}`} · <Ago time={batch.created_at} />
+        </span>
+        <span className="row-actions">
+          {batch.status === "failed" && can("org_config.write") ? (
+            <Button small pending={replay.pending} onClick={() => void again()}>
+              Replay
+            </Button>
+          ) : null}
+        </span>
+      </div>
+      <Problem failure={replay.failure} />
+    </li>
+  )
+}
