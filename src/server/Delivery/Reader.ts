@@ -10,7 +10,7 @@ import { monotonicMillis, type Shards } from "./Shards.ts"
  * Rows before the newest that are read again: numbers are given out before their transactions commit, so a row may appear behind
  * one that was read.
  */
-const OVERLAP = 1_000
+const OVERLAP = 250
 
 /**
  * How long they are read again, at least; twice that at most. What is committed later is found by the sweep. Without an end, the
@@ -18,8 +18,15 @@ const OVERLAP = 1_000
  */
 const SETTLE_MILLIS = 2_000
 
-/** Rows of one shard in one read of the tail. More than the overlap: every read moves on. */
-const TAIL_ROWS = OVERLAP + 500
+/**
+ * Between two such reads, at least, and so many times what the last one took. Read again with every signal, what waits would be read
+ * hundreds of times a second, the more the longer it waits: an engine that is behind would fall further behind.
+ */
+const OVERLAP_EVERY_MILLIS = 100
+const OVERLAP_SHARE = 10
+
+/** New rows of one shard in one read: of all shards together no more than are taken in without holding anything up. */
+const TAIL_ROWS = 250
 
 /** Lanes whose first rows are read in one statement of a sweep. */
 const SWEEP_LANES = 500
@@ -83,19 +90,26 @@ export const makeReader = (
       d.consecutive_failures, d.cooldown_round,
       (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
 
+    /** When the rows before the newest may be read again, and whether a signal has come since they were. */
+    let overlapDue = 0
+    let owed = false
+
     const readTail = Effect.suspend(() => {
       const owned = [...shards.owned.values()].filter((one) => !one.leaving)
       if (owned.length === 0) return Effect.void
       const numbers = owned.map((one) => one.shard)
       const now = monotonicMillis(clock)
+      const again = now >= overlapDue
+      owed = !again
       const marks = owned.map((one) => {
         if (now - one.settledAt >= SETTLE_MILLIS) {
           one.settled = one.settling
           one.settling = one.mark
           one.settledAt = now
         }
-        return Math.max(one.settled, one.mark - OVERLAP, 0)
+        return again ? Math.max(one.settled, one.mark - OVERLAP, 0) : one.mark
       })
+      const limit = again ? OVERLAP + TAIL_ROWS : TAIL_ROWS
       return dispatcher.reading(
         sql<QueueRow>`
           SELECT ${columns}
@@ -106,7 +120,7 @@ export const makeReader = (
             WHERE q.shard = s.shard
               AND q.seq > s.mark
             ORDER BY q.seq
-            LIMIT ${TAIL_ROWS}::int
+            LIMIT ${limit}::int
           ) q
           LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
         `,
@@ -117,12 +131,20 @@ export const makeReader = (
             counts.set(shard, count)
             const one = shards.owned.get(shard)
             if (one !== undefined && seq > one.mark) one.mark = seq
-            if (count === TAIL_ROWS) tailDue.openUnsafe()
+            if (count === limit) tailDue.openUnsafe()
           }
-          dispatcher.offer(rows, monotonicMillis(clock))
+          const after = monotonicMillis(clock)
+          dispatcher.offer(rows, after)
+          if (again) overlapDue = after + Math.max(OVERLAP_EVERY_MILLIS, (after - now) * OVERLAP_SHARE)
         }
       )
     })
+
+    /** Until the tail is read next without a signal. */
+    const tailWait = (): number =>
+      owed
+        ? Math.min(options.pollMillis, Math.max(0, overlapDue - monotonicMillis(clock)))
+        : options.pollMillis
 
     /** The first rows of the lanes of a shard that come after a lane, as a skip scan: one probe per lane, not per row. */
     const heads = (shard: number, after: readonly [string, string]) => sql<QueueRow>`
@@ -260,7 +282,7 @@ export const makeReader = (
       overdueMillis: () => overdue,
       refill,
       turns: {
-        tail: awaited(tailDue, options.pollMillis).pipe(
+        tail: Effect.suspend(() => awaited(tailDue, tailWait())).pipe(
           Effect.andThen(readTail),
           Effect.andThen(Effect.sleep(PACE_MILLIS))
         ),

@@ -34,6 +34,9 @@ const DAYS_AHEAD = 3
 
 const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
+/** A transaction that is open for longer is warned of: what was written and deleted since it began cannot be cleared away. */
+const OLD_SNAPSHOT_SECONDS = 600
+
 /** "csgr" in ASCII: of several processes one looks after the partitions. */
 const RETENTION_LOCK = 0x63736772
 
@@ -201,7 +204,27 @@ export const makeRetention = (
     keepPartitions(DateTime.subtractDuration(today, options.keep), today)
   )
 
+  /** Of the transactions that this role may see. The engine itself keeps its pace meanwhile; its tables grow. */
+  const warnOfOldSnapshot = Effect.gen(function* () {
+    const [oldest] = yield* sql<{ readonly pid: number; readonly name: string; readonly seconds: number }>`
+      SELECT pid::int AS pid, application_name AS name, extract(epoch FROM now() - xact_start)::int AS seconds
+      FROM pg_stat_activity
+      WHERE backend_xmin IS NOT NULL
+        AND datname = current_database()
+        AND xact_start < now() - ${OLD_SNAPSHOT_SECONDS}::int * interval '1 second'
+      ORDER BY xact_start
+      LIMIT 1
+    `
+    if (oldest === undefined) return
+    yield* Effect.logWarning(
+      `A transaction is open for ${oldest.seconds} s: deleted rows cannot be cleared away until it ends`,
+      { pid: oldest.pid, application_name: oldest.name }
+    )
+  })
+
   const runOnce = Effect.gen(function* () {
+    yield* warnOfOldSnapshot
+
     const days = yield* partitions
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
     yield* drain(removeStrays(cutoff))

@@ -28,6 +28,12 @@ export interface LeaseOptions {
 /** Taken over within 12 s: 10 s of lease, and the other owners look every 1.5 s. */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
+/**
+ * An owner that was not heard of for so long, and for two of its renewals, no longer counts when shards are shared out. Were it counted
+ * until its lease ends, what it cannot take would stay free until then, after several deaths at once even longer.
+ */
+const SILENT_MILLIS = 3_000
+
 /** A shard that this process owns. */
 export interface OwnedShard {
   readonly shard: number
@@ -85,7 +91,8 @@ export interface Shards {
 
 /** The shards of one process, none owned yet. */
 export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options: LeaseOptions): Shards => {
-  const { leaseMillis, marginMillis } = options
+  const { leaseMillis, marginMillis, renewMillis } = options
+  const silentMillis = Math.max(SILENT_MILLIS, 2 * renewMillis)
   const owner = SecureRandom.uuidV7Unsafe()
   const owned = new Map<number, OwnedShard>()
   let others = 0
@@ -125,11 +132,12 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     return lost
   })
 
+  /** Those that were heard of lately: one that fell silent keeps what it has until its lease ends, and is left nothing else. */
   const countOthers = Effect.gen(function* () {
     const rows = yield* sql<{ readonly count: number }>`
       SELECT count(*)::int AS count
       FROM delivery_owners
-      WHERE lease_until > now()
+      WHERE lease_until > now() + ${Math.max(0, leaseMillis - silentMillis)}::float8 * interval '1 millisecond'
         AND owner <> ${owner}
     `
     others = rows[0]?.count ?? 0
