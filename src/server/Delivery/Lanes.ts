@@ -71,7 +71,9 @@ export const makeLanes = (
   }
 
   const admit = (lane: Lane, item: Item): void => {
-    const out = lane.insert(item, known.size > MAX_ITEMS ? 1 : LANE_ITEMS)
+    // A lane that cools down needs one, to probe with: what waits behind it is read when it is over.
+    const few = lane.health._tag === "Cooling" || known.size > MAX_ITEMS
+    const out = lane.insert(item, few ? 1 : LANE_ITEMS)
     if (out === undefined) return
     known.delete(out.seq)
     lane.held--
