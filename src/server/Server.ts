@@ -46,6 +46,7 @@ import { RateLimits } from "./RateLimits.ts"
 import { Releases } from "./Releases.ts"
 import { ReleasesHttp } from "./Releases/http.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
+import * as OwnTelemetry from "./OwnTelemetry.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { Rules } from "./Rules.ts"
 import { RulesHttp } from "./Rules/http.ts"
@@ -213,6 +214,7 @@ export const layer = (settings: Settings) =>
       HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
     ),
     Layer.provideMerge(layerSchedulers(settings)),
+    Layer.provideMerge(OwnTelemetry.layerCollecting(settings.ownTelemetry)),
     Layer.provideMerge(Metrics.layer),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(MasterKeys.layerChecked),
@@ -225,6 +227,7 @@ export const layer = (settings: Settings) =>
         drain: Duration.times(settings.stop, 1 - ENGINE_SHARE)
       })
     ),
+    Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(layerRegistry),
     // Spans that nobody collects are not made: they would be a third of a small request's cost.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry !== undefined))
