@@ -1,0 +1,182 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { Pool } from "undici"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+import { openApiDocument } from "../../src/api/document.ts"
+import { generate as generateKey } from "../../src/domain/ApiKeyFormat.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { nameServer } from "../support/dns.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { randomFrom } from "../support/robustness/random.ts"
+import { definitionsOf, operationsOf, requestFor, type Sent } from "../support/robustness/requests.ts"
+
+/*
+ * Walks the published document with requests that are malformed or extreme, and mostly almost right. What one run finds another finds
+ * again: COUNTERSIGN_ROBUSTNESS_SEED is printed with every failure, COUNTERSIGN_ROBUSTNESS_REQUESTS says how many are sent.
+ */
+const SEED = Number(process.env["COUNTERSIGN_ROBUSTNESS_SEED"] ?? 20_261_121)
+const REQUESTS = Number(process.env["COUNTERSIGN_ROBUSTNESS_REQUESTS"] ?? 20_000)
+/** Requests under way at once, each on a connection that is kept open. */
+const AT_ONCE = 16
+/** Ids that are remembered of each kind: the newest, so that requests meet what others have just made. */
+const REMEMBERED = 40
+/** What the heap may have grown by in the second half, in bytes: a leak of one small object a request is more. */
+const HEAP_GROWTH = 24 * 2 ** 20
+
+/** Statuses that belong to no one operation: no such path, another method, and what is refused before there is one. */
+const ANYWHERE = new Set([404, 405, 408, 431])
+/** A peer's fault, which the document declares: there is none to be reached here. */
+const PEERS_FAULT = 502
+
+/** Heap in use after a collection. */
+const heapUsed = (): number => {
+  setFlagsFromString("--expose-gc")
+  const collect: unknown = runInNewContext("gc")
+  if (typeof collect === "function") collect()
+  return process.memoryUsage().heapUsed
+}
+
+interface Seen {
+  readonly status: number
+  readonly type: string
+  readonly requestId: string | undefined
+  readonly text: string
+}
+
+/** What is wrong with an answer; undefined: nothing. */
+const faultOf = (
+  { operation, method }: Sent,
+  { requestId, status, text, type }: Seen
+): string | undefined => {
+  const own = method === operation.method
+  const declared = ANYWHERE.has(status) || (own ? operation.statuses.has(status) : true)
+  if (status >= 500 && !(status === PEERS_FAULT && declared)) return "a fault of the service"
+  if (!declared) return "a status that the document does not declare"
+  if (!/^req_[0-9a-f]{32}$/.test(requestId ?? "")) return "no request id"
+  if (status < 400 || method === "HEAD") return undefined
+  if (type !== "application/problem+json") return "no problem"
+  const problem: unknown = JSON.parse(text)
+  if (typeof problem !== "object" || problem === null) return "a problem that is no object"
+  if (!("code" in problem) || !/^[A-Z_]+$/.test(String(problem.code))) return "a problem without a code"
+  if (!("request_id" in problem) || problem.request_id !== requestId) return "another request's id"
+  return "status" in problem && problem.status === status ? undefined : "another status within"
+}
+
+const show = ({ body, headers, method, path }: Sent): string => {
+  const text = body === undefined ? "" : Buffer.from(body).toString("latin1").slice(0, 600)
+  return `${method} ${path}\n${JSON.stringify({ ...headers, authorization: "…" })}\n${text}`
+}
+
+it.live(
+  `${REQUESTS} requests that are malformed or extreme are answered with problems, and leave the service as it was`,
+  () =>
+    Effect.gen(function* () {
+      const dns = yield* nameServer(() => "NXDOMAIN")
+      const databaseUrl = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const keys = {
+          admin: Redacted.value(yield* countersign.key()),
+          others: [
+            Redacted.value(yield* countersign.key({ preset: "reviewer" })),
+            Redacted.value(yield* countersign.key({}, "another")),
+            Redacted.value((yield* generateKey).key),
+            "csk_",
+            "x".repeat(4_000)
+          ] as const
+        }
+        const document = openApiDocument()
+        const definitions = definitionsOf(document)
+        // The admin's own key must outlive the run, and the last of an organization does.
+        const operations = operationsOf(document).filter(({ id }) => id !== "api_keys.revoke")
+        const [firstOperation, ...otherOperations] = operations
+        if (firstOperation === undefined) return assert.fail("The document has operations")
+
+        const ids = new Map<string, Array<string>>()
+        const random = randomFrom(SEED)
+        const known = {
+          ids: (prefix: string) => {
+            const there = ids.get(prefix) ?? []
+            return there[random.below(there.length)]
+          }
+        }
+        const harvest = (text: string) => {
+          for (const [id] of text.slice(0, 4_000).matchAll(/\b[a-z]{3}_[0-9a-f]{32}\b/g)) {
+            const prefix = id.slice(0, 3)
+            const there = ids.get(prefix) ?? []
+            if (there.includes(id)) continue
+            there.push(id)
+            if (there.length > REMEMBERED) there.shift()
+            ids.set(prefix, there)
+          }
+        }
+
+        const pool = yield* Effect.acquireRelease(
+          Effect.sync(() => new Pool(countersign.url, { connections: AT_ONCE, headersTimeout: 20_000 })),
+          (pool) => Effect.promise(() => pool.destroy())
+        )
+        const ask = async (sent: Sent): Promise<Seen> => {
+          const { body, headers, statusCode } = await pool.request({
+            method: sent.method,
+            path: sent.path,
+            headers: sent.headers,
+            body: sent.body ?? null
+          })
+          const type = String(headers["content-type"] ?? "")
+          // A stream does not end: that it began is enough.
+          if (type.startsWith("text/event-stream")) body.on("error", () => undefined).destroy()
+          const text = body.destroyed ? "" : await body.text()
+          const requestId = headers["x-request-id"]
+          return { status: statusCode, type, requestId: requestId?.toString(), text }
+        }
+
+        const statuses = new Map<number, number>()
+        const faults: Array<string> = []
+        const one = Effect.promise(async () => {
+          const sent = requestFor(
+            random,
+            known,
+            keys,
+            definitions,
+            random.pick([firstOperation, ...otherOperations])
+          )
+          const seen = await ask(sent)
+          statuses.set(seen.status, (statuses.get(seen.status) ?? 0) + 1)
+          if (seen.status < 300) harvest(seen.text)
+          const fault = faultOf(sent, seen)
+          if (fault !== undefined && faults.length < 10)
+            faults.push(`${seen.status}: ${fault}\n${show(sent)}\n${seen.text}`)
+        })
+        const send = (count: number) =>
+          Effect.forEach(Array.from({ length: count }), () => one, { concurrency: AT_ONCE, discard: true })
+
+        yield* send(Math.floor(REQUESTS / 2))
+        const before = heapUsed()
+        yield* send(REQUESTS - Math.floor(REQUESTS / 2))
+        const grown = heapUsed() - before
+
+        assert.deepStrictEqual(faults, [], `seed ${SEED}`)
+        // Requests that all are refused at the door would find nothing.
+        assert.isAbove((statuses.get(200) ?? 0) + (statuses.get(201) ?? 0), REQUESTS / 20)
+        assert.isAbove(statuses.get(400) ?? 0, REQUESTS / 20)
+        assert.isBelow(grown, HEAP_GROWTH)
+
+        const { sessions } = yield* countersign.clientWith(Redacted.make(keys.admin))
+        const { session_id } = yield* sessions.create({ payload: {} })
+        assert.strictEqual((yield* sessions.get({ params: { id: session_id } })).status, "open")
+      }).pipe(
+        Effect.provide(
+          Countersign.layer({
+            databaseUrl,
+            environment: {
+              // Where nobody listens: attempts fail at once, and no name leads outside.
+              COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:9",
+              COUNTERSIGN_DNS_SERVERS: `127.0.0.1:${dns.address.port}`
+            }
+          })
+        )
+      )
+    }),
+  600_000
+)

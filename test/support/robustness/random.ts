@@ -1,0 +1,27 @@
+/** Choices that a seed repeats. */
+export interface Random {
+  /** From 0 on, below 1. */
+  readonly next: () => number
+  /** A whole number from 0 on, below `below`. */
+  readonly below: (below: number) => number
+  readonly chance: (probability: number) => boolean
+  readonly pick: <A>(from: readonly [A, ...ReadonlyArray<A>]) => A
+}
+
+/** "mulberry32": a generator of 32 bits of state, the same on every machine. */
+export const randomFrom = (seed: number): Random => {
+  let state = seed >>> 0
+  const next = () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+  const below = (limit: number) => Math.floor(next() * limit)
+  return {
+    next,
+    below,
+    chance: (probability) => next() < probability,
+    pick: (from) => from[below(from.length)] ?? from[0]
+  }
+}
