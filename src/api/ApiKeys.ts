@@ -4,11 +4,18 @@ import { ApiKey } from "../domain/ApiKey.ts"
 import { KeyId } from "../domain/Ids.ts"
 import { Preset, Scope } from "../domain/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
+import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { InsufficientScope, LastAdminKey, NotFound } from "./Problems.ts"
 import { Name } from "./Text.ts"
+
+const EmailAddress = Schema.String.check(
+  Schema.isMaxLength(254),
+  Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/, { expected: "an email address" }),
+  isVisibleLine
+)
 
 /** What a new key is made of. Without `preset` and `scopes` it can do nothing, so one of them is needed. */
 export const NewApiKey = Schema.Struct({
@@ -16,12 +23,7 @@ export const NewApiKey = Schema.Struct({
   preset: Schema.optionalKey(Preset),
   /** Instead of a preset, or beside one to narrow what it would give. */
   scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)),
-  email: Schema.optionalKey(
-    Schema.String.check(
-      Schema.isMaxLength(254),
-      Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/, { expected: "an email address" })
-    )
-  ),
+  email: Schema.optionalKey(Schema.NullOr(EmailAddress)),
   expires_at: Schema.optionalKey(Schema.NullOr(Timestamp))
 }).annotate({ identifier: "NewApiKey" })
 export type NewApiKey = typeof NewApiKey.Type

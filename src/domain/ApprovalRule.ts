@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import type { ApprovalTerms } from "./ApprovalState.ts"
 import { ApprovalOutcome } from "./Approval.ts"
 import { RuleId, TaskId } from "./Ids.ts"
+import { isVisibleLine } from "./VisibleText.ts"
 
 /** What a rule does with a step that it matches. */
 export const RuleEffect = Schema.Literals(["allow", "reject", "require_approval"])
@@ -15,7 +16,7 @@ const Window = Schema.Int.check(
 )
 
 /** A text to match exactly, in which each `*` stands for any run of characters. */
-const Pattern = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))
+const Pattern = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
 
 /** One rule of an organization's ordered list: the first that matches a step decides. */
 export const ApprovalRule = Schema.Struct({

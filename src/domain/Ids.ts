@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import { v4, v7 } from "uuid"
+import { isVisibleLine } from "./VisibleText.ts"
 
 /** Random bytes are drawn for this many identifiers at a time: a system call for each would be a twentieth of a small request. */
 const DRAWN_AT_ONCE = 256
@@ -126,15 +127,12 @@ export const TelemetryDeliveryId = define("tdl", Schema.brand("TelemetryDelivery
 export type TelemetryDeliveryId = typeof TelemetryDeliveryId.Type
 
 /**
- * The name a caller gives a step of its session: 1 to 200 characters, none of them a control character. It is the
+ * The name a caller gives a step of its session: 1 to 200 characters on one line, all of them visible. It is the
  * caller's own, so it has no prefix of ours.
  */
-export const StepId = Schema.String.check(
-  Schema.isMinLength(1),
-  Schema.isMaxLength(200),
-  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
-  Schema.isPattern(/^[^\u0000-\u001f\u007f]*$/, { expected: "text without control characters" })
-).pipe(Schema.brand("StepId"))
+export const StepId = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine).pipe(
+  Schema.brand("StepId")
+)
 export type StepId = typeof StepId.Type
 
 /** 32 lowercase hex digits: a W3C trace id, the same value in an answer, a header and the exported spans. */

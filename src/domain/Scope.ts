@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { type Array as Arr, Schema } from "effect"
 
 /** What a key may do. The names are the contract's; each operation of the API names the one it asks for. */
 export const Scope = Schema.Literals([
@@ -22,7 +22,7 @@ export const Scope = Schema.Literals([
 export type Scope = typeof Scope.Type
 
 /** Every scope, in the order of the contract. */
-export const scopes: ReadonlyArray<Scope> = Scope.literals
+export const scopes: Arr.NonEmptyReadonlyArray<Scope> = Scope.literals
 
 /** A named set of scopes that a key can be made with. */
 export const Preset = Schema.Literals(["admin", "reviewer", "runtime", "integration"])
@@ -45,6 +45,3 @@ const presets: Record<Preset, ReadonlyArray<Scope>> = {
 
 /** The scopes of a preset. */
 export const presetScopes = (preset: Preset): ReadonlyArray<Scope> => presets[preset]
-
-/** Whether a set of scopes is that of an administrator: it holds every scope there is. */
-export const isAdmin = (held: ReadonlyArray<Scope>): boolean => scopes.every((scope) => held.includes(scope))

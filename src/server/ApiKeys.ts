@@ -148,13 +148,14 @@ export class ApiKeys extends Context.Service<
           scopes,
           email: input.email ?? null,
           created_at: now,
-          created_by,
+          created_by_id: created_by?.id ?? null,
+          created_by_name: created_by?.name ?? null,
           expires_at,
           revoked_at: null
         }
         yield* atomically(
           Effect.gen(function* () {
-            yield* insertKey(sql, row, ApiKeyFormat.digest(key))
+            yield* insertKey(sql, row, ApiKeyFormat.digest(key), input.scopes === undefined)
             yield* audit.record({ org_id, actor: created_by }, "key.created", row.key_id, {
               name: row.name,
               preset: row.preset,

@@ -1,4 +1,4 @@
-import { type Array as Arr, Effect, Layer, Option, type Types } from "effect"
+import { Array as Arr, Effect, Layer, Option, type Types } from "effect"
 import { HttpServerRequest, type HttpServerResponse } from "effect/http"
 import {
   Authentication,
@@ -75,9 +75,8 @@ const proven = <A, E, S extends Scope>(
 
 /** The gates of all scopes. */
 export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(
-  layerGate("keys.write"),
   layerGateOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
-  ...scopes.map(layerGate)
+  ...Arr.map(scopes, layerGate)
 )
 
 /** What a layer with the gate of every scope provides. */

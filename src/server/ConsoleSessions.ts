@@ -7,6 +7,7 @@ import { KeyId, OrgId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { Scope } from "../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
+import { heldScopes } from "./ApiKeys/rows.ts"
 import { ApiKeys } from "./ApiKeys.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -60,7 +61,7 @@ export class ConsoleSessions extends Context.Service<
 
       const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
         const rows = yield* sql`
-          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, api_keys.scopes, organizations.name AS organization
+          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${heldScopes(sql)} AS scopes, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)

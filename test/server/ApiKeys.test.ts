@@ -41,6 +41,29 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
+  it.effect("of a preset hold what it holds, later too; others what was named", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({ name: "Ann" }, "presets")
+      const make = (payload: Parameters<typeof admin.api_keys.create>[0]["payload"]) =>
+        Effect.map(admin.api_keys.create({ payload }), ({ key }) => key)
+      const preset = yield* make({ name: "preset", preset: "reviewer", email: null, expires_at: null })
+      const narrowed = yield* make({ name: "narrowed", preset: "reviewer", scopes: ["tasks.read"] })
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql`
+        SELECT scopes, created_by_name FROM api_keys WHERE key_id IN (${preset.id}, ${narrowed.id}) ORDER BY key_id
+      `
+      assert.deepStrictEqual(rows, [
+        { scopes: null, created_by_name: "Ann" },
+        { scopes: ["tasks.read"], created_by_name: "Ann" }
+      ])
+      assert.include(preset.scopes, "approvals.decide")
+      const { keys } = yield* admin.api_keys.list({})
+      assert.deepStrictEqual(keys.slice(0, 2), [narrowed, preset])
+      assert.strictEqual(keys[0]?.created_by?.name, "Ann")
+      assert.isNull(keys[2]?.created_by)
+    })
+  )
+
   it.effect("need a preset or a scope, and a time to come", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key()
@@ -52,6 +75,9 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
         [{ name: "x", preset: "runtime", expires_at: "+275760-01-01T00:00:00Z" }, "#/expires_at"],
         [{ name: "x", preset: "runtime", email: "no address" }, "#/email"],
         [{ name: "", preset: "runtime" }, "#/name"],
+        [{ name: "ad\u200bmin", preset: "runtime" }, "#/name"],
+        [{ name: "\u202enimda", preset: "runtime" }, "#/name"],
+        [{ name: "  ", preset: "runtime" }, "#/name"],
         [{ name: "x", preset: "owner" }, "#/preset"]
       ] as const) {
         const answer = yield* send("/v1/api-keys", { method: "POST", key, body: JSON.stringify(body) })

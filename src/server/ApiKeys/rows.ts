@@ -3,8 +3,8 @@ import type { SqlClient } from "effect/sql"
 import type { ApiKey } from "../../domain/ApiKey.ts"
 import { digestEquals, hint, PublicId } from "../../domain/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../domain/Ids.ts"
-import { Actor, type Principal } from "../../domain/Principal.ts"
-import { Preset, Scope } from "../../domain/Scope.ts"
+import type { Principal } from "../../domain/Principal.ts"
+import { Preset, presetScopes, Scope } from "../../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 
 /** A key as the store holds it, without its digest. */
@@ -17,11 +17,19 @@ export const KeyRow = Schema.Struct({
   scopes: Schema.Array(Scope),
   email: Schema.NullOr(Schema.String),
   created_at: TimestampFromDate,
-  created_by: Schema.NullOr(Actor),
+  created_by_id: Schema.NullOr(KeyId),
+  created_by_name: Schema.NullOr(Schema.String),
   expires_at: Schema.NullOr(TimestampFromDate),
   revoked_at: Schema.NullOr(TimestampFromDate)
 })
 export type KeyRow = typeof KeyRow.Type
+
+/** The scopes of a key as `text[]`, for a statement over `api_keys`: its own, else its preset's. */
+export const heldScopes = (sql: SqlClient.SqlClient) => sql.literal(HELD_SCOPES)
+
+const HELD_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
+  .map((preset) => `WHEN '${preset}' THEN '{${presetScopes(preset).join(",")}}'::text[]`)
+  .join(" ")} END)`
 
 const decodeRows = Schema.decodeUnknownEffect(Schema.Array(KeyRow))
 
@@ -34,7 +42,7 @@ export const decodeKey = (row: KeyRow): ApiKey => ({
   scopes: row.scopes,
   email: row.email,
   created_at: row.created_at,
-  created_by: row.created_by,
+  created_by: row.created_by_id === null ? null : { id: row.created_by_id, name: row.created_by_name ?? "" },
   expires_at: row.expires_at,
   revoked_at: row.revoked_at
 })
@@ -64,7 +72,7 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const rows = yield* sql`
-    SELECT org_id, key_id, name, scopes, expires_at, revoked_at, digest
+    SELECT org_id, key_id, name, ${heldScopes(sql)} AS scopes, expires_at, revoked_at, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `
@@ -82,13 +90,16 @@ export const findKey = Effect.fnUntraced(function* (
   return known
 })
 
-/** Writes a new key. */
-export const insertKey = (sql: SqlClient.SqlClient, row: KeyRow, digest: Uint8Array) =>
+/** Writes a new key. With `followsPreset` its scopes are not written: it holds those of its preset, also such as are added later. */
+export const insertKey = (
+  sql: SqlClient.SqlClient,
+  row: KeyRow,
+  digest: Uint8Array,
+  followsPreset: boolean
+) =>
   Effect.gen(function* () {
-    const values = yield* Schema.encodeEffect(KeyRow)(row)
-    yield* sql`
-      INSERT INTO api_keys ${sql.insert({ ...values, digest, created_by: JSON.stringify(values.created_by) })}
-    `
+    const { scopes, ...values } = yield* Schema.encodeEffect(KeyRow)(row)
+    yield* sql`INSERT INTO api_keys ${sql.insert({ ...values, digest, scopes: followsPreset ? null : scopes })}`
   })
 
 /** Keys of an organization, newest first. */
@@ -99,7 +110,9 @@ export const keysOf = Effect.fnUntraced(function* (
   before: KeyId | undefined
 ) {
   const rows = yield* sql`
-    SELECT org_id, key_id, public_id, name, preset, scopes, email, created_at, created_by, expires_at, revoked_at
+    SELECT
+      org_id, key_id, public_id, name, preset, ${heldScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
+      expires_at, revoked_at
     FROM api_keys
     WHERE org_id = ${org_id}
       ${before === undefined ? sql.literal("") : sql`AND key_id < ${before}`}
@@ -120,7 +133,7 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
     SELECT key_id
     FROM api_keys
     WHERE org_id = ${org_id}
-      AND scopes @> ${[...scopes]}::text[]
+      AND ${heldScopes(sql)} @> ${[...scopes]}::text[]
       AND revoked_at IS NULL
       AND (expires_at IS NULL OR expires_at > ${toDate(now)})
     LIMIT 2

@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, type Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { heldScopes } from "../ApiKeys/rows.ts"
 import { Approval } from "../../domain/Approval.ts"
 import { NoticeType } from "../../domain/ApprovalNotice.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
@@ -24,14 +25,14 @@ export const recipientsOf = Effect.fnUntraced(function* (
   now: Timestamp
 ) {
   const rows = yield* sql`
-    SELECT DISTINCT ON (lower(email)) key_id, scopes
+    SELECT DISTINCT ON (lower(email)) key_id, ${heldScopes(sql)} AS scopes
     FROM api_keys
     WHERE org_id = ${org_id}
       AND email IS NOT NULL
       AND revoked_at IS NULL
       AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-      AND scopes && ${texts(deciding)}::text[]
-    ORDER BY lower(email), 'approvals.admin' = ANY(scopes) DESC, key_id
+      AND ${heldScopes(sql)} && ${texts(deciding)}::text[]
+    ORDER BY lower(email), 'approvals.admin' = ANY(${heldScopes(sql)}) DESC, key_id
     LIMIT ${MAX_RECIPIENTS}::int
   `
   return yield* decodeRecipients(rows)

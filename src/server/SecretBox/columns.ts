@@ -14,6 +14,9 @@ export const sealedColumns: ReadonlyArray<SealedColumn> = [
   { table: "notification_endpoints", column: "secret", key: ["endpoint_id"] },
   { table: "notification_endpoints", column: "previous_secret", key: ["endpoint_id"] },
   { table: "provider_keys", column: "api_key", key: ["task_id", "base_url"] },
+  { table: "telemetry_destinations", column: "url", key: ["destination_id"] },
+  { table: "telemetry_destinations", column: "headers", key: ["destination_id"] },
+  { table: "telemetry_batches", column: "payload", key: ["batch_id"] },
   { table: "idempotency_keys", column: "answer", key: ["operation", "key"] }
 ]
 

@@ -15,6 +15,7 @@ import telemetry from "./0012_telemetry.ts"
 import channels from "./0013_channels.ts"
 import console from "./0015_console.ts"
 import masterKeys from "./0019_master_keys.ts"
+import keys from "./0020_keys.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -32,5 +33,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0012_telemetry": telemetry,
   "0013_channels": channels,
   "0015_console": console,
-  "0019_master_keys": masterKeys
+  "0019_master_keys": masterKeys,
+  "0020_keys": keys
 }
