@@ -33,14 +33,17 @@ CREATE TABLE api_keys (
   digest bytea NOT NULL,
   name text NOT NULL,
   preset text,
-  scopes text[] NOT NULL,
+  scopes text[],
   email text,
   created_at timestamp with time zone NOT NULL,
-  created_by json,
   expires_at timestamp with time zone,
   revoked_at timestamp with time zone,
+  created_by_id text COLLATE "C",
+  created_by_name text,
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
-  CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id)
+  CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id),
+  CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
+  CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL)))
 );
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
 CREATE UNIQUE INDEX api_keys_public_id ON api_keys USING btree (public_id);
