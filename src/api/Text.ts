@@ -7,5 +7,12 @@ export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLengt
 /** What a person says beside a decision: at most 4,000 characters. */
 export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
 
-/** Small facts of the caller's own: a JSON object. */
-export const Metadata = Schema.Record(Schema.String, Schema.Json)
+/** The most characters that metadata may have as JSON: a page of a list holds a hundred of them. */
+const MAX_METADATA = 16_384
+
+/** Small facts of the caller's own: a JSON object of at most 16,384 characters. */
+export const Metadata = Schema.Record(Schema.String, Schema.Json).check(
+  Schema.makeFilter((metadata) => JSON.stringify(metadata).length <= MAX_METADATA, {
+    expected: "at most 16384 characters of JSON"
+  })
+)

@@ -6,10 +6,13 @@ import { JsonPointer, Result } from "effect"
  * - `too_deep`: nesting over the limit; `JSON.stringify` of a deep value overflows the stack
  * - `nul`: U+0000 in a text or a name; the store takes it nowhere
  * - `duplicate_key`: two members of one name; readers differ in which of them counts (RFC 8259, 4)
- * - `number_out_of_range`: a number that is no finite double, such as `1e400`
+ * - `number_out_of_range`: a number that as a double is infinite or nothing, such as `1e400`
+ * - `number_too_precise`: one that as a double is another, such as `9007199254740993` (RFC 7493, 2.2): two that differ would pass
+ *   for one
  * - `lone_surrogate`: half of a pair, which has no UTF-8 and no canonical form
  */
-export type JsonProblem = "too_deep" | "nul" | "duplicate_key" | "number_out_of_range" | "lone_surrogate"
+export type JsonProblem =
+  "too_deep" | "nul" | "duplicate_key" | "number_out_of_range" | "number_too_precise" | "lone_surrogate"
 
 /** The first thing wrong. `pointer` is a JSON Pointer in URI fragment form; of a name at fault, that of its object. */
 export interface JsonFault {
@@ -28,8 +31,9 @@ const defaultMaxDepth = 64
 /** Longest pointer that is given. Past it the pointer is that of the closest ancestor that fits. */
 const maxPointerLength = 1024
 
-/** Digits that no number without an exponent needs more of to stay below 1e308. */
-const safeDigits = 308
+/** Digits of which every double keeps as many, whatever they are; and the most that tell two doubles apart. */
+const keptDigits = 15
+const tellingDigits = 17
 
 /** Names of one object that are compared one by one before a set is made for them: most objects have fewer. */
 const fewKeys = 8
@@ -165,7 +169,8 @@ class Walk {
         nameComes = false
       } else if (this.#strict && (code === 0x2d || isDigit(code))) {
         const end = numberEnd(text, at + 1)
-        if (!isFiniteNumber(text, at, end)) return this.#fault("number_out_of_range", stack.length)
+        const problem = numberProblem(text, at, end)
+        if (problem !== undefined) return this.#fault(problem, stack.length)
         at = end - 1
       } else if (code === 0) {
         return this.#fault("nul", stack.length)
@@ -222,6 +227,8 @@ class Walk {
         return "The name comes twice in its object"
       case "number_out_of_range":
         return "The number is beyond the range of a double"
+      case "number_too_precise":
+        return "The number has more digits than a double keeps; send it as a text"
       case "lone_surrogate":
         return "A text holds half of a surrogate pair"
     }
@@ -240,12 +247,36 @@ const numberEnd = (text: string, start: number): number => {
   return end
 }
 
-/** Whether a number's text stands for a finite double. What is no number at all is not judged here. */
-const isFiniteNumber = (text: string, start: number, end: number): boolean => {
+/**
+ * What is lost when a number's text becomes a double. Whole numbers must stay what they are; fractions may be written with the 17
+ * digits that many programs print. What is no number at all is not judged here.
+ */
+const numberProblem = (text: string, start: number, end: number): JsonProblem | undefined => {
   // No text is shorter than `9e308` and leaves the range.
-  if (end - start < 5) return true
+  if (end - start < 5) return undefined
   const raw = text.slice(start, end)
-  if (raw.length <= safeDigits && !/[eE]/.test(raw)) return true
+  if (raw.length <= keptDigits && !/[eE]/.test(raw)) return undefined
+  const decimal = decimalOf(raw)
+  if (decimal === undefined || decimal.digits === "") return undefined
   const value = Number(raw)
-  return Number.isFinite(value) || Number.isNaN(value)
+  if (value === 0 || !Number.isFinite(value)) return "number_out_of_range"
+  if (decimal.digits.length > tellingDigits) return "number_too_precise"
+  const kept = decimalOf(String(value))
+  if (kept?.digits === decimal.digits && kept.exponent === decimal.exponent) return undefined
+  return decimal.exponent < 0 ? undefined : "number_too_precise"
+}
+
+const numberParts = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
+
+/** A number as digits without a zero at either end, times a power of ten; no digits: zero. Undefined: it is no number. */
+const decimalOf = (raw: string): { readonly digits: string; readonly exponent: number } | undefined => {
+  const parts = numberParts.exec(raw)
+  if (parts === null) return undefined
+  const [, whole = "", fraction = "", exponent = "0"] = parts
+  const all = whole + fraction
+  let from = 0
+  let to = all.length
+  while (from < to && all.charCodeAt(from) === 0x30) from++
+  while (to > from && all.charCodeAt(to - 1) === 0x30) to--
+  return { digits: all.slice(from, to), exponent: Number(exponent) - fraction.length + (all.length - to) }
 }

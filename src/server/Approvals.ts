@@ -8,19 +8,13 @@ import { AdminRequired, NotFound, SelfApproval } from "../api/Problems.ts"
 import type { Approval } from "../domain/Approval.ts"
 import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
 import type { ApprovalId } from "../domain/Ids.ts"
-import { Audit } from "./Audit.ts"
+import { listApprovals } from "./Approvals/list.ts"
 import { recordMoves } from "./Approvals/record.ts"
-import {
-  approvalColumns,
-  decodeApprovals,
-  findApproval,
-  holdApproval,
-  stateOf,
-  toApproval
-} from "./Approvals/rows.ts"
+import { findApproval, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
-import { type Page, pageOf, rowsFor } from "./Page.ts"
+import { cutPage, type Page } from "./Page.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -32,6 +26,7 @@ export type DecisionRefused =
 export class Approvals extends Context.Service<
   Approvals,
   {
+    /** Newest first. A page also ends at 8 MiB of arguments. */
     readonly list: (
       request: PageRequest<ApprovalId> & ApprovalFilter
     ) => Effect.Effect<Page<Approval, ApprovalId>, never, Authorized<"approvals.read">>
@@ -59,20 +54,8 @@ export class Approvals extends Context.Service<
       return Approvals.of({
         list: Effect.fn("Approvals.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.read")
-          const rows = yield* sql`
-            SELECT ${sql.literal(approvalColumns)}
-            FROM approvals
-            WHERE ${sql.and([
-              sql`org_id = ${org_id}`,
-              ...(request.cursor === undefined ? [] : [sql`approval_id < ${request.cursor}`]),
-              ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
-              ...(request.session_id === undefined ? [] : [sql`session_id = ${request.session_id}`]),
-              ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`])
-            ])}
-            ORDER BY approval_id DESC
-            LIMIT ${rowsFor(request)}
-          `.pipe(Effect.flatMap(decodeApprovals))
-          return pageOf(request, rows.map(toApproval), (approval) => approval.approval_id)
+          const rows = yield* listApprovals(sql, org_id, request)
+          return cutPage(rows, toApproval, (row) => row.approval_id)
         }, Effect.orDie),
         get: Effect.fn("Approvals.get")(function* (id) {
           const { org_id } = yield* Authorized("approvals.read")

@@ -20,3 +20,19 @@ export const pageOf = <Item, Id extends string>(
   const last = rows.length > limit ? items.at(-1) : undefined
   return { items, next_cursor: last === undefined ? null : id(last) }
 }
+
+/**
+ * A page from rows that the store has cut to the page: each says how many rows it found, with the one after the page. Fewer that were
+ * given out mean that there is another page.
+ */
+export const cutPage = <Row extends { readonly found: number }, Item, Id extends string>(
+  rows: ReadonlyArray<Row>,
+  item: (row: Row) => Item,
+  id: (row: Row) => Id
+): Page<Item, Id> => {
+  const last = rows.at(-1)
+  return {
+    items: rows.map(item),
+    next_cursor: last === undefined || rows.length === last.found ? null : id(last)
+  }
+}

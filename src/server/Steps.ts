@@ -25,9 +25,10 @@ import { Notifications } from "./Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { noSession } from "./Sessions.ts"
+import { holdSession } from "./Sessions/rows.ts"
 import { Spans } from "./Spans.ts"
 import { governedSpans, outcomeSpans } from "./Steps/spans.ts"
-import { findStep, holdSession, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
+import { findStep, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Why a check is not answered with a decision. */

@@ -124,13 +124,14 @@ export const holdApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approv
   `.pipe(Effect.flatMap(decodeApprovals))
 
 /**
- * What still waits in a session, oldest first, `limit` at most. The caller holds the session's row, so that nothing is added
+ * What still waits in a session after an approval, oldest first, `limit` at most. The caller holds the session's row, so that nothing is added
  * meanwhile.
  */
 export const pendingApprovals = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId,
+  after: ApprovalId | "",
   limit: number
 ) =>
   Effect.map(
@@ -139,6 +140,7 @@ export const pendingApprovals = (
       FROM approvals
       WHERE org_id = ${org_id}
         AND session_id = ${session_id}
+        AND approval_id > ${after}
         AND status = 'pending'
       ORDER BY approval_id
       LIMIT ${limit}

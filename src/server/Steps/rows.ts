@@ -70,26 +70,6 @@ export const findStep = Effect.fnUntraced(function* (
 
 const decodeSteps = Schema.decodeUnknownEffect(Schema.Array(KnownStep))
 
-/** Holds a session's row to the end of the transaction: one step of a session is decided at a time. */
-export const holdSession = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  session_id: SessionId
-) {
-  const rows = yield* sql`
-    SELECT task_id, closed_at IS NOT NULL AS closed
-    FROM agent_sessions
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-    FOR NO KEY UPDATE
-  `
-  return Option.fromUndefinedOr((yield* decodeHeld(rows))[0])
-})
-
-const decodeHeld = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))
-)
-
 /** Writes what the agent is told of a step now. */
 export const tellStep = (
   sql: SqlClient.SqlClient,
