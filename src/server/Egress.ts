@@ -3,6 +3,7 @@ import type { IpNetwork, NetAddress } from "effect/net"
 import type { Allowance } from "../domain/PublicAddress.ts"
 import { PublicUrl, urlRule, type UrlRule } from "../domain/PublicUrl.ts"
 import { type Alarms, makeAlarms } from "./Alarms.ts"
+import { aheadOf } from "./Egress/Ahead.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
 import { type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
 import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/Failure.ts"
@@ -177,7 +178,7 @@ const make = (options: EgressOptions): Effect.Effect<Shape, never, Scope.Scope> 
     const connections = yield* makeConnections(options.certificates ?? [])
     const alarms = yield* makeAlarms
     const clock = yield* Clock.Clock
-    return { vet: makeVet(rule, lookup), send: makeSend(rule, lookup, connections, alarms, clock) }
+    return { vet: makeVet(rule, aheadOf(lookup)), send: makeSend(rule, lookup, connections, alarms, clock) }
   })
 
 /** Requests to receivers and collectors: vetted at creation and at every attempt. */

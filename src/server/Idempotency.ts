@@ -8,6 +8,7 @@ import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
 import { atomic } from "./Database.ts"
+import { lookingUpAhead } from "./Egress/Ahead.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -17,8 +18,8 @@ const KEPT = "24 hours"
 const WAIT = "5s"
 
 /**
- * Operations under a key that one process runs at once. Each holds a connection of the pool to its end, a receiver's name look-up
- * included: a handful must not leave the others without one.
+ * Operations under a key that one process runs at once. Each holds a connection of the pool to its end, and one that comes second
+ * while it waits for the first: a handful must not leave the others without one. Names are looked up without one.
  */
 const AT_ONCE = 4
 
@@ -163,12 +164,11 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
-          return turns
-            .withPermits(1)(atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key)))
-            .pipe(
-              Effect.catchIf(SqlError.isSqlError, Effect.die),
-              Effect.provideService(SqlClient.SqlClient, sql)
-            )
+          const run = atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key))
+          return lookingUpAhead(turns.withPermits(1)(run)).pipe(
+            Effect.catchIf(SqlError.isSqlError, Effect.die),
+            Effect.provideService(SqlClient.SqlClient, sql)
+          )
         })
       )
     })

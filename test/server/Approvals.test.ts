@@ -73,7 +73,8 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
 
   it.effect("have one approval, however many ask at once, and one decision, however many race for it", () =>
     Effect.gen(function* () {
-      const { agent, other, params, reviewer } = yield* team("races")
+      const { admin, agent, other, params, reviewer } = yield* team("races")
+      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
       const answers = yield* Effect.all(
         Array.from({ length: 20 }, () => agent.sessions.step({ params, payload: step })),
         { concurrency: "unbounded" }
@@ -114,6 +115,41 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
         events.map(({ type }) => type),
         ["step:governed", "approval:requested", "approval:decided"]
       )
+      const sent = yield* sql<{ readonly type: string }>`
+        SELECT type
+        FROM approval_events
+        WHERE approval_id = ${id.id}
+        ORDER BY event_id
+      `
+      assert.deepStrictEqual(
+        sent.map(({ type }) => type),
+        ["approval.requested", `approval.${final.status}`]
+      )
+    })
+  )
+
+  it.effect("take the same person's same decision again, and change nothing by it", () =>
+    Effect.gen(function* () {
+      const { agent, other, params, reviewer } = yield* team("again")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const id = pending(asked.approval_id)
+      const decided = yield* reviewer.approvals.decide({
+        params: id,
+        payload: { decision: "approve", comment: "first" }
+      })
+      const again = yield* reviewer.approvals.decide({
+        params: id,
+        payload: { decision: "approve", comment: "second" }
+      })
+      assert.deepStrictEqual(again, decided)
+      for (const [who, decision] of [
+        [reviewer, "reject"],
+        [other, "approve"]
+      ] as const) {
+        const refused = yield* Effect.flip(who.approvals.decide({ params: id, payload: { decision } }))
+        assert.strictEqual(refused._tag, "APPROVAL_ALREADY_DECIDED")
+        if (refused._tag === "APPROVAL_ALREADY_DECIDED") assert.deepStrictEqual(refused.approval, decided)
+      }
     })
   )
 
@@ -147,7 +183,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     Effect.gen(function* () {
       const { params } = yield* team("two ways")
       const key = yield* (yield* Countersign).key({ preset: "runtime" }, "two ways")
-      for (const args of ['{"a":1,"a":2}', "1e400", '"\\ud800"', '"\\u0000"']) {
+      for (const args of ['{"a":1,"a":2}', "1e400", '"\\ud800"', '"\\u0000"', "9007199254740993"]) {
         const body = `{"step_id":"s","tool":"t","action_class":"c","arguments":${args}}`
         const answer = yield* send(`/v1/agent-sessions/${params.id}/steps`, { method: "POST", key, body })
         assert.strictEqual(answer.status, 400, args)
@@ -275,6 +311,19 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
         admin.approvals.decide({ params: pending(asked.approval_id), payload: { decision: "approve" } })
       )
       assert.strictEqual(refused._tag, "SELF_APPROVAL")
+      // A rule says otherwise for what is asked from then on.
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ effect: "require_approval", self_approval: true }] }
+      })
+      const another = yield* admin.sessions.step({
+        params,
+        payload: { ...step, step_id: StepId.make("another") }
+      })
+      const decided = yield* admin.approvals.decide({
+        params: pending(another.approval_id),
+        payload: { decision: "approve" }
+      })
+      assert.strictEqual(decided.status, "approved")
     })
   )
 

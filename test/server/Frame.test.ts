@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -141,19 +141,32 @@ layer(service(), { excludeTestServices: true })("the frame of every operation", 
     })
   )
 
-  it.effect("answers 503 while connections are lost, and recovers by itself", () =>
+  it.effect("answers 503 when its connection is lost, and recovers by itself", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key()
       const sql = yield* SqlClient.SqlClient
-      yield* Effect.ignore(
-        sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
+      const create = send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
+      const lost = yield* sql.withTransaction(
+        Effect.gen(function* () {
+          // The request waits for this lock, in the middle of its work, until its connection is taken away.
+          yield* sql`LOCK TABLE agent_sessions IN ACCESS EXCLUSIVE MODE`
+          const request = yield* Effect.forkChild(create)
+          yield* Effect.repeat(
+            sql<{ readonly ended: number }>`
+              SELECT count(pg_terminate_backend(pid))::int AS ended
+              FROM pg_stat_activity
+              WHERE datname = current_database()
+                AND wait_event_type = 'Lock'
+            `,
+            { until: (rows) => (rows[0]?.ended ?? 0) > 0 }
+          )
+          return yield* Fiber.join(request)
+        })
       )
-      for (let count = 0; count < 30; count++) {
-        const answer = yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
-        assert.include([201, 503], answer.status)
-        if (answer.status === 503) assert.strictEqual(answer.headers.get("retry-after"), "1")
-      }
-      assert.strictEqual((yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })).status, 201)
+      assert.strictEqual(lost.status, 503)
+      assert.strictEqual(lost.body["code"], "UNAVAILABLE")
+      assert.strictEqual(lost.headers.get("retry-after"), "1")
+      assert.strictEqual((yield* create).status, 201)
     })
   )
 })

@@ -1,8 +1,15 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, type Redacted } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
+import { type NameServer, nameServer } from "../support/dns.ts"
 import { send, service } from "../support/service.ts"
+
+/** The name server of the service under test, and that it was asked. */
+class Asked extends Context.Service<
+  Asked,
+  { readonly asked: Deferred.Deferred<void>; readonly names: NameServer }
+>()("test/Asked") {}
 
 layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
   const create = (key: Redacted.Redacted, name: string, idempotencyKey: string) =>
@@ -96,6 +103,79 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
         headers: { "idempotency-key": value === "ü" ? "\u00fc" : value }
       })
       assert.strictEqual(answer.status, 400)
+    })
+  )
+
+  it.effect("waits for the first request, five seconds at most", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "in use")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          // The first request, still at work.
+          yield* sql`
+            INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
+            SELECT org_id, 'api_keys.create', 'slow', '', now()
+            FROM organizations
+            WHERE name = 'in use'
+          `
+          const answer = yield* create(key, "one", "slow")
+          assert.strictEqual(answer.status, 409)
+          assert.strictEqual(answer.body["code"], "IDEMPOTENCY_KEY_IN_USE")
+        })
+      )
+    })
+  )
+})
+
+layer(
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<void>()
+      const answered = new Set<string>()
+      // The first question of each kind is left without an answer.
+      const names = yield* nameServer(({ name, type }) => {
+        Deferred.doneUnsafe(asked, Effect.void)
+        if (!answered.has(type)) {
+          answered.add(type)
+          return "silence"
+        }
+        return name === "hooks.example.org" ? ["127.0.0.1"] : "NXDOMAIN"
+      })
+      const { host, port } = { host: "127.0.0.1", port: names.address.port }
+      return Layer.merge(
+        service({ environment: { COUNTERSIGN_DNS_SERVERS: `${host}:${port}` } }),
+        Layer.succeed(Asked, { asked, names })
+      )
+    })
+  ),
+  { excludeTestServices: true }
+)("an operation under a key that looks a name up", (it) => {
+  it.effect("holds no connection meanwhile, and is done once", () =>
+    Effect.gen(function* () {
+      const { asked, names } = yield* Asked
+      const key = yield* (yield* Countersign).key()
+      const create = send("/v1/notification-endpoints", {
+        method: "POST",
+        key,
+        body: JSON.stringify({ url: "https://hooks.example.org/approvals" }),
+        headers: { "idempotency-key": "hook" }
+      })
+      const first = yield* Effect.forkChild(create)
+      yield* Deferred.await(asked)
+      const sql = yield* SqlClient.SqlClient
+      const held = yield* sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM pg_stat_activity
+        WHERE datname = current_database()
+          AND state LIKE 'idle in transaction%'
+      `
+      assert.strictEqual(held[0]?.count, 0)
+      const answer = yield* Fiber.join(first)
+      assert.strictEqual(answer.status, 201)
+      const questions = names.questions.length
+      assert.deepStrictEqual((yield* create).body, answer.body)
+      assert.strictEqual(names.questions.length, questions)
     })
   )
 })
