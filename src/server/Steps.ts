@@ -212,8 +212,9 @@ const completed = Effect.fail(
   new StepAlreadyCompleted({ detail: "Its outcome is recorded; use another step_id" })
 )
 
-const argumentsOf = (step: StepRequest) =>
-  step.arguments === undefined ? Option.none() : Option.some(step.arguments)
+/** What the store keeps of the arguments: their text. That of `null` is a text, too. */
+const argumentsOf = (step: StepRequest): string | null =>
+  step.arguments === undefined ? null : JSON.stringify(step.arguments)
 
 /** The digest of what a step of this id would execute. */
 const digestOf =

@@ -73,76 +73,136 @@ class SecondDeadlines extends Context.Service<SecondDeadlines, Deadlines["Servic
   "test/SecondDeadlines"
 ) {}
 
-/** Approvals of one session, asked for in the ordinary way. */
-const waiting = (count: number) =>
-  Effect.gen(function* () {
-    const agent = yield* (yield* Countersign).client({ preset: "runtime" })
+/** Small batches, so that a round has many of them, side by side. */
+const manyBatches = Deadlines.layer({ batch: 16, lanes: 3 })
+
+const sessions = 6
+const steps = 30
+
+/** Steps by what becomes of them: warned of, sent to the admins, expired. */
+const fates = ["expiring", "escalated", "expired"] as const
+
+/** Approvals of several sessions, asked for in the ordinary way, with a window for admins after the reviewers'. */
+const waiting = Effect.gen(function* () {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.client({})
+  yield* admin.approval_rules.replace({
+    payload: {
+      rules: [
+        { effect: "require_approval", review_seconds: 600, expiring_seconds: 60, escalation_seconds: 600 }
+      ]
+    }
+  })
+  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  const agent = yield* countersign.client({ preset: "runtime" })
+  const asked = Array.from({ length: steps }, (_, index) =>
+    StepId.make(`${fates[index % fates.length]} ${index}`)
+  )
+  for (let count = 0; count < sessions; count++) {
     const { session_id } = yield* agent.sessions.create({})
     yield* Effect.forEach(
-      Array.from({ length: count }, (_, index) => StepId.make(`step ${index}`)),
+      asked,
       (step_id) =>
         agent.sessions.step({
           params: { id: session_id },
           payload: { step_id, tool: "payments.refund", action_class: "write" }
         }),
-      { concurrency: 8 }
+      { concurrency: 4 }
     )
-    return session_id
-  })
+  }
+})
 
 layer(
   Layer.unwrap(
     Effect.map(cloneDatabase, (databaseUrl) =>
-      Layer.mergeAll(
-        Countersign.layer({ databaseUrl }),
+      Layer.merge(
+        Layer.provideMerge(manyBatches, Countersign.layer({ databaseUrl })),
         // A second replica over the same store, for the races between the two.
         Layer.effect(
           SecondDeadlines,
-          Effect.map(Layer.build(Layer.fresh(Countersign.layer({ databaseUrl }))), Context.get(Deadlines))
+          Effect.map(
+            Layer.build(Layer.fresh(Layer.provideMerge(manyBatches, Countersign.layer({ databaseUrl })))),
+            Context.get(Deadlines)
+          )
         )
       )
     )
   ),
   { excludeTestServices: true }
 )("two replicas", (it) => {
-  it.effect("move each due approval once between them, with one event", () =>
-    Effect.gen(function* () {
-      const count = 120
-      const session_id = yield* waiting(count)
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
+  it.effect(
+    "make each move once between them: warnings, escalations and ends, in many sessions at once",
+    () =>
+      Effect.gen(function* () {
+        yield* waiting
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
         UPDATE approvals
         SET
-          review_deadline_at = review_deadline_at - interval '2 hours',
-          expires_at = expires_at - interval '2 hours',
-          next_due_at = next_due_at - interval '2 hours'
-        WHERE session_id = ${session_id}
+          requested_at = requested_at - by,
+          review_deadline_at = review_deadline_at - by,
+          escalation_deadline_at = escalation_deadline_at - by,
+          expires_at = expires_at - by,
+          next_due_at = next_due_at - by
+        FROM (
+          VALUES ('expiring', interval '570 seconds'), ('escalated', interval '630 seconds'), ('expired', interval '2 hours')
+        ) AS shift (fate, by)
+        WHERE step_id LIKE fate || ' %'
       `
-      const ours = yield* Deadlines
-      const theirs = yield* SecondDeadlines
-      yield* Effect.all(
-        Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? ours : theirs).runOnce),
-        { concurrency: "unbounded" }
-      )
-      const left = sql<{ readonly count: number }>`
-        SELECT count(*)::int AS count FROM approvals WHERE session_id = ${session_id} AND status = 'pending'
+        const ours = yield* Deadlines
+        const theirs = yield* SecondDeadlines
+        const left = sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM approvals
+        WHERE next_due_at <= now()
       `
-      yield* Effect.repeat(Effect.andThen(ours.runOnce, left), { until: (rows) => rows[0]?.count === 0 })
-      const events = yield* sql<{ readonly type: string; readonly count: number; readonly steps: number }>`
-        SELECT type, count(*)::int AS count, count(DISTINCT step_id)::int AS steps
+        yield* Effect.repeat(
+          Effect.andThen(
+            Effect.all(
+              Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? ours : theirs).runOnce),
+              { concurrency: "unbounded" }
+            ),
+            left
+          ),
+          { until: (rows) => rows[0]?.count === 0 }
+        )
+        const each = (sessions * steps) / fates.length
+        const told = yield* sql<{ readonly said: string; readonly count: number; readonly steps: number }>`
+        SELECT split_part(step_id, ' ', 1) || ' ' || type AS said, count(*)::int AS count,
+          count(DISTINCT (session_id, step_id))::int AS steps
         FROM session_events
-        WHERE session_id = ${session_id}
+        WHERE type NOT IN ('step:governed', 'approval:requested')
+        GROUP BY 1
+        ORDER BY 1
+      `
+        assert.deepStrictEqual(told, [
+          { said: "escalated approval:escalated", count: each, steps: each },
+          { said: "expired approval:decided", count: each, steps: each },
+          { said: "expiring approval:expiring", count: each, steps: each }
+        ])
+        const sent = yield* sql<{ readonly type: string; readonly count: number }>`
+        SELECT type, count(*)::int AS count
+        FROM approval_events
+        WHERE type <> 'approval.requested'
         GROUP BY type
         ORDER BY type
       `
-      assert.deepStrictEqual(
-        events.map((row) => [row.type, row.count, row.steps]),
-        [
-          ["approval:decided", count, count],
-          ["approval:requested", count, count],
-          ["step:governed", count, count]
-        ]
-      )
-    })
+        assert.deepStrictEqual(
+          sent.map(({ count, type }) => [type, count]),
+          [
+            ["approval.escalated", each],
+            ["approval.expired", each],
+            ["approval.expiring", each]
+          ]
+        )
+        const gaps = yield* sql`
+        SELECT session_id
+        FROM agent_sessions
+          JOIN session_events USING (org_id, session_id)
+        GROUP BY session_id, last_event
+        HAVING count(*) <> last_event OR min(number) <> 1 OR max(number) <> last_event
+      `
+        assert.lengthOf(gaps, 0)
+      })
   )
 })

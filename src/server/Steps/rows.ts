@@ -12,8 +12,8 @@ export const StepRow = Schema.Struct({
   task_id: Schema.NullOr(TaskId),
   tool: Schema.String,
   action_class: Schema.String,
-  /** None where the agent gave no arguments at all, which is not the same as `null`. */
-  arguments: Schema.OptionFromNullOr(Schema.fromJsonString(Schema.Json)),
+  /** As JSON text; null where the agent gave no arguments at all, which is not the same as the text `null`. */
+  arguments: Schema.NullOr(Schema.String),
   arguments_digest: Schema.String,
   rule_id: Schema.NullOr(RuleId),
   decision: StepDecision,
