@@ -1,19 +1,23 @@
 /**
- * Deadlines of approvals: how long 10,000 that are due in the same second take to be moved, each of a session of its own, without
- * and with an endpoint that is subscribed; and, at low load, how long after its deadline the event of an approval is committed.
+ * Deadlines of approvals: how long 10,000 that are due in the same second take to be moved, each of a session of its own, without and
+ * with an endpoint that is subscribed, and with one whose queue is full; what processor time that takes here and in the store; and, at
+ * low load, how long after its deadline the event of an approval is committed.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { readFileSync } from "node:fs"
 import { StepId } from "../../src/domain/Ids.ts"
-import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { line, machine } from "./measure.ts"
+import { line, machine, processorSeconds } from "./measure.ts"
 
 const due = 10_000
 const rounds = 5
 const single = 40
 
-/** Approvals whose window is over, each with its session and step, as the service would have written them. */
+/** How long after they were written the approvals are due: the writing must not be measured. */
+const ahead = "4 seconds"
+
+/** Approvals whose window ends soon, all at once, each with its session, as the service would have written them. */
 const seed = (organization: string, round: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -35,37 +39,67 @@ const seed = (organization: string, round: number) =>
       SELECT
         ${org_id}, 'apr_' || md5(${round}::text || 'a' || n), 'ses_' || md5(${round}::text || 's' || n), 'step', 'tool', 'write',
         '{"amount":25}', repeat('0', 64), 'pending', 'reviewer', now() - interval '1 minute', ${key},
-        now() - n * interval '1 microsecond', now() - n * interval '1 microsecond', 15, true, 'reject',
-        now() - n * interval '1 microsecond'
+        now() + ${ahead}::interval, now() + ${ahead}::interval, 15, true, 'reject',
+        now() + ${ahead}::interval
       FROM generate_series(1, ${due}::int) AS n
     `
     yield* sql`ANALYZE approvals`
+    const [last] = yield* sql<{ readonly millis: number }>`
+      SELECT extract(epoch FROM max(next_due_at) - clock_timestamp())::float8 * 1000 AS millis
+      FROM approvals
+    `
+    yield* Effect.sleep(Math.max(0, last?.millis ?? 0))
   })
+
+/** Processor time of the store's server so far, in seconds, with all of its processes; Linux only, else NaN. */
+const storeSeconds = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [backend] = yield* sql<{ readonly pid: number }>`SELECT pg_backend_pid() AS pid`
+  return yield* Effect.sync(() => {
+    try {
+      const parent = Number(readFileSync(`/proc/${backend?.pid}/stat`, "utf8").split(") ")[1]?.split(" ")[1])
+      const children = readFileSync(`/proc/${parent}/task/${parent}/children`, "utf8").trim().split(" ")
+      return [parent, ...children.map(Number)].reduce((sum, pid) => sum + processorSeconds(pid), 0)
+    } catch {
+      return Number.NaN
+    }
+  })
+})
 
 const program = Effect.gen(function* () {
   const countersign = yield* Countersign
-  const { runOnce } = yield* Deadlines
-
+  const sql = yield* SqlClient.SqlClient
   const quiet = yield* countersign.client({}, "quiet")
-  const loud = yield* countersign.client({}, "loud")
-  yield* loud.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
 
-  const times: Record<"quiet" | "loud", Array<number>> = { quiet: [], loud: [] }
+  const sides = {
+    quiet: { wall: new Array<number>(), here: new Array<number>(), store: new Array<number>() },
+    subscribed: { wall: new Array<number>(), here: new Array<number>(), store: new Array<number>() },
+    full: { wall: new Array<number>(), here: new Array<number>(), store: new Array<number>() }
+  }
+  const names = ["quiet", "subscribed", "full"] as const
   for (let round = 0; round <= rounds; round++) {
-    for (const organization of ["quiet", "loud"] as const) {
-      yield* seed(organization, round * 2 + (organization === "quiet" ? 0 : 1))
-      const begin = performance.now()
-      let moved = 0
-      // The loop of the service runs beside this and takes its share, as a second replica would.
-      const sql = yield* SqlClient.SqlClient
-      for (;;) {
-        moved += (yield* runOnce).moved
-        const [left] = yield* sql<{ readonly count: number }>`
-          SELECT count(*)::int AS count FROM approvals WHERE next_due_at <= now()
-        `
-        if (left?.count === 0) break
+    for (const [index, name] of names.entries()) {
+      // A new endpoint each time has room for all; one that never answers has none from the second round on.
+      const organization = name === "subscribed" ? `${name} ${round}` : name
+      if (name === "subscribed" || (name === "full" && round === 0)) {
+        const client = yield* countersign.client({}, organization)
+        yield* client.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
       }
-      if (round > 0) times[organization].push(performance.now() - begin)
+      yield* seed(organization, round * names.length + index)
+      const before = { wall: performance.now(), here: process.cpuUsage(), store: yield* storeSeconds }
+      // The loop of the service does the work.
+      yield* Effect.repeat(
+        Effect.andThen(
+          Effect.sleep("20 millis"),
+          sql`SELECT 1 FROM approvals WHERE next_due_at <= now() ORDER BY next_due_at DESC LIMIT 1`
+        ),
+        { until: (rows) => rows.length === 0 }
+      )
+      if (round === 0) continue
+      const here = process.cpuUsage(before.here)
+      sides[name].wall.push(performance.now() - before.wall)
+      sides[name].here.push((here.user + here.system) / 1_000)
+      sides[name].store.push(((yield* storeSeconds) - before.store) * 1_000)
     }
   }
 
@@ -79,7 +113,6 @@ const program = Effect.gen(function* () {
       params: { id: session.session_id },
       payload: { step_id: StepId.make("s"), tool: "t", action_class: "c" }
     })
-    const sql = yield* SqlClient.SqlClient
     const waited = yield* Effect.repeat(
       Effect.andThen(
         Effect.sleep("10 millis"),
@@ -95,8 +128,15 @@ const program = Effect.gen(function* () {
   }
 
   console.log(`\nDeadlines: ${due} approvals due in the same second, ${rounds} rounds; ${machine()}\n`)
-  console.log(line("moved, nobody subscribed (goal: 2000)", times.quiet, "ms"))
-  console.log(line("moved, one endpoint subscribed (goal: 2000)", times.loud, "ms"))
+  for (const [name, what] of [
+    ["quiet", "nobody subscribed"],
+    ["subscribed", "one endpoint subscribed"],
+    ["full", "one whose queue is full"]
+  ] as const) {
+    console.log(line(`${what}: moved (goal: 2000)`, sides[name].wall, "ms"))
+    console.log(line("  processor time here", sides[name].here, "ms"))
+    console.log(line("  processor time of the store", sides[name].store, "ms"))
+  }
   console.log(line("deadline to event, low load (goal: 250)", late, "ms"))
 })
 
