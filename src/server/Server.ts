@@ -95,8 +95,8 @@ const ENGINE_SHARE = 0.65
 const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
 
 /**
- * Every service of Countersign over a migrated store and a ring of master keys. Nothing runs by itself yet: `layerSchedulers` keeps
- * deadlines.
+ * Every service of Countersign over a migrated store and a ring of master keys. The delivery engine runs with them; what
+ * else happens by itself is in `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
