@@ -82,7 +82,13 @@ export class Sessions extends Context.Service<
               const now = yield* clock.now
               // Each set of statements begins after the last one's rows: what was expired before is not looked at again.
               for (let after: ApprovalId | "" = ""; ;) {
-                const rows: ReadonlyArray<ApprovalRow> = yield* pendingApprovals(sql, org_id, id, after, CLOSED_AT_ONCE)
+                const rows: ReadonlyArray<ApprovalRow> = yield* pendingApprovals(
+                  sql,
+                  org_id,
+                  id,
+                  after,
+                  CLOSED_AT_ONCE
+                )
                 const moving = rows.flatMap((row) => {
                   const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
                   return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
