@@ -26,6 +26,25 @@ export const routes: ReadonlyArray<Route> = [
     Page: lazy(() => import("../pages/approvals/Inbox.tsx"))
   },
   {
+    path: "/feedback/:id?",
+    title: "Feedback",
+    scope: "feedback.read",
+    nav: "Review",
+    Page: lazy(() => import("../pages/feedback/Queue.tsx"))
+  },
+  {
+    path: "/feedback/task/:task",
+    title: "Feedback",
+    scope: "feedback.read",
+    Page: lazy(() => import("../pages/feedback/Queue.tsx"))
+  },
+  {
+    path: "/promotion/:task",
+    title: "Promotion",
+    scope: "feedback.read",
+    Page: lazy(() => import("../pages/feedback/Promotion.tsx"))
+  },
+  {
     path: "/sessions",
     title: "Sessions",
     scope: "sessions.read",

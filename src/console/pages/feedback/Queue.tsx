@@ -1,0 +1,232 @@
+import { Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useState } from "react"
+import { type FeedbackRecord, FeedbackStatus } from "../../../domain/Feedback.ts"
+import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
+import { Link, navigate } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { pagesOf } from "../../state/pages.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Empty } from "../../ui/Empty.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Pages } from "../../ui/Pages.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { Ago } from "../../ui/Time.tsx"
+import { useKeys } from "../../ui/useKeys.ts"
+import { tasksAtom } from "../tasks/Tasks.tsx"
+import { scoreText } from "./score.ts"
+import { Review, type ReviewVerdict } from "./Review.tsx"
+
+interface Filter {
+  readonly task: TaskId | undefined
+  readonly status: FeedbackStatus
+}
+
+/** The list of each filter, made once. */
+const feedbackAtom = Atom.family((status: FeedbackStatus) =>
+  Atom.family((task: TaskId | "all") =>
+    pagesOf(
+      (cursor: FeedbackId | undefined) =>
+        service.feedback.list({
+          query: {
+            status,
+            ...(task === "all" ? {} : { task_id: task }),
+            ...(cursor === undefined ? {} : { cursor })
+          }
+        }),
+      "feedback"
+    )
+  )
+)
+
+const isFeedbackId = Schema.is(FeedbackId)
+const isTaskId = Schema.is(TaskId)
+
+const tones: Record<FeedbackStatus, Tone> = {
+  recorded: "quiet",
+  pending: "wait",
+  staged: "note",
+  rejected: "bad",
+  promoted: "good",
+  superseded: "quiet"
+}
+
+/** Corrections to review, of one task or all, beside the one that is being read. */
+export default function Queue({ params }: PageProps) {
+  const can = useCan()
+  const [filter, setFilter] = useState<Filter>({
+    task: isTaskId(params["task"]) ? params["task"] : undefined,
+    status: "pending"
+  })
+  const [verdict, setVerdict] = useState<ReviewVerdict>()
+  const atom = feedbackAtom(filter.status)(filter.task ?? "all")
+  const list = useAtomValue(atom)
+  const items =
+    list._tag === "Initial"
+      ? []
+      : list._tag === "Success"
+        ? list.value.items.flatMap((page) => page.items)
+        : []
+  const selected = isFeedbackId(params["id"]) ? params["id"] : undefined
+  const index = items.findIndex(({ id }) => id === selected)
+  const go = (id: FeedbackId | undefined) => {
+    setVerdict(undefined)
+    navigate(id === undefined ? "/feedback" : `/feedback/${id}`, { replace: true })
+  }
+  const move = (by: number) => {
+    if (items.length === 0) return
+    go(items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id)
+  }
+  const reviewed = () => {
+    // What was reviewed leaves the queue of what is pending; what stood after it is next.
+    const next = items[index + 1] ?? items[index - 1]
+    refresh(atom)
+    go(next?.id)
+  }
+  useKeys({
+    j: () => move(1),
+    k: () => move(-1),
+    s: () => (selected === undefined || !can("feedback.write") ? undefined : setVerdict("stage")),
+    r: () => (selected === undefined || !can("feedback.write") ? undefined : setVerdict("reject")),
+    Escape: () => setVerdict(undefined)
+  })
+  return (
+    <div className={selected === undefined ? "inbox" : "inbox reading"}>
+      <PageHead
+        title="Feedback"
+        aside={
+          <>
+            <label className="inline-field">
+              <span className="visually-hidden">Status</span>
+              <select
+                value={filter.status}
+                onChange={({ target }) => {
+                  const status = FeedbackStatus.literals.find((one) => one === target.value)
+                  if (status !== undefined) setFilter({ ...filter, status })
+                }}
+              >
+                {FeedbackStatus.literals.map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+              </select>
+            </label>
+            {can("tasks.read") ? (
+              <TaskFilter task={filter.task} onChange={(task) => setFilter({ ...filter, task })} />
+            ) : null}
+            {filter.task === undefined ? null : (
+              <Link className="button" to={`/promotion/${filter.task}`}>
+                Promotion
+              </Link>
+            )}
+          </>
+        }
+      >
+        What people said of answers, and what should have been answered.
+      </PageHead>
+      <div className="inbox-panes">
+        <section className="pane list-pane" aria-label="Feedback">
+          <Pages atom={atom}>
+            {(feedback) =>
+              feedback.length === 0 ? (
+                <Empty
+                  title={filter.status === "pending" ? "Nothing to review" : `Nothing is ${filter.status}`}
+                >
+                  {filter.status === "pending"
+                    ? "A correction of an answer appears here when it is sent."
+                    : undefined}
+                </Empty>
+              ) : (
+                <ul>
+                  {feedback.map((record) => (
+                    <Row key={record.id} record={record} selected={record.id === selected} onSelect={go} />
+                  ))}
+                </ul>
+              )
+            }
+          </Pages>
+        </section>
+        <section className="pane detail-pane" aria-label="The feedback">
+          {selected === undefined ? (
+            <div className="hint-pane">
+              <p>Choose a correction to read it beside the answer.</p>
+              <p className="keys">
+                <kbd>j</kbd> <kbd>k</kbd> next and previous <kbd>s</kbd> stage <kbd>r</kbd> reject
+              </p>
+            </div>
+          ) : (
+            <Review
+              key={selected}
+              id={selected}
+              verdict={verdict}
+              onVerdict={setVerdict}
+              onReviewed={reviewed}
+              onBack={() => go(undefined)}
+            />
+          )}
+        </section>
+      </div>
+    </div>
+  )
+}
+
+const Row = ({
+  onSelect,
+  record,
+  selected
+}: {
+  readonly record: FeedbackRecord
+  readonly selected: boolean
+  readonly onSelect: (id: FeedbackId) => void
+}) => (
+  <li>
+    <button
+      type="button"
+      className="decided-row"
+      aria-current={selected ? "true" : undefined}
+      onClick={() => onSelect(record.id)}
+    >
+      <span className="row-main">
+        <span className="row-tool">{scoreText(record.score)}</span>
+        <Badge tone={tones[record.status]}>{record.status}</Badge>
+      </span>
+      <span className="row-more">
+        by <Safe text={record.created_by.name} /> · <Ago time={record.created_at} />
+        {record.redaction_warning === undefined ? null : <Badge tone="wait">redacted</Badge>}
+      </span>
+    </button>
+  </li>
+)
+
+const TaskFilter = ({
+  onChange,
+  task
+}: {
+  readonly task: TaskId | undefined
+  readonly onChange: (task: TaskId | undefined) => void
+}) => {
+  const result = useAtomValue(tasksAtom)
+  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  return (
+    <label className="inline-field">
+      <span className="visually-hidden">Task</span>
+      <select
+        className="task-filter"
+        value={task ?? ""}
+        onChange={({ target }) => onChange(isTaskId(target.value) ? target.value : undefined)}
+      >
+        <option value="">all tasks</option>
+        {task !== undefined && !tasks.some(({ id }) => id === task) ? (
+          <option value={task}>{task}</option>
+        ) : null}
+        {tasks.map((one) => (
+          <option key={one.id} value={one.id}>
+            {one.name.slice(0, 60)}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}

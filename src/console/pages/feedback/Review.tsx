@@ -1,0 +1,216 @@
+import { Effect } from "effect"
+import { Atom } from "effect/reactivity"
+import { type FormEvent, type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react"
+import type { FeedbackDetail } from "../../../domain/Feedback.ts"
+import type { FeedbackId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Diff } from "../../ui/Diff.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { Loaded } from "../../ui/Loaded.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { At } from "../../ui/Time.tsx"
+import { say } from "../../ui/toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { scoreText } from "./score.ts"
+
+export type ReviewVerdict = "stage" | "reject"
+
+const detailAtom = Atom.family((id: FeedbackId) => Atom.make(service.feedback.get({ params: { id } })))
+
+interface ReviewProps {
+  readonly id: FeedbackId
+  readonly verdict: ReviewVerdict | undefined
+  readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
+  readonly onReviewed: () => void
+  readonly onBack: () => void
+}
+
+/** One piece of feedback: the run's input, its answer beside the correction, and the review. */
+export const Review = (props: ReviewProps) => {
+  const atom = detailAtom(props.id)
+  const result = useAtomValue(atom)
+  return (
+    <Loaded result={result} atom={atom}>
+      {(detail) => <Open {...props} detail={detail} />}
+    </Loaded>
+  )
+}
+
+const Open = ({
+  detail,
+  id,
+  onBack,
+  onReviewed,
+  onVerdict,
+  verdict
+}: ReviewProps & { readonly detail: FeedbackDetail }) => {
+  const can = useCan()
+  const review = useAction((given: ReviewVerdict, note: string) =>
+    Effect.tap(
+      given === "stage"
+        ? service.feedback.stage({ params: { id } })
+        : service.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
+      () => Effect.sync(() => refresh(detailAtom(id)))
+    )
+  )
+  const run = async (given: ReviewVerdict, note: string) => {
+    const record = await review.run(given, note)
+    onVerdict(undefined)
+    if (record === undefined) return
+    say(given === "stage" ? "Staged for the next promotion" : "Rejected")
+    onReviewed()
+  }
+  return (
+    <article className="approval" aria-labelledby="feedback-title">
+      <Button small kind="bare" onClick={onBack}>
+        ← All feedback
+      </Button>
+      <header className="approval-head">
+        <div>
+          <h2 id="feedback-title">
+            {scoreText(detail.score)}, says <Safe text={detail.created_by.name} />
+          </h2>
+          <p className="quiet">
+            <At time={detail.created_at} />
+          </p>
+        </div>
+      </header>
+      <Problem failure={review.failure}>
+        {review.failure?.code === "FEEDBACK_NOT_PENDING" ? (
+          <Button small onClick={() => refresh(detailAtom(id))}>
+            Load it anew
+          </Button>
+        ) : undefined}
+      </Problem>
+      {detail.redaction_warning === undefined ? null : (
+        <p className="notice warn">
+          <strong>A protected value was removed. </strong>
+          <Safe text={detail.redaction_warning} />
+        </p>
+      )}
+      {detail.reviewed_at === null ? null : (
+        <div className="notice">
+          <p>
+            {detail.status}
+            {detail.reviewed_by === null ? null : (
+              <>
+                {" by "}
+                <Safe text={detail.reviewed_by.name} />
+              </>
+            )}{" "}
+            · <At time={detail.reviewed_at} />
+          </p>
+          {detail.review_note === null ? null : (
+            <blockquote>
+              <Safe text={detail.review_note} />
+            </blockquote>
+          )}
+          {detail.dataset_id === null ? null : (
+            <p>
+              <Link to={`/datasets/${detail.dataset_id}`}>The version that it went into</Link>
+            </p>
+          )}
+        </div>
+      )}
+      <section aria-label="Input">
+        <h3>Input</h3>
+        <Json label="Input" value={detail.input} />
+      </section>
+      <section aria-label="Answer and correction">
+        <h3>{detail.correction === null ? "Answer" : "Answer and correction"}</h3>
+        {detail.correction === null ? (
+          <Json label="Answer" value={detail.answer ?? undefined} />
+        ) : (
+          <Diff
+            before={detail.answer}
+            after={detail.correction}
+            beforeTitle="Answered"
+            afterTitle="Correction"
+          />
+        )}
+      </section>
+      <p className="quiet small">
+        Run <span className="id">{detail.inference_log_id}</span>
+      </p>
+      {detail.status === "pending" && can("feedback.write") ? (
+        <ReviewForm verdict={verdict} pending={review.pending} onVerdict={onVerdict} onSubmit={run} />
+      ) : null}
+    </article>
+  )
+}
+
+const ReviewForm = ({
+  onSubmit,
+  onVerdict,
+  pending,
+  verdict
+}: {
+  readonly verdict: ReviewVerdict | undefined
+  readonly pending: boolean
+  readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
+  readonly onSubmit: (verdict: ReviewVerdict, note: string) => Promise<void>
+}) => {
+  const [note, setNote] = useState("")
+  const input = useRef<HTMLTextAreaElement>(null)
+  const stage = useEffectEvent(() => void onSubmit("stage", ""))
+  useEffect(() => {
+    // Staging has no note, and nothing is learnt from it before a promotion: it needs no second step.
+    if (verdict === "stage") stage()
+    if (verdict === "reject") input.current?.focus()
+  }, [verdict])
+  if (verdict !== "reject") {
+    return (
+      <div className="decide">
+        <Button kind="good" pending={pending} onClick={() => onVerdict("stage")}>
+          Stage <kbd>s</kbd>
+        </Button>
+        <Button kind="bad" onClick={() => onVerdict("reject")}>
+          Reject <kbd>r</kbd>
+        </Button>
+      </div>
+    )
+  }
+  const submit = (event?: FormEvent) => {
+    event?.preventDefault()
+    if (!pending) void onSubmit("reject", note.trim())
+  }
+  const pressed = (event: KeyboardEvent) => {
+    if (event.key === "Escape") onVerdict(undefined)
+    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
+      event.preventDefault()
+      submit()
+    }
+  }
+  return (
+    <form className="decide open" onSubmit={submit}>
+      <Field
+        label="Note, for who gave it"
+        hint="Enter rejects, Shift and Enter begins a line, Escape goes back."
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            ref={input}
+            rows={2}
+            maxLength={4_000}
+            value={note}
+            onChange={(event) => setNote(event.target.value)}
+            onKeyDown={pressed}
+          />
+        )}
+      </Field>
+      <div className="decide-buttons">
+        <Button type="submit" kind="bad" pending={pending}>
+          Reject
+        </Button>
+        <Button onClick={() => onVerdict(undefined)}>Not yet</Button>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,118 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { Countersign } from "../../src/testing/index.ts"
+import { Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(Browser.layer, service())
+
+/** A task with a dataset, and runs of it that each got a correction. */
+const corrected = (organization: string, corrections: ReadonlyArray<Record<string, string | number>>) =>
+  Effect.gen(function* () {
+    const { client } = yield* Countersign
+    const admin = yield* client({ preset: "admin", name: "Owner" }, organization)
+    const task = yield* admin.tasks.create({
+      payload: {
+        name: "Sort invoices",
+        input_schema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+        answer_schema: {
+          type: "object",
+          properties: { payer: { type: "string" }, amount: { type: "number" } }
+        }
+      }
+    })
+    yield* admin.datasets.create({
+      params: { task_id: task.id },
+      payload: { examples: [{ input: { text: "an invoice to Ada" }, answer: { payer: "Ada", amount: 1 } }] }
+    })
+    const give = (text: string, correction: Record<string, string | number>) =>
+      Effect.gen(function* () {
+        const run = yield* admin.tasks.run({
+          params: { task_id: task.id },
+          payload: { input: { text }, answer: { payer: "Nobody", amount: 1 } }
+        })
+        return yield* admin.feedback.create({
+          payload: { inference_log_id: run.trace_id, score: -1, correction }
+        })
+      })
+    for (const [index, correction] of corrections.entries()) yield* give(`invoice ${index}`, correction)
+    return { admin, task, give }
+  })
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedback in a browser", (it) => {
+  const test = it.effect.skipIf(noBrowser !== undefined)
+
+  test(
+    "a reviewer stages and rejects by keyboard, beside the answer, and is offered no promotion",
+    () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, task } = yield* corrected("review", [
+          { payer: "Grace", amount: 1 },
+          { payer: "<b id=injected>Bob</b>", amount: 7 }
+        ])
+        const reviewer = yield* key({ preset: "reviewer", name: "Ada" }, "review")
+        const { faults, page } = yield* signedIn(reviewer, "/feedback")
+        yield* Effect.promise(async () => {
+          await page.getByText("wrong").first().waitFor()
+          await page.keyboard.press("j")
+          const row = page.getByRole("row").filter({ hasText: "payer" })
+          await row.getByText("differs").waitFor()
+          await row.getByText("Nobody").waitFor()
+          await row.getByText("<b id=injected>Bob</b>").waitFor()
+          assert.strictEqual(await page.locator("#injected").count(), 0)
+          await page.keyboard.press("r")
+          await page.keyboard.type("That is no name")
+          await page.keyboard.press("Enter")
+          // The next one stands there at once.
+          await page.getByRole("cell").getByText("Grace").waitFor()
+          await page.keyboard.press("s")
+          await page.getByText("Nothing to review").waitFor()
+          await page.goto(`/console/promotion/${task.id}`)
+          await page.getByText("Grace").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: /^Promote/ }).count(), 0)
+        })
+        const { feedback } = yield* admin.feedback.list()
+        assert.deepStrictEqual(
+          feedback.map(({ review_note, reviewed_by, status }) => [status, reviewed_by?.name, review_note]),
+          [
+            ["rejected", "Ada", "That is no name"],
+            ["staged", "Ada", null]
+          ]
+        )
+        assert.deepStrictEqual(faults, [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+
+  test(
+    "an admin is told of a set that changed since the preview, reviews it, and promotes it into a version",
+    () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, give, task } = yield* corrected("promote", [{ payer: "Grace", amount: 2 }])
+        const stageAll = Effect.gen(function* () {
+          const { feedback } = yield* admin.feedback.list({ query: { status: "pending" } })
+          for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
+        })
+        yield* stageAll
+        const { page } = yield* signedIn(yield* key({ preset: "admin" }, "promote"), `/promotion/${task.id}`)
+        yield* Effect.promise(() => page.getByRole("button", { name: "Promote one correction" }).waitFor())
+        yield* give("a later invoice", { payer: "Hedy", amount: 3 })
+        yield* stageAll
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Promote one correction" }).click()
+          await page.getByText("The staged corrections are others since this preview").waitFor()
+          await page.getByRole("button", { name: "Reload and review" }).click()
+          await page.getByText("Hedy").waitFor()
+          await page.getByRole("button", { name: "Promote 2 corrections" }).click()
+          await page.getByRole("link", { name: "Version 2" }).click()
+          await page.getByRole("heading", { name: "Version 2" }).waitFor()
+          await page.getByText("2 added").waitFor()
+        })
+        const { feedback } = yield* admin.feedback.list({ query: { status: "promoted" } })
+        assert.strictEqual(feedback.length, 2)
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+})
