@@ -8,7 +8,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { layerWebhookNeeds } from "../test/server/Delivery/support.ts"
 import { seeded } from "../test/support/breakingProxy.ts"
-import { broken, faultsFor } from "./chaos/plan.ts"
+import { broken, faultsFor, late } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
 import { startStore } from "./chaos/store.ts"
 
@@ -31,7 +31,7 @@ const program = Effect.gen(function* () {
 try {
   const report = await Effect.runPromise(Effect.scoped(program))
   console.log(report)
-  const promises = broken(report)
+  const promises = [...broken(report), ...late(report)]
   for (const promise of promises) console.error(`broken: ${promise}`)
   if (promises.length > 0) process.exitCode = 1
 } finally {

@@ -13,14 +13,18 @@ export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
   return faults
 }
 
-/** What is promised, and was not kept, a sentence each. */
+/** What is promised of every delivery, and was not kept, a sentence each. */
 export const broken = (report: ChaosReport): ReadonlyArray<string> => [
   ...(report.lost > 0 ? [`${report.lost} of ${report.events} events were lost`] : []),
   ...(report.duplicates > report.inFlight
     ? [`${report.duplicates} duplicates, and ${report.inFlight} were in flight at the faults`]
     : []),
   ...(report.stale > 0 ? [`${report.stale} deliveries have records that are not true`] : []),
-  ...(report.takeover > 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),
-  ...(report.handover > 1_000 ? [`handed over after ${Math.round(report.handover)} ms`] : []),
   ...(report.crashes > 0 ? [`${report.crashes} processes ended that nobody had told to`] : [])
+]
+
+/** What came too late, a sentence each: within 15 s after a death, and within one after a signal to stop. */
+export const late = (report: ChaosReport): ReadonlyArray<string> => [
+  ...(report.takeover > 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),
+  ...(report.handover > 1_000 ? [`handed over after ${Math.round(report.handover)} ms`] : [])
 ]

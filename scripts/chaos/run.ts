@@ -143,6 +143,8 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* replace
     }),
     stop: Effect.gen(function* () {
+      // A stop is judged by itself: what died before it has been taken over by then.
+      for (const fiber of watches.splice(0)) yield* Fiber.join(fiber)
       const carrier = yield* any
       yield* leave(carrier)
       const began = performance.now()
