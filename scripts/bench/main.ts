@@ -6,6 +6,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts"),
+  guard: () => import("./guard.ts"),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   stream: () => import("./stream.ts")
 }

@@ -1,0 +1,119 @@
+import { Effect, Result } from "effect"
+import { NetAddress } from "effect/net"
+import { spawnSync } from "node:child_process"
+import { createServer } from "node:http"
+import { parseAllowances } from "../../src/domain/PublicAddress.ts"
+import { Egress } from "../../src/server/Egress.ts"
+import { nameServer } from "../support/dns.ts"
+import { randomFrom } from "../support/robustness/random.ts"
+
+/**
+ * Sends from a process of its own, so that it can be put into a network of its own: `public` is the one address that may be reached,
+ * `refused` are those that answer here, too, and must never be. Prints what was counted as JSON.
+ *
+ * canaryProcess.ts <attempts> <public> <refused, separated by commas> <whether they are to be set up>
+ */
+const [attempts = "0", open = "", list = "", setUp = ""] = process.argv.slice(2)
+const refused = list.split(",")
+/** Attempts under way at once. */
+const AT_ONCE = 32
+
+if (setUp === "true") {
+  for (const args of [
+    ["link", "set", "lo", "up"],
+    ...[open, ...refused].map((address) => ["addr", "add", address, "dev", "lo"])
+  ]) {
+    const { status, stderr } = spawnSync("ip", args, { encoding: "utf8" })
+    if (status !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`)
+  }
+}
+
+const program = Effect.gen(function* () {
+  const random = randomFrom(20_261_121)
+  const dial = (address: string) => (address.includes(":") ? `[${address}]` : address)
+  const reached = { open: 0, canaries: 0 }
+  const server = createServer((_request, response) => {
+    // Where it leads is never followed.
+    const target = random.pick(["127.0.0.1", ...refused])
+    const status = random.pick([200, 301, 302, 303, 307, 308])
+    response.writeHead(status, { location: `http://${dial(target)}:${port}/latest/meta-data` }).end("{}")
+  })
+  server.on("connection", (socket) => {
+    const local = socket.localAddress?.replace(/^::ffff:/, "")
+    if (local === open) reached.open++
+    else reached.canaries++
+  })
+  yield* Effect.callback<void>((resume) => void server.listen(0, "::", () => resume(Effect.void)))
+  const address = server.address()
+  const port = typeof address === "object" && address !== null ? address.port : 0
+
+  const dns = yield* nameServer(() => {
+    if (random.chance(0.3)) return [open]
+    const some = [open, ...refused].filter(() => random.chance(0.3))
+    return some.length === 0 ? "NXDOMAIN" : some
+  })
+  const { send, vet } = yield* Egress.pipe(
+    Effect.provide(
+      Egress.layer({
+        dnsServers: [dns.address],
+        allow: Result.getOrThrow(parseAllowances(`${open}/32`)),
+        allowHttp: true,
+        deny: [],
+        ownHost: undefined
+      })
+    )
+  )
+  const spelt = (host: string): string => {
+    const ip = NetAddress.ipFromStringUnsafe(host)
+    if (!NetAddress.isIpv4Address(ip)) return `[${host}]`
+    const [a = 0, b = 0, c = 0, d = 0] = NetAddress.ipv4ToOctets(ip)
+    const whole = ((a << 24) >>> 0) + (b << 16) + (c << 8) + d
+    return random.pick([
+      host,
+      `${host}.`,
+      String(whole),
+      `0x${whole.toString(16)}`,
+      `0${a.toString(8)}.${b}.${c}.${d}`,
+      `[::ffff:${host}]`,
+      `[::${host}]`,
+      `[64:ff9b::${host}]`,
+      `user@${host}`
+    ])
+  }
+
+  let names = 0
+  let answered = 0
+  const one = Effect.gen(function* () {
+    const byName = random.chance(0.6)
+    const host = byName ? "hooks.acme.com" : spelt(random.pick([open, ...refused]))
+    const url = `http://${host}:${port}/hook`
+    if (byName) names++
+    // A name that is judged at creation is looked up there, and once more at the attempt.
+    if (byName && random.chance(0.1)) {
+      names++
+      yield* Effect.ignore(vet(url))
+    }
+    const result = yield* Effect.result(
+      send({
+        pool: `nep_${random.below(50)}`,
+        url,
+        method: "POST",
+        headers: {},
+        body: Buffer.from("{}"),
+        timeout: "5 seconds",
+        maxResponseBytes: 1_024
+      })
+    )
+    if (Result.isSuccess(result)) answered++
+  })
+  yield* Effect.forEach(Array.from({ length: Number(attempts) }), () => one, {
+    concurrency: AT_ONCE,
+    discard: true
+  })
+  console.log(JSON.stringify({ ...reached, answered, lookUps: dns.questions.length, names }))
+  server.closeAllConnections()
+  server.close()
+})
+
+await Effect.runPromise(Effect.scoped(program))
+process.exit(0)
