@@ -8,6 +8,8 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   egress: () => import("./egress.ts"),
   guard: () => import("./guard.ts"),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
+  datasets: () => import("./datasets.ts"),
+  delivery: () => import("./delivery.ts"),
   stream: () => import("./stream.ts")
 }
 

@@ -184,8 +184,8 @@ export class Datasets extends Context.Service<
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
         ),
         has: Effect.fn("Datasets.has")(function* (org_id, task_id, inputs) {
-          const digests = inputs.map(inputDigest)
-          const found = yield* sameInputs(sql, org_id, task_id, AFTER_ALL, [...new Set(digests)])
+          const digests = inputs.map((input) => inputDigest(task_id, input))
+          const found = yield* sameInputs(sql, org_id, AFTER_ALL, [...new Set(digests)])
           const known = new Set(found.map(({ digest }) => digest))
           return digests.map((digest) => known.has(digest))
         }, Effect.orDie)

@@ -7,8 +7,10 @@ import type { JsonObject, NewExample } from "../../domain/Dataset.ts"
 import { DatasetId, type ExampleId, type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/Principal.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { WordCounts } from "../../domain/WordCounts.ts"
 import { noTask } from "../Tasks/rows.ts"
 import { endExamples, inputDigest, insertExamples, type Placed, sameInputs } from "./examples.ts"
+import { readCounts, writeCounts } from "./words.ts"
 import { contentState, findVersion, insertVersion, toDataset, type VersionRow } from "./versions.ts"
 
 /** What a new version is made for. */
@@ -67,6 +69,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   let last: ExampleId | undefined = before?.last_example_id
   let added = 0
   let replaced = 0
+  let counts: WordCounts | undefined
   let waiting: Array<Placed> = []
   let characters = 0
 
@@ -76,10 +79,11 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     waiting = []
     characters = 0
     const digests = new Set(examples.map(({ digest }) => digest))
-    const ended = yield* sameInputs(sql, org_id, task_id, version, [...digests])
+    // A first version has nothing before it.
+    const ended = base === null ? [] : yield* sameInputs(sql, org_id, version, [...digests])
     for (const old of ended) content.remove(memberOf(old.input, old.answer))
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
-    const known = new Set(ended.map(({ digest }) => digest))
+    const known = new Map(ended.map(({ digest, telling }) => [digest, telling]))
     const replacing = examples.filter(({ digest }) => known.has(digest)).length
     replaced += replacing
     added += examples.length - replacing
@@ -91,7 +95,10 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
       version,
       ended.map(({ example_id }) => example_id)
     )
-    const newest = yield* insertExamples(sql, org_id, task_id, version, examples)
+    // A version that only corrects does without the counts.
+    if (counts === undefined && replacing < examples.length) counts = yield* readCounts(sql, org_id, task_id)
+    const words = counts ?? WordCounts.empty()
+    const newest = yield* insertExamples(sql, org_id, task_id, version, examples, known, words)
     if (last === undefined || newest > last) last = newest
   })
 
@@ -103,7 +110,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
           example,
           input: JSON.stringify(example.input),
           answer: JSON.stringify(example.answer),
-          digest: inputDigest(example.input)
+          digest: inputDigest(task_id, example.input)
         }
         waiting.push(placed)
         characters += placed.input.length + placed.answer.length
@@ -125,6 +132,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         created_by_id: by.id,
         created_by_name: by.name
       }
+      if (counts !== undefined) yield* writeCounts(sql, org_id, task_id, counts)
       yield* insertVersion(sql, org_id, row, content.state())
       yield* sql`
         UPDATE tasks

@@ -6,7 +6,8 @@ import { type Example, JsonObject, type NewExample } from "../../domain/Dataset.
 import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import { tokensOf } from "../../domain/Tokens.ts"
 import { texts } from "../Delivery/Columns.ts"
-import { takeTelling, tokenKey } from "./TellingTokens.ts"
+import type { WordCounts } from "../../domain/WordCounts.ts"
+import { wordKey } from "./words.ts"
 import type { VersionRow } from "./versions.ts"
 
 /** The most bytes of examples that one page reads, unless its first example alone has more. */
@@ -96,10 +97,14 @@ export const readExamples = Effect.fnUntraced(function* (
   return page
 })
 
-/** What an example is found by when its very input comes again: SHA-256 of the input's canonical form, in hex. */
-export const inputDigest = (input: JsonObject): string =>
+/**
+ * What an example is found by when its very input comes again: SHA-256, in hex, of the canonical form of its task and input. The task is
+ * in it so that the digest alone finds the example: with the task beside it, the planner of a store without statistics takes the
+ * primary key, and walks all of the task's examples.
+ */
+export const inputDigest = (task_id: TaskId, input: JsonObject): string =>
   createHash("sha256")
-    .update(Result.getOrThrow(canonicalJson(input)))
+    .update(Result.getOrThrow(canonicalJson([task_id, input])))
     .digest("hex")
 
 /** An example on its way into a version, with what is made of it. */
@@ -114,24 +119,24 @@ const SameInput = Schema.Struct({
   example_id: ExampleId,
   digest: Schema.String,
   input: JsonObject,
-  answer: JsonObject
+  answer: JsonObject,
+  /** The words that lead to it, as the store writes an array. */
+  telling: Schema.String
 })
 
 const decodeSame = Schema.decodeUnknownEffect(Schema.Array(SameInput), { disableChecks: true })
 
-/** The examples with one of these inputs in the newest version there is; `version` is the one that comes after it. */
+/** The examples with one of these inputs, by their digests, in the newest version there is; `version` is the one after it. */
 export const sameInputs = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  task_id: TaskId,
   version: number,
   digests: ReadonlyArray<string>
 ) =>
   sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, input, answer
+    SELECT example_id, encode(input_digest, 'hex') AS digest, input, answer, telling::text
     FROM dataset_examples
     WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${texts(digests)}) AS digest))
       AND first_version < ${version}
       AND until_version IS NULL
@@ -155,18 +160,30 @@ export const endExamples = (
           AND example_id = ANY(${texts(ids)})
       `
 
-/** Writes examples that are part of the versions from this one on; answers with the last id. */
+/**
+ * Writes examples that are part of the versions from this one on; answers with the last id. One that takes another's place is found by
+ * the words of that one, of `inherited` by the digest of the input; any other by those of its words that `counts` still takes.
+ */
 export const insertExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   version: number,
-  placed: ReadonlyArray<Placed>
+  placed: ReadonlyArray<Placed>,
+  inherited: ReadonlyMap<string, string>,
+  counts: WordCounts
 ) {
   const ids = yield* Effect.replicateEffect(ExampleId.generate, placed.length)
   const tokens = placed.map(({ example }) => tokensOf(example.input))
-  const telling = yield* takeTelling(sql, org_id, task_id, tokens)
-  const key = tokenKey(task_id)
+  const key = wordKey(task_id)
+  const telling = placed.map(
+    ({ digest }, index) =>
+      inherited.get(digest) ??
+      `{${(tokens[index] ?? [])
+        .filter((word) => counts.take(word))
+        .map(key)
+        .join(",")}}`
+  )
   yield* sql`
     INSERT INTO dataset_examples (
       org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, telling
@@ -181,7 +198,7 @@ export const insertExamples = Effect.fnUntraced(function* (
       ${texts(placed.map(({ digest }) => digest))},
       ${texts(placed.map(({ example }) => example.source_feedback_id))},
       ${texts(tokens.map((list) => `{${list.join(",")}}`))},
-      ${texts(telling.map((list) => `{${list.map(key).join(",")}}`))}
+      ${texts(telling)}
     ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, telling)
   `
   return ids.reduce((last, id) => (id > last ? id : last))

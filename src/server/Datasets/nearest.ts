@@ -3,12 +3,12 @@ import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../domain/Dataset.ts"
 import { ExampleId, type OrgId } from "../../domain/Ids.ts"
 import { tokensOf } from "../../domain/Tokens.ts"
-import { ints } from "../Delivery/Columns.ts"
+import { ints, longs } from "../Delivery/Columns.ts"
 import { inputDigest, isPartOf } from "./examples.ts"
-import { tokenKey } from "./TellingTokens.ts"
+import { wordKey } from "./words.ts"
 import type { VersionRow } from "./versions.ts"
 
-/** Words of an input that are looked up: with at most 500 examples a word, a look-up reads 32,000 rows at worst, most often tens. */
+/** Words of an input that are looked up: with at most 200 examples a word that stand, a look-up reads 13,000 of them at worst. */
 const LOOKED_UP = 64
 
 /** Of those, by how many of the words they share, the ones whose whole overlap is computed. */
@@ -23,8 +23,8 @@ const decodeNearest = Schema.decodeUnknownEffect(Schema.Array(Nearest), { disabl
  * they share, of those either has), else, where no word leads to one, the newest. The later of two that are equally near. None in
  * a version that is empty.
  *
- * Words lead to the first 500 examples of a task that have them, so work and memory are bounded on a dataset of any size. A nearer
- * example is missed only where every word that it shares with the input was had by 500 others before it.
+ * Words lead to the first 200 examples of a task that have them, so work and memory are bounded on a dataset of any size. A nearer
+ * example is missed only where every word that it shares with the input was had by 200 others before it.
  */
 export const findNearest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -36,8 +36,7 @@ export const findNearest = Effect.fnUntraced(function* (
     SELECT example_id, answer
     FROM dataset_examples
     WHERE org_id = ${org_id}
-      AND task_id = ${version.task_id}
-      AND input_digest = decode(${inputDigest(input)}, 'hex')
+      AND input_digest = decode(${inputDigest(version.task_id, input)}, 'hex')
       AND ${isPartOf(sql, version.version)}
     ORDER BY example_id DESC
     LIMIT 1
@@ -69,13 +68,13 @@ const overlapping = (
   version: VersionRow,
   tokens: ReadonlyArray<number>
 ) => {
-  const key = tokenKey(version.task_id)
-  const keys = `{${tokens.slice(0, LOOKED_UP).map(key).join(",")}}`
+  const key = wordKey(version.task_id)
+  const keys = longs(tokens.slice(0, LOOKED_UP).map(key))
   return sql`
     WITH found AS MATERIALIZED (
       SELECT org_id, task_id, example_id, first_version, until_version, tokens, telling
       FROM dataset_examples
-      WHERE telling && ${keys}::text::bigint[]
+      WHERE telling && ${keys}
     ),
     ranked AS MATERIALIZED (
       SELECT example_id, tokens
@@ -84,7 +83,7 @@ const overlapping = (
         AND task_id = ${version.task_id}
         AND ${isPartOf(sql, version.version)}
       ORDER BY
-        (SELECT count(*) FROM unnest(telling) AS word WHERE word = ANY(${keys}::text::bigint[])) DESC,
+        (SELECT count(*) FROM unnest(telling) AS word WHERE word = ANY(${keys})) DESC,
         example_id DESC
       LIMIT ${RANKED}::int
     ),

@@ -21,8 +21,8 @@ export const ints: Column<number> = of(PgTypes.OID.int4)
 export const floats: Column<number> = of(PgTypes.OID.float8)
 /** `bool[]` */
 export const booleans: Column<boolean> = of(PgTypes.OID.bool)
-/** `int8[]`, from numbers below 2^53. */
-export const longs = (values: ReadonlyArray<number>): PgTypes.Parameter =>
+/** `int8[]`, from numbers below 2^53 or bigints of 64 bits. */
+export const longs = (values: ReadonlyArray<number | bigint>): PgTypes.Parameter =>
   of(PgTypes.OID.int8)(values.map(BigInt))
 /** `bytea[]` */
 export const bytes: Column<Uint8Array> = of(PgTypes.OID.bytea)

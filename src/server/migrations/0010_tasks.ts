@@ -5,7 +5,7 @@ import { statements } from "./statements.ts"
  *
  * The examples of all versions of a task's dataset stand in one table: a row is part of the versions from `first_version` up to,
  * not including, `until_version`, so that a version costs what it changes. `tokens` are the words of the input, hashed; `telling`
- * those of them that few examples have, and what the nearest example is found by. `dataset_tokens` counts how many have one.
+ * those of them that few examples have, and what the nearest example is found by. `dataset_words` counts how many have one.
  * `input_shape` and `answer_shape` are the digests of the schemas, by which compiled ones are kept.
  */
 export default statements(
@@ -109,15 +109,14 @@ export default statements(
     telling bigint[] NOT NULL,
     PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
   )`,
-  `CREATE INDEX dataset_examples_input ON dataset_examples (org_id, task_id, input_digest)`,
+  `CREATE INDEX dataset_examples_input ON dataset_examples (org_id, input_digest)`,
   `CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling)`,
-  `CREATE TABLE dataset_tokens (
+  `CREATE TABLE dataset_words (
     org_id text COLLATE "C" NOT NULL,
     task_id text COLLATE "C" NOT NULL,
-    token int NOT NULL,
-    examples int NOT NULL,
-    PRIMARY KEY (org_id, task_id, token)
-  ) WITH (fillfactor = 80)`,
+    counts bytea NOT NULL,
+    PRIMARY KEY (org_id, task_id)
+  )`,
   `CREATE TABLE comparisons (
     org_id text COLLATE "C" NOT NULL,
     comparison_id text COLLATE "C" NOT NULL,

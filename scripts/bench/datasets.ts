@@ -1,0 +1,180 @@
+/**
+ * Versions of a large dataset: how fast examples come in, how long a version with ten corrections takes on a million of them, against
+ * the same on a thousand, and how long it takes to read a page at either end of a version and to find the nearest example.
+ */
+import { Context, Effect, Option, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../src/api/Authorization.ts"
+import type { DatasetId, ExampleId, TaskId } from "../../src/domain/Ids.ts"
+import { OrgId } from "../../src/domain/Ids.ts"
+import { transaction } from "../../src/server/Database.ts"
+import { Datasets } from "../../src/server/Datasets.ts"
+import { OPERATOR } from "../../src/server/Datasets/import.ts"
+import { findNearest } from "../../src/server/Datasets/nearest.ts"
+import { findVersion } from "../../src/server/Datasets/versions.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { line, machine } from "./measure.ts"
+
+const large = Number(process.env["EXAMPLES"] ?? 1_000_000)
+/** Of those, the ones that come in one by one, as an import brings them. The rest are copies that the store makes of them. */
+const imported = Math.min(large, 20_000)
+const small = 1_000
+const rounds = 20
+const corrections = 10
+const lookUps = 100
+
+/** A vocabulary whose words are as unevenly used as those of a language (Zipf): few everywhere, most seldom. */
+const vocabulary = 50_000
+const word = (random: number): string => `w${Math.floor(vocabulary ** random)}`
+
+/** A generator of numbers from 0 to 1 that gives the same ones every time (Mulberry32). */
+const seeded = (seed: number) => () => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+  return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+}
+
+const textOf = (index: number): string => {
+  const random = seeded(index)
+  return Array.from({ length: 24 }, () => word(random())).join(" ")
+}
+
+const inputOf = (index: number) => ({ text: textOf(index) })
+
+const lines = (count: number) =>
+  Stream.map(Stream.range(0, count - 1), (index) =>
+    JSON.stringify({ input: inputOf(index), answer: { category: `c${index % 7}` } })
+  )
+
+const program = Effect.gen(function* () {
+  const countersign = yield* Countersign
+  const datasets = yield* Datasets
+  const sql = yield* SqlClient.SqlClient
+  const now = yield* (yield* StoreClock).now
+  const admin = yield* countersign.client()
+  const [row] = yield* sql<{ readonly org_id: string }>`SELECT org_id FROM organizations`
+  const org_id = OrgId.make(row?.org_id ?? "")
+  const reader = Context.make(Authorized("datasets.read"), {
+    org_id,
+    actor: OPERATOR,
+    scopes: new Set(["datasets.read"] as const)
+  })
+
+  const filled = Effect.fnUntraced(function* (count: number) {
+    const { id } = yield* admin.tasks.create({
+      payload: {
+        name: `${count} examples`,
+        input_schema: { type: "object" },
+        answer_schema: { type: "object" }
+      }
+    })
+    const begin = performance.now()
+    const { dataset } = yield* datasets.importLines(org_id, id, lines(count), () => Effect.void)
+    return { task_id: id, dataset_id: dataset.id, seconds: (performance.now() - begin) / 1000 }
+  })
+
+  /** Examples of other inputs with the same texts, until there are as many. Their words lead to enough others already. */
+  const multiply = Effect.fnUntraced(function* (task_id: TaskId, copies: number) {
+    yield* sql`SET LOCAL statement_timeout = 0`
+    yield* sql`
+      INSERT INTO dataset_examples
+      SELECT
+        org_id, task_id, 'exm_' || left(substr(example_id, 5), 12) || md5(copy::text || example_id)::text COLLATE "C",
+        first_version, until_version, input, answer, bytes, decode(md5(example_id || copy) || md5(copy || example_id), 'hex'),
+        source_feedback_id, tokens, '{}'
+      FROM dataset_examples, generate_series(1, ${copies}::int) AS copy
+      WHERE task_id = ${task_id}
+    `
+    yield* sql`
+      UPDATE datasets
+      SET example_count = example_count * (${copies}::int + 1), last_example_id = (
+        SELECT max(example_id) FROM dataset_examples WHERE task_id = ${task_id}
+      )
+      WHERE task_id = ${task_id}
+    `
+    yield* sql`ANALYZE dataset_examples`
+  })
+
+  const derive = Effect.fnUntraced(function* (
+    task_id: TaskId,
+    base: DatasetId,
+    round: number,
+    count: number
+  ) {
+    const examples = Array.from({ length: corrections }, (_, index) => ({
+      input: inputOf((round * 7_919 + index * 104_729) % count),
+      answer: { category: `corrected in ${round}` },
+      source_feedback_id: null
+    }))
+    const [first, ...others] = examples
+    if (first === undefined) return base
+    const made = yield* transaction(
+      datasets.derive({ org_id, task_id, base, by: OPERATOR, now }, [first, ...others])
+    )
+    return made.dataset.id
+  })
+
+  const timed = <A, E, R>(effect: Effect.Effect<A, E, R>, into: Array<number>) =>
+    Effect.suspend(() => {
+      const begin = performance.now()
+      return Effect.tap(effect, () => Effect.sync(() => into.push(performance.now() - begin)))
+    })
+
+  const few = yield* filled(small)
+  const many = yield* filled(imported)
+  yield* transaction(multiply(many.task_id, Math.round(large / imported) - 1))
+
+  const ofFew: Array<number> = []
+  const ofMany: Array<number> = []
+  let fewBase = few.dataset_id
+  let manyBase = many.dataset_id
+  for (let round = 0; round < rounds; round++) {
+    fewBase = yield* timed(derive(few.task_id, fewBase, round, small), ofFew)
+    manyBase = yield* timed(derive(many.task_id, manyBase, round, imported), ofMany)
+  }
+
+  const pages: Record<string, Array<number>> = { "the newest": [], "the first": [] }
+  for (const [which, id] of [
+    ["the newest", manyBase],
+    ["the first", many.dataset_id]
+  ] as const) {
+    let cursor: ExampleId | undefined
+    for (let page = 0; page < rounds; page++) {
+      const read = yield* timed(
+        Effect.provide(
+          datasets.examples(id, { limit: 100, ...(cursor === undefined ? {} : { cursor }) }),
+          reader
+        ),
+        pages[which] ?? []
+      )
+      cursor = read.next_cursor ?? undefined
+    }
+  }
+
+  const nearest: Array<number> = []
+  const version = Option.getOrThrow(yield* findVersion(sql, org_id, manyBase))
+  for (let index = 0; index < lookUps; index++) {
+    // Half of an example's words, and as many others.
+    const text = `${textOf(index * 31)
+      .split(" ")
+      .slice(0, 12)
+      .join(" ")} ${textOf(imported + index)
+      .split(" ")
+      .slice(0, 12)
+      .join(" ")}`
+    yield* timed(findNearest(sql, org_id, version, { text }), nearest)
+  }
+
+  console.log(`\nDatasets: ${large} examples of 24 words, ${rounds} rounds; ${machine()}\n`)
+  console.log(`examples imported ${Math.round(imported / many.seconds).toLocaleString("en")} a second`)
+  console.log(line(`a version of ${corrections} corrections, on ${small}`, ofFew, "ms"))
+  console.log(line(`the same on ${large} (goal: 200)`, ofMany, "ms"))
+  console.log(line("100 examples of the newest version", pages["the newest"] ?? [], "ms"))
+  console.log(line("100 examples of the first version", pages["the first"] ?? [], "ms"))
+  console.log(line("nearest example, by words", nearest, "ms"))
+})
+
+await Effect.runPromise(Effect.provide(program, Countersign.layer()).pipe(Effect.scoped))
+process.exit(0)

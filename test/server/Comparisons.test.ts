@@ -1,0 +1,141 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import type { ClientCalls } from "../../src/client/Client.ts"
+import type { ComparisonId } from "../../src/domain/Ids.ts"
+import { service } from "../support/service.ts"
+import { messages, taskWith, team } from "../support/tasks.ts"
+
+/** Asks until the comparison is over. */
+const finished = (client: ClientCalls, id: ComparisonId) =>
+  Effect.repeat(client.comparisons.get({ params: { id } }), {
+    until: ({ comparison }) => comparison.status === "completed"
+  })
+
+layer(service(), { excludeTestServices: true })("a comparison", (it) => {
+  it.effect("has candidate and live release answer the newest version, and is released by its id", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer, runtime } = yield* team("way through")
+      const { dataset, params, task } = yield* taskWith(
+        admin,
+        ["where is my parcel", "shipping"],
+        ["the invoice is wrong", "other"]
+      )
+      const ask = () =>
+        Effect.map(
+          runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
+          ({ answer }) => answer
+        )
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+      const [fixed] = messages(["the invoice is wrong", "billing"])
+      const next = yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: dataset.id, examples: [fixed!] }
+      })
+      assert.deepInclude(next, { version: 2, example_count: 2 })
+      // Another version, and a comparison, change nothing of what is live.
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      assert.deepInclude(comparison, {
+        dataset_id: next.id,
+        example_count: 2,
+        live_release_id: task.live_release_id
+      })
+      const done = yield* finished(reviewer, comparison.id)
+      assert.strictEqual(done.comparison.compared, 2)
+      assert.deepInclude(done.comparison.summary.candidate, { agreed: 2, agreement: 1, failed: 0 })
+      assert.deepInclude(done.comparison.summary.live, { agreed: 1, agreement: 0.5, failed: 0 })
+      assert.strictEqual(done.comparison.summary.difference.value, 0.5)
+      assert.deepStrictEqual(done.comparison.summary.fields, [
+        { field: "category", compared: 2, candidate: 2, live: 1 }
+      ])
+      const corrected = done.results.find(({ input }) => input["text"] === "the invoice is wrong")
+      assert.deepStrictEqual(corrected?.expected, { category: "billing" })
+      assert.deepInclude(corrected?.live, { agrees: false, disagreeing: ["category"] })
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+
+      const release = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.deepInclude(release, { comparison_id: comparison.id, dataset_id: next.id })
+      assert.deepStrictEqual(yield* ask(), { category: "billing" })
+      const again = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.strictEqual(again.id, release.id)
+      const { releases } = yield* reviewer.releases.list({ params })
+      assert.deepStrictEqual(
+        releases.map(({ id }) => id),
+        [release.id, task.live_release_id]
+      )
+      const listed = yield* reviewer.comparisons.list({ params })
+      assert.deepStrictEqual(
+        listed.comparisons.map(({ id }) => id),
+        [comparison.id]
+      )
+    })
+  )
+
+  it.effect("needs a dataset of the task, and a release a comparison of it", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("foreign")
+      const mine = yield* taskWith(admin, ["a", "other"])
+      const other = yield* taskWith(admin, ["b", "other"])
+      const foreign = yield* Effect.flip(
+        admin.comparisons.create({
+          params: mine.params,
+          payload: { candidate: { dataset_id: other.dataset.id } }
+        })
+      )
+      assert.strictEqual(foreign._tag, "NOT_FOUND")
+      const { comparison } = yield* admin.comparisons.create({ params: other.params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const refused = yield* Effect.flip(
+        admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
+      )
+      assert.strictEqual(refused._tag, "NOT_FOUND")
+    })
+  )
+
+  it.effect("pages through its results", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("pages")
+      const { params } = yield* taskWith(
+        admin,
+        ...Array.from({ length: 70 }, (_, n) => [`message ${n}`, "other"] as const)
+      )
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const first = yield* admin.comparisons.get({ params: { id: comparison.id }, query: { limit: 40 } })
+      const second = yield* admin.comparisons.get({
+        params: { id: comparison.id },
+        query: { limit: 40, cursor: first.next_cursor! }
+      })
+      assert.lengthOf(first.results, 40)
+      assert.lengthOf(second.results, 30)
+      assert.isNull(second.next_cursor)
+      assert.strictEqual(
+        new Set([...first.results, ...second.results].map(({ example_id }) => example_id)).size,
+        70
+      )
+    })
+  )
+
+  it.effect("takes what is live by the working copy only where that was not changed meanwhile", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("working copy")
+      const { params } = yield* taskWith(admin, ["a", "other"])
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Second." } }
+      })
+      yield* finished(admin, comparison.id)
+      yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Second.")
+
+      const third = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Third." } }
+      })
+      yield* admin.tasks.update({ params, payload: { instructions: "Fourth, in the making." } })
+      yield* finished(admin, third.comparison.id)
+      yield* admin.releases.create({ params, payload: { comparison_id: third.comparison.id } })
+      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Fourth, in the making.")
+    })
+  )
+})

@@ -1,0 +1,183 @@
+import { assert, layer } from "@effect/vitest"
+import { Array as Arr, Context, Deferred, Effect, Fiber, Layer, Option, Ref } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../../src/api/Authorization.ts"
+import { KeyId, OrgId } from "../../../src/domain/Ids.ts"
+import { noUsage } from "../../../src/domain/Provider.ts"
+import { scopes } from "../../../src/domain/Scope.ts"
+import { Comparisons } from "../../../src/server/Comparisons.ts"
+import { Datasets } from "../../../src/server/Datasets.ts"
+import { ProviderEgress } from "../../../src/server/Egress.ts"
+import { Organizations } from "../../../src/server/Organizations.ts"
+import {
+  NoAnswer,
+  type ProviderAnswer,
+  type ProviderRequest,
+  Providers
+} from "../../../src/server/Providers.ts"
+import { Audit } from "../../../src/server/Audit.ts"
+import { generateMasterKey, SecretBox } from "../../../src/server/SecretBox.ts"
+import { Shapes } from "../../../src/server/Shapes.ts"
+import { StoreClock } from "../../../src/server/StoreClock.ts"
+import { Tasks } from "../../../src/server/Tasks.ts"
+import { TestDatabase } from "../../support/postgres.ts"
+import { messages, sorting } from "../../support/tasks.ts"
+
+type Answering = (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
+
+/** What answers at the moment. */
+class Answers extends Context.Service<Answers, Ref.Ref<Answering>>()("countersign/test/Answers") {
+  static readonly layer = Layer.effect(
+    Answers,
+    Ref.make<Answering>(() => Effect.never)
+  )
+}
+
+const scripted = Layer.effect(
+  Providers,
+  Effect.map(Answers, (answers) =>
+    Providers.of({ answer: (request) => Effect.flatMap(Ref.get(answers), (answering) => answering(request)) })
+  )
+)
+
+const live = Layer.mergeAll(Comparisons.layer, Datasets.layer).pipe(
+  Layer.provideMerge(Tasks.layer),
+  Layer.provide(scripted),
+  Layer.provideMerge(Answers.layer),
+  Layer.provide([
+    Shapes.layer,
+    Audit.layer,
+    Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
+    ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })
+  ]),
+  Layer.provideMerge(Organizations.layer),
+  Layer.provideMerge(StoreClock.layer),
+  Layer.provideMerge(TestDatabase.layerSql)
+)
+
+const right = () =>
+  Effect.succeed<ProviderAnswer>({
+    answer: { category: "other" },
+    usage: { input_tokens: 2, output_tokens: 1 },
+    calls: []
+  })
+
+/** A comparison over `count` examples, in an organization of its own. */
+const begun = Effect.fnUntraced(function* (name: string, count: number) {
+  const organizations = yield* Organizations
+  const org_id: OrgId = yield* organizations.ensure(name)
+  const principal = {
+    org_id,
+    actor: { id: KeyId.make(`key_${"1".repeat(32)}`), name: "Ada" },
+    scopes: new Set(scopes)
+  }
+  const by = Context.mergeAll(
+    Context.make(Authorized("tasks.write"), principal),
+    Context.make(Authorized("tasks.read"), principal),
+    Context.make(Authorized("datasets.write"), principal)
+  )
+  const tasks = yield* Tasks
+  const datasets = yield* Datasets
+  const comparisons = yield* Comparisons
+  const { id } = yield* Effect.provide(tasks.create(sorting), by)
+  const [first, ...others] = messages(...Array.from({ length: count }, (_, n) => [`m${n}`, "other"] as const))
+  yield* Effect.provide(datasets.create(id, { examples: [first!, ...others] }), by)
+  const comparison = yield* Effect.provide(comparisons.create(id, {}), by)
+  const read = Effect.provide(comparisons.get(comparison.id, { limit: 100 }), by)
+  return { comparison, read }
+})
+
+layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
+  it.effect("goes on where it was, by whoever takes it over, and counts each example once", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const { comparison, read } = yield* begun("taken over", 80)
+      // The first 32 are answered; then the model falls silent.
+      const silent = yield* Deferred.make<void>()
+      let asked = 0
+      yield* Ref.set(answers, () =>
+        ++asked <= 64 ? right() : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
+      )
+      const first = yield* Effect.forkChild(comparisons.runOnce)
+      yield* Deferred.await(silent)
+      assert.deepInclude((yield* read).comparison, { status: "running", compared: 32 })
+      assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is held")
+
+      yield* Fiber.interrupt(first)
+      yield* Ref.set(answers, right)
+      const round = yield* comparisons.runOnce
+      assert.deepStrictEqual(Option.getOrUndefined(round), {
+        comparison_id: comparison.id,
+        compared: 48,
+        completed: true
+      })
+      const done = yield* read
+      assert.strictEqual(done.comparison.compared, 80)
+      assert.deepInclude(done.comparison.summary.candidate, { agreed: 80, input_tokens: 160 })
+      assert.lengthOf(done.results, 80)
+      assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is done")
+    })
+  )
+
+  it.effect("is not written by one who held it before another took it over", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const { comparison, read } = yield* begun("stale", 10)
+      const asked = yield* Deferred.make<void>()
+      const wake = yield* Deferred.make<void>()
+      yield* Ref.set(answers, () =>
+        Effect.andThen(Deferred.succeed(asked, undefined), Effect.andThen(Deferred.await(wake), right()))
+      )
+      const stale = yield* Effect.forkChild(comparisons.runOnce)
+      yield* Deferred.await(asked)
+      // As if the first had stood still for longer than its lease.
+      yield* sql`UPDATE comparisons SET lease_until = now() - interval '1 second' WHERE comparison_id = ${comparison.id}`
+      yield* Ref.set(answers, right)
+      assert.isTrue(Option.isSome(yield* comparisons.runOnce))
+      yield* Deferred.succeed(wake, undefined)
+      assert.deepInclude(Option.getOrThrow(yield* Fiber.join(stale)), { compared: 0, completed: false })
+      const done = yield* read
+      assert.deepInclude(done.comparison, { status: "completed", compared: 10 })
+      assert.lengthOf(done.results, 10)
+    })
+  )
+
+  it.effect("counts an example that a side fails at as one that it does not agree with", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const { read } = yield* begun("failures", 3)
+      yield* Ref.set(answers, (request) =>
+        request.input["text"] === "m1"
+          ? Effect.fail(new NoAnswer({ detail: "The model server answered 500", usage: noUsage, calls: [] }))
+          : right()
+      )
+      yield* comparisons.runOnce
+      const { comparison, results } = yield* read
+      assert.deepInclude(comparison.summary.live, { agreed: 2, failed: 1 })
+      assert.deepInclude(results.find(({ input }) => input["text"] === "m1")?.candidate, {
+        answer: null,
+        agrees: false,
+        failure: "The model server answered 500"
+      })
+    })
+  )
+
+  it.effect("is shared out: of two that wait, each has its turn", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      yield* Ref.set(answers, right)
+      const one = yield* begun("first", 2)
+      const other = yield* begun("second", 2)
+      const rounds = yield* Effect.all([comparisons.runOnce, comparisons.runOnce], { concurrency: 2 })
+      assert.sameMembers(
+        rounds.map((round) => Option.getOrUndefined(round)?.comparison_id),
+        [one.comparison.id, other.comparison.id]
+      )
+    })
+  )
+})
