@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { VERSION } from "../domain/Version.ts"
 import { configCommand } from "./config.ts"
+import { datasetsCommand } from "./datasets.ts"
 import { demoCommand } from "./demo.ts"
 import { keysCommand } from "./keys.ts"
 import { listenCommand } from "./listen.ts"
@@ -17,6 +18,7 @@ const command = Command.make("countersign").pipe(
     serveCommand,
     migrateCommand,
     keysCommand,
+    datasetsCommand,
     configCommand,
     listenCommand,
     demoCommand

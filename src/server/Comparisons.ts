@@ -9,6 +9,7 @@ import { emptyTally } from "../domain/ComparisonTally.ts"
 import { ComparisonId, type ExampleId, type TaskId } from "../domain/Ids.ts"
 import { completedProvider } from "../domain/Provider.ts"
 import type { JsonSchema } from "../domain/Task.ts"
+import { Audit } from "./Audit.ts"
 import { claim, holdUntil, LEASE, record } from "./Comparisons/lease.ts"
 import {
   type ComparisonRow,
@@ -85,6 +86,7 @@ export class Comparisons extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
+      const audit = yield* Audit
       const clock = yield* StoreClock
       const organizations = yield* Organizations
       const providers = yield* Providers
@@ -155,7 +157,8 @@ export class Comparisons extends Context.Service<
           }
         }),
         create: Effect.fn("Comparisons.create")(function* (task_id, { candidate = {} }) {
-          const { actor, org_id } = yield* Authorized("tasks.write")
+          const principal = yield* Authorized("tasks.write")
+          const { actor, org_id } = principal
           yield* tasks.vetProvider(candidate.provider, "#/candidate/provider")
           const now = yield* clock.now
           return yield* atomically(
@@ -199,6 +202,10 @@ export class Comparisons extends Context.Service<
                 finished_at: null
               }
               yield* insertComparison(sql, row)
+              yield* audit.record(principal, "comparison.created", row.comparison_id, {
+                task_id,
+                dataset_id: row.dataset_id
+              })
               yield* afterCommit(Effect.asVoid(Queue.offer(news, undefined)))
               return toComparison(row)
             })

@@ -6,6 +6,7 @@ import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
 import { type DatasetBaseChanged, InvalidInput, NotFound } from "../api/Problems.ts"
 import type { Dataset, Example, JsonObject, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
+import { Audit, type Author } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { importLines, type LineRefused } from "./Datasets/import.ts"
@@ -48,6 +49,8 @@ export class Datasets extends Context.Service<
     readonly export: (
       id: DatasetId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
+    /** The same for the operator, who has the store and no key. */
+    readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
     /** The first version from examples, or the next one with these beside, or in place of, those of `base_dataset_id`. */
     readonly create: (
       task_id: TaskId,
@@ -90,14 +93,34 @@ export class Datasets extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
+      const audit = yield* Audit
       const clock = yield* StoreClock
       const shapes = yield* Shapes
 
       const shapeOf = (digest: string, schema: Schema.Json) => shapes.stored(digest, Effect.succeed(schema))
 
+      const recordMade = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
+        audit.record(author, "dataset.created", dataset.id, {
+          task_id: dataset.task_id,
+          version: dataset.version,
+          added,
+          replaced
+        })
+
       const versionOf = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId) {
         const found = yield* Effect.orDie(findVersion(sql, org_id, id))
         return Option.isSome(found) ? found.value : yield* noDataset
+      })
+
+      const exportFor = Effect.fn("Datasets.exportFor")(function* (org_id: OrgId, id: DatasetId) {
+        const version = yield* versionOf(org_id, id)
+        const first: ExampleId | undefined = undefined
+        return Stream.paginate(first, (after: ExampleId | undefined) =>
+          readExamples(sql, org_id, version, { after, limit: EXPORTED_AT_ONCE }).pipe(
+            Effect.orDie,
+            Effect.map(({ examples, next }) => [examples, Option.fromNullOr(next)] as const)
+          )
+        )
       })
 
       return Datasets.of({
@@ -124,17 +147,12 @@ export class Datasets extends Context.Service<
         }),
         export: Effect.fn("Datasets.export")(function* (id) {
           const { org_id } = yield* Authorized("datasets.read")
-          const version = yield* versionOf(org_id, id)
-          const first: ExampleId | undefined = undefined
-          return Stream.paginate(first, (after: ExampleId | undefined) =>
-            readExamples(sql, org_id, version, { after, limit: EXPORTED_AT_ONCE }).pipe(
-              Effect.orDie,
-              Effect.map(({ examples, next }) => [examples, Option.fromNullOr(next)] as const)
-            )
-          )
+          return yield* exportFor(org_id, id)
         }),
+        exportFor,
         create: Effect.fn("Datasets.create")(function* (task_id, { base_dataset_id, examples }) {
-          const { actor, org_id } = yield* Authorized("datasets.write")
+          const principal = yield* Authorized("datasets.write")
+          const { actor, org_id } = principal
           const now = yield* clock.now
           return yield* atomically(
             Effect.gen(function* () {
@@ -159,13 +177,18 @@ export class Datasets extends Context.Service<
                 now
               })
               for (const example of examples) yield* change.put({ ...example, source_feedback_id: null })
-              return Option.getOrThrow(yield* change.finish).dataset
+              const made = Option.getOrThrow(yield* change.finish)
+              yield* recordMade(principal, made)
+              return made.dataset
             })
           )
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
-          return yield* atomically(importLines(sql, { org_id, task_id, now, shapeOf }, lines, progress))
+          return yield* importLines(sql, { org_id, task_id, now, shapeOf }, lines, progress).pipe(
+            Effect.tap((made) => recordMade({ org_id, actor: null }, made)),
+            atomically
+          )
         }),
         derive: Effect.fn("Datasets.derive")(
           function* (version, examples) {

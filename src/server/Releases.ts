@@ -5,6 +5,7 @@ import type { PageRequest } from "../api/Pagination.ts"
 import { ComparisonUnfinished, NotFound } from "../api/Problems.ts"
 import { type ComparisonId, ReleaseId, type TaskId } from "../domain/Ids.ts"
 import type { Release } from "../domain/Task.ts"
+import { Audit } from "./Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "./Database.ts"
 import { type Page, pageOf } from "./Page.ts"
@@ -35,6 +36,7 @@ export class Releases extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
+      const audit = yield* Audit
       const clock = yield* StoreClock
 
       return Releases.of({
@@ -45,7 +47,8 @@ export class Releases extends Context.Service<
           return pageOf(request, rows, (release) => release.id)
         }),
         create: Effect.fn("Releases.create")(function* (task_id, comparison_id) {
-          const { actor, org_id } = yield* Authorized("tasks.write")
+          const principal = yield* Authorized("tasks.write")
+          const { actor, org_id } = principal
           const now = yield* clock.now
           return yield* atomically(
             Effect.gen(function* () {
@@ -82,6 +85,7 @@ export class Releases extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND task_id = ${task_id}
               `
+              yield* audit.record(principal, "release.created", release.id, { task_id, comparison_id })
               return release
             })
           )

@@ -8,6 +8,7 @@ import { type OrgId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { completedProvider, examplesProvider, type NewProvider } from "../domain/Provider.ts"
 import type { Task } from "../domain/Task.ts"
 import type { Timestamp } from "../domain/Time.ts"
+import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { ProviderEgress } from "./Egress.ts"
 import { Organizations } from "./Organizations.ts"
@@ -66,6 +67,7 @@ export class Tasks extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
+      const audit = yield* Audit
       const box = yield* SecretBox
       const clock = yield* StoreClock
       const egress = yield* ProviderEgress
@@ -112,7 +114,8 @@ export class Tasks extends Context.Service<
           return toTask(yield* findTask(sql, org_id, id))
         }),
         create: Effect.fn("Tasks.create")(function* (input) {
-          const { actor, org_id } = yield* Authorized("tasks.write")
+          const principal = yield* Authorized("tasks.write")
+          const { actor, org_id } = principal
           const inputs = yield* shapes.compile(input.input_schema, "#/input_schema")
           const answers = yield* shapes.compile(input.answer_schema, "#/answer_schema")
           yield* vetProvider(input.provider, "#/provider")
@@ -154,12 +157,14 @@ export class Tasks extends Context.Service<
                 created_by: actor
               })
               yield* keepKey(org_id, row.task_id, input.provider, now)
+              yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
               return toTask(row)
             })
           )
         }),
         update: Effect.fn("Tasks.update")(function* (id, change) {
-          const { org_id } = yield* Authorized("tasks.write")
+          const principal = yield* Authorized("tasks.write")
+          const { org_id } = principal
           const { answer_schema, input_schema, provider } = change
           const inputs =
             input_schema === undefined ? undefined : yield* shapes.compile(input_schema, "#/input_schema")
@@ -190,6 +195,8 @@ export class Tasks extends Context.Service<
                 revision: row.revision + 1
               })
               yield* keepKey(org_id, id, provider, now)
+              // What it was changed to is the task's to tell: instructions may be long, and a key is a secret.
+              yield* audit.record(principal, "task.updated", id, { changed: Object.keys(change) })
               return toTask(yield* findTask(sql, org_id, id))
             })
           )

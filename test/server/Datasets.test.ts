@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import type { Example, NewExample } from "../../src/domain/Dataset.ts"
 import { type DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
+import { Audit } from "../../src/server/Audit.ts"
 import { transaction } from "../../src/server/Database.ts"
 import { Datasets } from "../../src/server/Datasets.ts"
 import { Shapes } from "../../src/server/Shapes.ts"
@@ -64,7 +65,8 @@ const contents = (task: Task, id: DatasetId) =>
   )
 
 const live = Datasets.layer.pipe(
-  Layer.provide([Shapes.layer, StoreClock.layer]),
+  Layer.provide([Shapes.layer, Audit.layer]),
+  Layer.provide(StoreClock.layer),
   Layer.provideMerge(TestDatabase.layerSql)
 )
 

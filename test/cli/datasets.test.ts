@@ -1,0 +1,161 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import type { Environment } from "../../src/server/Settings.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { cli } from "../support/cli.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { sorting } from "../support/tasks.ts"
+
+/** An operator beside a running service: the store's environment, and a directory for files. */
+class Operator extends Context.Service<
+  Operator,
+  { readonly environment: Environment; readonly file: (text: string) => Effect.Effect<string> }
+>()("test/Operator") {
+  static readonly layer = Layer.unwrap(
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      const directory = yield* Effect.acquireRelease(
+        Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-datasets-"))),
+        (made) => Effect.promise(() => rm(made, { recursive: true, force: true }))
+      )
+      let files = 0
+      return Layer.mergeAll(
+        Countersign.layer({ databaseUrl }),
+        Layer.succeed(
+          Operator,
+          Operator.of({
+            environment: {
+              DATABASE_URL: Redacted.value(databaseUrl),
+              COUNTERSIGN_MASTER_KEY: Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
+                "base64"
+              )
+            },
+            file: (text) =>
+              Effect.promise(async () => {
+                const file = path.join(directory, `${files++}.jsonl`)
+                await writeFile(file, text)
+                return file
+              })
+          })
+        )
+      )
+    })
+  )
+}
+
+const run = (...args: ReadonlyArray<string>) =>
+  Effect.flatMap(Operator, ({ environment }) => cli(args, environment))
+
+const decodeLine = Schema.decodeUnknownEffect(
+  Schema.fromJsonString(Schema.Struct({ input: Schema.Unknown, answer: Schema.Unknown }))
+)
+
+const newTask = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.client({}, organization)
+  const { id } = yield* admin.tasks.create({ payload: sorting })
+  return { admin, id, params: { task_id: id } }
+})
+
+const line = (text: string, category: string) =>
+  `${JSON.stringify({ input: { text }, answer: { category } })}\n`
+
+describe("countersign datasets", () => {
+  layer(Operator.layer, { excludeTestServices: true })((it) => {
+    it.effect("import makes a version of a file, and the next adds to it; export gives it back", () =>
+      Effect.gen(function* () {
+        const { file } = yield* Operator
+        const { admin, id, params } = yield* newTask("acme")
+        const first = yield* file(line("a", "other") + "\n" + line("b", "billing"))
+        const imported = yield* run("datasets", "import", "--org", "acme", "--task", id, first)
+        assert.include(imported.err, "version 1: 2 examples, 2 added, 0 replaced")
+        const second = yield* file(line("b", "shipping") + line("c", "other").trimEnd())
+        const next = yield* run("datasets", "import", "--org", "acme", "--task", id, second)
+        assert.include(next.err, "version 2: 3 examples, 1 added, 1 replaced")
+        assert.strictEqual((yield* admin.tasks.get({ params })).dataset_id, next.out)
+
+        const exported = yield* run("datasets", "export", "--org", "acme", next.out)
+        const lines = yield* Effect.forEach(exported.out.split("\n"), (text) => decodeLine(text))
+        assert.sameDeepMembers(lines, [
+          { input: { text: "a" }, answer: { category: "other" } },
+          { input: { text: "b" }, answer: { category: "shipping" } },
+          { input: { text: "c" }, answer: { category: "other" } }
+        ])
+      })
+    )
+
+    it.effect("import says how far it is, and takes thousands", () =>
+      Effect.gen(function* () {
+        const { file } = yield* Operator
+        const { admin, id } = yield* newTask("large")
+        const many = yield* file(
+          Array.from({ length: 12_000 }, (_, n) => line(`message ${n}`, "other")).join("")
+        )
+        const { err, out } = yield* run("datasets", "import", "--org", "large", "--task", id, many)
+        assert.include(err, "10,000 lines read")
+        const [dataset] = (yield* admin.datasets.list({ params: { task_id: id } })).datasets
+        assert.strictEqual(dataset?.id, out)
+        assert.strictEqual(dataset?.example_count, 12_000)
+      })
+    )
+
+    it.effect("import names the line that does not fit, and imports nothing of the file", () =>
+      Effect.gen(function* () {
+        const { file } = yield* Operator
+        const { admin, id, params } = yield* newTask("refused")
+        const wrong: Record<string, string> = {
+          [line("a", "other") + line("b", "sales")]: "line 2: #/answer/category",
+          [line("a", "other") + "\n{not json}\n"]: "line 3: expected a JSON object",
+          '{"input":{"text":"a","text":"b"},"answer":{"category":"other"}}': "line 1: ",
+          "\n\n": "there is no example in the file"
+        }
+        for (const [text, problem] of Object.entries(wrong)) {
+          const refused = yield* run(
+            "datasets",
+            "import",
+            "--org",
+            "refused",
+            "--task",
+            id,
+            yield* file(text)
+          )
+          assert.isFalse(refused.ok)
+          assert.include(refused.err, problem)
+        }
+        const missing = yield* run(
+          "datasets",
+          "import",
+          "--org",
+          "refused",
+          "--task",
+          id,
+          "/nowhere/examples.jsonl"
+        )
+        assert.include(missing.err, "/nowhere/examples.jsonl")
+        assert.isNull((yield* admin.tasks.get({ params })).dataset_id)
+      })
+    )
+
+    it.effect("touch no other organization's task", () =>
+      Effect.gen(function* () {
+        const { file } = yield* Operator
+        const { id } = yield* newTask("owner")
+        yield* newTask("stranger")
+        const refused = yield* run(
+          "datasets",
+          "import",
+          "--org",
+          "stranger",
+          "--task",
+          id,
+          yield* file(line("a", "other"))
+        )
+        assert.isFalse(refused.ok)
+        assert.include(refused.err, "There is no such task")
+      })
+    )
+  })
+})
