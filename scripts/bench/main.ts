@@ -9,7 +9,6 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   guard: () => import("./guard.ts"),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
-  delivery: () => import("./delivery.ts"),
   stream: () => import("./stream.ts")
 }
 

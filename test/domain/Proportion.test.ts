@@ -1,0 +1,68 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { pairedDifference, wilson } from "../../src/domain/Proportion.ts"
+
+const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
+
+describe("the interval of a share", () => {
+  // Newcombe 1998 (Statistics in Medicine 17, 857 to 872), table I, method 3.
+  it.each([
+    [81, 263, 0.2553, 0.3662],
+    [15, 148, 0.0624, 0.1605],
+    [0, 20, 0, 0.1611],
+    [1, 29, 0.0061, 0.1718]
+  ])("of %i in %i is the published one", (count, of, low, high) => {
+    const interval = wilson(count, of)
+    near(interval.low, low)
+    near(interval.high, high)
+  })
+
+  it("holds the share, lies between nothing and all, and grows narrow", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 100_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (of, share) => {
+          const count = Math.round(of * share)
+          const { high, low } = wilson(count, of)
+          assert.isAtLeast(low, 0)
+          assert.isAtMost(high, 1)
+          assert.isAtMost(low, count / of)
+          assert.isAtLeast(high, count / of)
+          assert.isAtMost(high - low, 2 / Math.sqrt(of) + 1e-9)
+        }
+      )
+    )
+    assert.deepStrictEqual(wilson(0, 0), { low: 0, high: 1 })
+  })
+})
+
+describe("the difference of two paired shares", () => {
+  // Newcombe 1998 (Statistics in Medicine 17, 2635 to 2650), table II, method 10.
+  it.each([
+    [{ both: 36, first: 12, second: 2, neither: 0 }, 0.0569, 0.3404],
+    [{ both: 20, first: 12, second: 2, neither: 16 }, 0.0562, 0.3292],
+    [{ both: 0, first: 0, second: 0, neither: 50 }, -0.0713, 0.0713],
+    [{ both: 54, first: 0, second: 0, neither: 0 }, -0.0664, 0.0664]
+  ])("of %o is the published one", (paired, low, high) => {
+    const difference = pairedDifference(paired)
+    near(difference.low, low)
+    near(difference.high, high)
+  })
+
+  it("turns its sign with the sides, and stays within one", () => {
+    const count = fc.integer({ min: 0, max: 1_000 })
+    fc.assert(
+      fc.property(count, count, count, count, (both, first, second, neither) => {
+        const one = pairedDifference({ both, first, second, neither })
+        const other = pairedDifference({ both, first: second, second: first, neither })
+        assert.closeTo(one.value, -other.value, 1e-12)
+        assert.closeTo(one.low, -other.high, 1e-9)
+        assert.isAtLeast(one.low, -1)
+        assert.isAtMost(one.high, 1)
+        assert.isAtMost(one.low, one.value)
+        assert.isAtLeast(one.high, one.value)
+      })
+    )
+  })
+})
