@@ -199,16 +199,15 @@ CREATE TABLE dataset_examples (
   telling bigint[] NOT NULL,
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
-CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, task_id, input_digest);
+CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, input_digest);
 CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling);
 
-CREATE TABLE dataset_tokens (
+CREATE TABLE dataset_words (
   org_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
-  token integer NOT NULL,
-  examples integer NOT NULL,
-  CONSTRAINT dataset_tokens_pkey PRIMARY KEY (org_id, task_id, token)
-) WITH (fillfactor=80);
+  counts bytea NOT NULL,
+  CONSTRAINT dataset_words_pkey PRIMARY KEY (org_id, task_id)
+);
 
 CREATE TABLE datasets (
   org_id text COLLATE "C" NOT NULL,
