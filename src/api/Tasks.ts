@@ -9,6 +9,8 @@ import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
+  IdempotencyKeyInUse,
+  IdempotencyKeyReused,
   InvalidInput,
   InvalidSchema,
   InvalidUrl,
@@ -113,10 +115,10 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       ),
     HttpApiEndpoint.post("run", "/:task_id/run", {
       params: { task_id: TaskId },
-      headers: { traceparent: Schema.optionalKey(Schema.String) },
+      headers: { ...idempotencyHeaders, traceparent: Schema.optionalKey(Schema.String) },
       payload: NewRun,
       success: TaskRun,
-      error: [NotFound, InvalidInput, ProviderFailed]
+      error: [NotFound, InvalidInput, ProviderFailed, IdempotencyKeyReused, IdempotencyKeyInUse]
     })
       .middleware(requires("tasks.run"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))

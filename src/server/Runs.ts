@@ -1,7 +1,13 @@
 import { Array as Arr, Clock, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
-import { InvalidInput, NotFound, ProviderFailed } from "../api/Problems.ts"
+import {
+  type IdempotencyKeyInUse,
+  type IdempotencyKeyReused,
+  InvalidInput,
+  NotFound,
+  ProviderFailed
+} from "../api/Problems.ts"
 import type { NewRun } from "../api/Tasks.ts"
 import type { JsonObject } from "../domain/Dataset.ts"
 import {
@@ -12,10 +18,13 @@ import {
   type TaskId,
   type TraceId
 } from "../domain/Ids.ts"
+import type { Principal } from "../domain/Principal.ts"
 import { noUsage } from "../domain/Provider.ts"
 import { type TaskRun, traceparentOf } from "../domain/Run.ts"
 import type { Shape, ShapeFault } from "../domain/Shape.ts"
+import { atomic } from "./Database.ts"
 import { Providers } from "./Providers.ts"
+import { runOnce } from "./Runs/once.ts"
 import {
   type FinishedRun,
   findRun,
@@ -25,9 +34,17 @@ import {
   type Plan,
   planOf
 } from "./Runs/rows.ts"
+import { SecretBox } from "./SecretBox.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { noTask, schemasOf } from "./Tasks/rows.ts"
+
+/** The headers of a run. */
+export interface RunHeaders {
+  /** The caller's place in a trace of its own, which the run links to. */
+  readonly traceparent?: string
+  readonly "idempotency-key"?: string
+}
 
 export type { FinishedRun, LoggedRun } from "./Runs/rows.ts"
 
@@ -43,13 +60,17 @@ export class Runs extends Context.Service<
   {
     /**
      * Has the live release answer, or logs the answer that is given. The run is logged before this answers; one that failed, or whose
-     * caller went away meanwhile, is logged as failed.
+     * caller went away meanwhile, is logged as failed. With an idempotency key the same run again has the same answer.
      */
     readonly run: (
       task_id: TaskId,
       input: NewRun,
-      traceparent: string | undefined
-    ) => Effect.Effect<TaskRun, NotFound | InvalidInput | ProviderFailed, Authorized<"tasks.run">>
+      headers: RunHeaders
+    ) => Effect.Effect<
+      TaskRun,
+      NotFound | InvalidInput | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
+      Authorized<"tasks.run">
+    >
     /** The organization's run of a trace, for those who judge it. */
     readonly find: (org_id: OrgId, trace_id: TraceId) => Effect.Effect<Option.Option<LoggedRun>>
   }
@@ -58,6 +79,8 @@ export class Runs extends Context.Service<
     Runs,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const box = yield* SecretBox
       const clock = yield* StoreClock
       const providers = yield* Providers
       const shapes = yield* Shapes
@@ -121,79 +144,101 @@ export class Runs extends Context.Service<
           }
         })
 
-      const log = (run: FinishedRun) =>
+      /** Logs a run, together with what is to be kept of it where anything is. */
+      const log = (run: FinishedRun, kept: Effect.Effect<void> | undefined) =>
         Effect.andThen(
-          Effect.orDie(insertRun(sql, run)),
+          kept === undefined
+            ? Effect.orDie(insertRun(sql, run))
+            : atomically(Effect.andThen(insertRun(sql, run), kept)),
           Effect.suspend(() => finished(run))
         )
 
-      return Runs.of({
-        find: (org_id, trace_id) => Effect.orDie(findRun(sql, org_id, trace_id)),
-        run: Effect.fn("Runs.run")(function* (task_id, given, traceparent) {
-          const { actor, org_id } = yield* Authorized("tasks.run")
-          const session_id = given.session_id ?? null
-          const ready = yield* planned(org_id, task_id, session_id, given)
-          const began = yield* Clock.currentTimeMillis
-          const begun = {
-            org_id,
-            trace_id: yield* generateTraceId,
-            run_id: yield* RunId.generate,
-            task_id,
-            task_name: ready.plan.task_name,
-            release_id: ready.plan.release_id,
-            dataset_id: ready.plan.dataset_id,
-            session_id,
-            input: given.input,
-            metadata: given.metadata ?? {},
-            provider: ready.plan.provider,
-            caller_traceparent: traceparentOf(traceparent),
-            created_at: yield* clock.now,
-            created_by: actor
-          }
-          const finish = (
-            end: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">
-          ): Effect.Effect<void> =>
-            Effect.flatMap(Clock.currentTimeMillis, (now) =>
-              log({ ...begun, ...end, duration_ms: now - began })
-            )
-          const { trace_id, created_at, dataset_id, release_id } = begun
-          const shown = (answer: JsonObject, usage: FinishedRun["usage"]): TaskRun => ({
-            trace_id,
-            task_id,
-            release_id,
-            dataset_id,
-            answer,
-            usage,
-            created_at
-          })
+      const once = runOnce(sql, box, clock)
 
-          if (given.answer !== undefined) {
-            const { answer } = given
-            yield* finish({ source: "logged", answer, failure: null, usage: noUsage, calls: [] })
-            return shown(answer, noUsage)
-          }
-          return yield* Effect.uninterruptibleMask((restore) =>
-            restore(answerOf(org_id, task_id, given.input, ready)).pipe(
-              Effect.onInterrupt(() =>
-                finish({
-                  source: "provider",
-                  answer: null,
-                  failure: "The caller went away before the answer came",
-                  usage: noUsage,
-                  calls: []
-                })
-              ),
-              Effect.tap(({ answer, calls, usage }) =>
-                finish({ source: "provider", answer, failure: null, usage, calls })
-              ),
-              Effect.map(({ answer, usage }) => shown(answer, usage)),
-              Effect.catchTag("NoAnswer", ({ calls, detail, usage }) =>
-                Effect.andThen(
-                  finish({ source: "provider", answer: null, failure: detail, usage, calls }),
-                  Effect.fail(new ProviderFailed({ detail, trace_id }))
-                )
+      /** A run, logged in one transaction with what `keep` does with its answer, where it is given. */
+      const perform = Effect.fnUntraced(function* (
+        { actor, org_id }: Principal,
+        task_id: TaskId,
+        given: NewRun,
+        { traceparent }: RunHeaders,
+        keep?: (run: TaskRun) => Effect.Effect<void>
+      ) {
+        const session_id = given.session_id ?? null
+        const ready = yield* planned(org_id, task_id, session_id, given)
+        const began = yield* Clock.currentTimeMillis
+        const begun = {
+          org_id,
+          trace_id: yield* generateTraceId,
+          run_id: yield* RunId.generate,
+          task_id,
+          task_name: ready.plan.task_name,
+          release_id: ready.plan.release_id,
+          dataset_id: ready.plan.dataset_id,
+          session_id,
+          input: given.input,
+          metadata: given.metadata ?? {},
+          provider: ready.plan.provider,
+          caller_traceparent: traceparentOf(traceparent),
+          created_at: yield* clock.now,
+          created_by: actor
+        }
+        const { trace_id, created_at, dataset_id, release_id } = begun
+        const shown = (answer: JsonObject, usage: FinishedRun["usage"]): TaskRun => ({
+          trace_id,
+          task_id,
+          release_id,
+          dataset_id,
+          answer,
+          usage,
+          created_at
+        })
+        const finish = (
+          end: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">
+        ): Effect.Effect<void> =>
+          Effect.flatMap(Clock.currentTimeMillis, (now) =>
+            log(
+              { ...begun, ...end, duration_ms: now - began },
+              end.answer === null ? undefined : keep?.(shown(end.answer, end.usage))
+            )
+          )
+        if (given.answer !== undefined) {
+          const { answer } = given
+          yield* finish({ source: "logged", answer, failure: null, usage: noUsage, calls: [] })
+          return shown(answer, noUsage)
+        }
+        return yield* Effect.uninterruptibleMask((restore) =>
+          restore(answerOf(org_id, task_id, given.input, ready)).pipe(
+            Effect.onInterrupt(() =>
+              finish({
+                source: "provider",
+                answer: null,
+                failure: "The caller went away before the answer came",
+                usage: noUsage,
+                calls: []
+              })
+            ),
+            Effect.tap(({ answer, calls, usage }) =>
+              finish({ source: "provider", answer, failure: null, usage, calls })
+            ),
+            Effect.map(({ answer, usage }) => shown(answer, usage)),
+            Effect.catchTag("NoAnswer", ({ calls, detail, usage }) =>
+              Effect.andThen(
+                finish({ source: "provider", answer: null, failure: detail, usage, calls }),
+                Effect.fail(new ProviderFailed({ detail, trace_id }))
               )
             )
+          )
+        )
+      })
+
+      return Runs.of({
+        find: (org_id, trace_id) => Effect.orDie(findRun(sql, org_id, trace_id)),
+        run: Effect.fn("Runs.run")(function* (task_id, given, headers) {
+          const principal = yield* Authorized("tasks.run")
+          const key = headers["idempotency-key"]
+          if (key === undefined) return yield* perform(principal, task_id, given, headers)
+          return yield* once({ principal, key, task_id, input: given }, (keep) =>
+            perform(principal, task_id, given, headers, keep)
           )
         })
       })

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
-import { sorting, taskWith, team } from "../support/tasks.ts"
+import { messages, sorting, taskWith, team } from "../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("runs of a task", (it) => {
   it.effect("are answered by the live release, and logged before that", () =>
@@ -123,6 +123,40 @@ layer(service(), { excludeTestServices: true })("runs of a task", (it) => {
           failure: "The release has no dataset to take an answer from: make its first version"
         }
       ])
+    })
+  )
+
+  it.effect(
+    "under one idempotency key are one run, however many ask at once, and another run is refused",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin, runtime } = yield* team("once")
+        const { params, task } = yield* taskWith(admin, ["a", "other"])
+        const headers = { "idempotency-key": "order-4711" }
+        const run = (text: string) => runtime.tasks.run({ params, headers, payload: { input: { text } } })
+        const answers = yield* Effect.all([run("a"), run("a"), run("a"), run("a")], {
+          concurrency: "unbounded"
+        })
+        assert.strictEqual(new Set(answers.map(({ trace_id }) => trace_id)).size, 1)
+        assert.deepStrictEqual(yield* run("a"), answers[0])
+        assert.strictEqual((yield* Effect.flip(run("b")))._tag, "IDEMPOTENCY_KEY_REUSED")
+        const rows = yield* sql`SELECT 1 FROM runs WHERE task_id = ${task.id}`
+        assert.lengthOf(rows, 1)
+      })
+  )
+
+  it.effect("that failed give their idempotency key back", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("given back")
+      const task = yield* admin.tasks.create({ payload: sorting })
+      const params = { task_id: task.id }
+      const headers = { "idempotency-key": "order-4711" }
+      const run = admin.tasks.run({ params, headers, payload: { input: { text: "a" } } })
+      assert.strictEqual((yield* Effect.flip(run))._tag, "PROVIDER_FAILED")
+      const [example] = messages(["a", "billing"])
+      yield* admin.datasets.create({ params, payload: { examples: [example!] } })
+      assert.deepStrictEqual((yield* run).answer, { category: "billing" })
     })
   )
 

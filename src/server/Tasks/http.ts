@@ -21,7 +21,7 @@ export const TasksHttp = HttpApiBuilder.group(
       get: ({ params }) => tasks.get(params.task_id),
       update: ({ params, payload }) => tasks.update(params.task_id, payload),
       run: ({ headers, params, payload }) =>
-        runs.run(params.task_id, payload, headers.traceparent).pipe(
+        runs.run(params.task_id, payload, headers).pipe(
           Effect.tap(({ trace_id }) => named(trace_id)),
           Effect.tapErrorTag("PROVIDER_FAILED", ({ trace_id }) =>
             trace_id === undefined ? Effect.void : named(trace_id)
