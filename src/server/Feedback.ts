@@ -203,7 +203,7 @@ export class Feedback extends Context.Service<
                 at,
                 by: actor,
                 note: null,
-                input_digest: inputDigest(input)
+                input_digest: inputDigest(row.task_id, input)
               })
             })
           )
