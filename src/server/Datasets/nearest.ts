@@ -11,9 +11,6 @@ import type { VersionRow } from "./versions.ts"
 /** Words of an input that are looked up: with at most 200 examples a word that stand, a look-up reads 13,000 of them at worst. */
 const LOOKED_UP = 64
 
-/** Of those, by how many of the words they share, the ones whose whole overlap is computed. */
-const RANKED = 200
-
 const Nearest = Schema.Struct({ example_id: ExampleId, answer: JsonObject })
 
 const decodeNearest = Schema.decodeUnknownEffect(Schema.Array(Nearest), { disableChecks: true })
@@ -72,27 +69,19 @@ const overlapping = (
   const keys = longs(tokens.slice(0, LOOKED_UP).map(key))
   return sql`
     WITH found AS MATERIALIZED (
-      SELECT org_id, task_id, example_id, first_version, until_version, tokens, telling
+      SELECT org_id, task_id, example_id, first_version, until_version, tokens
       FROM dataset_examples
       WHERE telling && ${keys}
-    ),
-    ranked AS MATERIALIZED (
-      SELECT example_id, tokens
-      FROM found
-      WHERE org_id = ${org_id}
-        AND task_id = ${version.task_id}
-        AND ${isPartOf(sql, version.version)}
-      ORDER BY
-        (SELECT count(*) FROM unnest(telling) AS word WHERE word = ANY(${keys})) DESC,
-        example_id DESC
-      LIMIT ${RANKED}::int
     ),
     overlap AS (
       SELECT
         example_id,
         cardinality(tokens) AS own,
         (SELECT count(*) FROM unnest(tokens) AS token WHERE token = ANY(${ints(tokens)})) AS shared
-      FROM ranked
+      FROM found
+      WHERE org_id = ${org_id}
+        AND task_id = ${version.task_id}
+        AND ${isPartOf(sql, version.version)}
     ),
     nearest AS MATERIALIZED (
       SELECT example_id
