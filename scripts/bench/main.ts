@@ -7,6 +7,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   deadlines: () => import("./deadlines.ts"),
   egress: () => import("./egress.ts"),
   guard: () => import("./guard.ts"),
+  feedback: () => import("./feedback.ts"),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   stream: () => import("./stream.ts")

@@ -95,6 +95,7 @@ class Walk {
   count = 0
   readonly pointers: Array<string> = []
   readonly #place: Array<string> = []
+  readonly #names = new Map<string, string>()
   readonly #known: KnownValues
   readonly #at: string
   readonly #cleaned: ReadonlyMap<string, string> | undefined
@@ -117,7 +118,7 @@ class Walk {
     }
     const members = new Map<string, Schema.Json>()
     for (const [key, inner] of Object.entries(value)) {
-      const clean = this.#clean(key)
+      const clean = this.#cleanName(key)
       this.#inner(clean, () => {
         if (clean !== key) this.#removed()
         members.set(free(members, clean), this.value(inner, key))
@@ -138,6 +139,15 @@ class Walk {
       return text
     }
     return this.#cleaned?.get(text) ?? redactText(text, this.#known)
+  }
+
+  /** The names of a list's objects are the same, over and over. */
+  #cleanName(name: string): string {
+    const known = this.#names.get(name)
+    if (known !== undefined) return known
+    const clean = this.#clean(name)
+    this.#names.set(name, clean)
+    return clean
   }
 
   #refuse(detail: string, depth: number): null {

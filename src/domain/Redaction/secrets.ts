@@ -26,16 +26,44 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   return merged(found)
 }
 
+/** Shortest run that may be a token: no secret with a form, and no base64 that is decoded, is shorter. */
+const LONG_RUN = 16
+
+const inRun = new Uint8Array(128)
+for (const character of "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.~$%+/=-") {
+  inRun[character.charCodeAt(0)] = 1
+}
+
+/** One pass without an expression: nearly every text of a correction is looked at this far and no further. */
+const hasLongRun = (text: string): boolean => {
+  let run = 0
+  for (let at = 0; at < text.length; at++) {
+    run = inRun[text.charCodeAt(at)] === 1 ? run + 1 : 0
+    if (run === LONG_RUN) return true
+  }
+  return false
+}
+
+/** What stands between a name and its value, or before a credential. */
+const GIVEN =
+  /[=:>]|^-|\s(?:is|was|ist|lautet|["'`]|-)|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt)[ \t]/i
+
 const inView = (view: View, known: KnownValues, layer: number): Array<Span> => {
   const { text } = view
+  const found = known.size === 0 ? [] : [...known.find(view)]
+  // Most texts have neither, and nothing else need be looked for.
+  if (hasLongRun(text)) found.push(...inRuns(view, known, layer))
+  if (GIVEN.test(text)) found.push(...findUrlCredentials(text), ...findAssignments(text))
+  return found
+}
+
+const inRuns = (view: View, known: KnownValues, layer: number): Array<Span> => {
+  const { text } = view
   return [
-    ...known.find(view),
     ...findProviderSecrets(view),
     ...findTokens(text),
     ...findPrivateKeys(text),
     ...findJwts(text),
-    ...findUrlCredentials(text),
-    ...findAssignments(text),
     ...(layer < MAX_LAYERS
       ? encodedTexts(text).filter((inner) => findSecrets(inner.text, known, layer + 1).length > 0)
       : [])

@@ -66,14 +66,17 @@ const isHeader = (part: string): boolean => {
 /** Most characters of what stands before the host of a URL. */
 const MAX_USERINFO = 512
 
+const userinfo = new RegExp(
+  `:?//([^\\s/?#"'<>@\`]{0,200})(?::([^\\s/?#"'<>\`]{1,${MAX_USERINFO}}))?@(?=[\\w[.-])`,
+  "y"
+)
+
 /** Passwords, and tokens alone, before the host of a URL. The user's name stays. */
 export const findUrlCredentials = (text: string): ReadonlyArray<Span> => {
+  const first = text.indexOf("://")
+  if (first === -1 || !text.includes("@", first)) return []
   const found: Array<Span> = []
-  const userinfo = new RegExp(
-    `:?//([^\\s/?#"'<>@\`]{0,200})(?::([^\\s/?#"'<>\`]{1,${MAX_USERINFO}}))?@(?=[\\w[.-])`,
-    "y"
-  )
-  for (let at = text.indexOf("://"); at !== -1; at = text.indexOf("://", at + 3)) {
+  for (let at = first; at !== -1; at = text.indexOf("://", at + 3)) {
     userinfo.lastIndex = at
     const match = userinfo.exec(text)
     if (match === null || !/[a-z0-9]$/i.test(text.slice(Math.max(0, at - 1), at))) continue

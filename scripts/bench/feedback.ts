@@ -1,0 +1,183 @@
+/**
+ * Feedback with a correction of 2 KiB, checked against its task's shape, searched for secrets and committed, against a bare Fastify and
+ * `pg` handler (the ground benchmark's) that stores a body of the same size and does nothing else: in turn, each a process over its own
+ * database of one PostgreSQL. Then how long one takes while half of the peak comes in, evenly; then what the search for secrets
+ * costs alone, of an ordinary correction of 16 KiB and of texts that are made to cost.
+ */
+import { Effect, Redacted } from "effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import { createHash } from "node:crypto"
+import { Pool } from "undici"
+import { Client } from "../../src/client/Client.ts"
+import { hostileTexts } from "../../test/domain/Redaction/hostile.ts"
+import { KnownValues, redact } from "../../src/domain/Redaction.ts"
+import { answerSchema, correctionOf } from "./feedback/correction.ts"
+import { alternate, line, machine, median, processorSeconds, quantile } from "./measure.ts"
+import { freePort, startService, startStore } from "./service.ts"
+
+const connections = 32
+const roundMillis = 4_000
+const rounds = 7
+const warmUp = 2
+const latencySeconds = 8
+
+const correction = correctionOf(2 * 1024)
+
+/** A task with one run of it; answers with the run's trace id. */
+const prepare = (url: string, key: string) =>
+  Effect.gen(function* () {
+    const client = yield* Client
+    const task = yield* client.tasks.create({
+      payload: {
+        name: "bench",
+        instructions: "Answer.",
+        input_schema: { type: "object" },
+        answer_schema: answerSchema
+      }
+    })
+    const { trace_id } = yield* client.tasks.run({
+      params: { task_id: task.id },
+      payload: { input: { text: "hello" }, answer: correction }
+    })
+    return trace_id
+  }).pipe(Effect.provide(Client.layer({ url, key: Redacted.make(key) })), Effect.runPromise)
+
+const store = await startStore()
+const children: Array<ChildProcess> = []
+
+interface Side {
+  readonly port: number
+  readonly pid: number
+  readonly path: string
+  readonly body: string
+}
+
+try {
+  const service = await startService(await store.database("bench_ours"))
+  children.push(service.child)
+  const trace_id = await prepare(`http://127.0.0.1:${service.port}`, service.key)
+  const port = await freePort()
+  const peer = spawn(process.execPath, ["scripts/bench/ground/fastify.ts"], {
+    stdio: ["ignore", "ignore", "inherit"],
+    env: {
+      ...process.env,
+      NODE_ENV: "production",
+      PORT: String(port),
+      DATABASE_URL: Redacted.value(await store.database("bench_fastify")),
+      BENCH_DIGEST: createHash("sha256").update(service.key).digest("base64")
+    }
+  })
+  children.push(peer)
+  const ours: Side = {
+    port: service.port,
+    pid: service.pid,
+    path: "/v1/feedback",
+    body: JSON.stringify({ inference_log_id: trace_id, score: -1, correction })
+  }
+  const theirs: Side = {
+    port,
+    pid: peer.pid ?? 0,
+    path: "/v1/agent-sessions",
+    body: JSON.stringify({ metadata: correction })
+  }
+
+  const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" }
+  const post = async (pool: Pool, { body, path }: Side) => {
+    const answer = await pool.request({ path, method: "POST", headers, body })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 201) throw new Error(`answered ${answer.statusCode}: ${text}`)
+  }
+  const poolOf = (side: Side) => new Pool(`http://127.0.0.1:${side.port}`, { connections })
+  const load = (side: Side) => {
+    const pool = poolOf(side)
+    const cpu: Array<number> = []
+    const round = async () => {
+      const before = processorSeconds(side.pid)
+      const begin = performance.now()
+      let count = 0
+      await Promise.all(
+        Array.from({ length: connections }, async () => {
+          while (performance.now() - begin < roundMillis) {
+            await post(pool, side)
+            count++
+          }
+        })
+      )
+      cpu.push(((processorSeconds(side.pid) - before) * 1e6) / count)
+      return (count * 1000) / (performance.now() - begin)
+    }
+    return { round, cpu: () => cpu.slice(warmUp) }
+  }
+
+  for (let tries = 0; ; tries++) {
+    try {
+      await post(poolOf(theirs), theirs)
+      break
+    } catch (cause) {
+      if (tries === 300) throw cause
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+  const us = load(ours)
+  const them = load(theirs)
+  const [rates = [], bare = []] = await alternate([us.round, them.round], { warmUp, rounds })
+  const ratios = rates.map((value, index) => (100 * value) / (bare[index] ?? Number.NaN))
+
+  console.log(
+    `\nFeedback with a correction of 2 KiB, ${connections} connections, ${rounds} rounds of ${roundMillis / 1000} s each in turn`
+  )
+  console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
+  console.log(line("countersign", rates, "req/s"))
+  console.log(line("fastify + pg, a bare insert of the same body", bare, "req/s"))
+  console.log(line("processor time a request, countersign", us.cpu(), "µs   "))
+  console.log(line("processor time a request, fastify + pg", them.cpu(), "µs   "))
+  console.log(line("ratio (goal: at least 50)", ratios, "%    "))
+
+  // Evenly, whether or not the ones before are answered: who waits for answers measures too little.
+  const pool = poolOf(ours)
+  const every = 2_000 / median(rates)
+  const begin = performance.now()
+  const times: Array<number> = []
+  const under: Array<Promise<void>> = []
+  for (let due = begin; due < begin + latencySeconds * 1_000; due += every) {
+    const early = due - performance.now()
+    if (early > 1) await new Promise((resolve) => setTimeout(resolve, early))
+    under.push(post(pool, ours).then(() => void times.push(performance.now() - due)))
+  }
+  await Promise.all(under)
+  console.log(
+    `\nat half of that rate: p50 ${quantile(times, 0.5).toFixed(1)} ms, p99 ${quantile(times, 0.99).toFixed(1)} ms (goal: 25)`
+  )
+} finally {
+  for (const child of children) child.kill("SIGTERM")
+  await store.dispose()
+}
+
+/** Processor time of one call, in milliseconds, each measured by itself. */
+const processorMillis = (times: number, call: () => unknown): ReadonlyArray<number> =>
+  Array.from({ length: times }, () => {
+    const before = process.cpuUsage()
+    call()
+    const { system, user } = process.cpuUsage(before)
+    return (system + user) / 1_000
+  })
+
+const known = new KnownValues(
+  Array.from(
+    { length: 60 },
+    (_, index) => `whsec_${createHash("sha256").update(`${index}`).digest("base64")}`
+  )
+)
+const large = correctionOf(16 * 1024)
+processorMillis(50, () => redact(large, known))
+console.log(`\nThe search for secrets, in processor time, with ${known.size} secrets known\n`)
+console.log(
+  line(
+    "an ordinary correction of 16 KiB (goal: 5)",
+    processorMillis(50, () => redact(large, known)),
+    "ms"
+  )
+)
+const worst = hostileTexts(64 * 1024).map(([, text]) => median(processorMillis(3, () => redact(text, known))))
+console.log(line(`64 KiB made to cost, ${worst.length} kinds (goal: 100)`, worst, "ms"))
+process.exit(0)
