@@ -74,10 +74,10 @@ class SecondDeadlines extends Context.Service<SecondDeadlines, Deadlines["Servic
 ) {}
 
 /** Small batches, so that a round has many of them, side by side. */
-const manyBatches = Deadlines.layer({ batch: 16, lanes: 3 })
+const manyBatches = Deadlines.layer({ batch: 6, lanes: 3 })
 
-const sessions = 6
-const steps = 30
+const sessions = 4
+const steps = 15
 
 /** Steps by what becomes of them: warned of, sent to the admins, expired. */
 const fates = ["expiring", "escalated", "expired"] as const

@@ -1,4 +1,4 @@
-import { Cause, Context, Effect, Exit } from "effect"
+import { Cause, Context, Effect, type Exit } from "effect"
 import type { NetAddress } from "effect/net"
 import type { Lookup } from "./Resolver.ts"
 
