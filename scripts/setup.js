@@ -251,7 +251,7 @@ const buildConsole = () => {
         "--logLevel",
         "warn"
       ],
-      { cwd: root, encoding: "utf8", shell: onWindows }
+      { cwd: root, encoding: "utf8", shell: onWindows, env: { ...process.env, NODE_ENV: "production" } }
     )
     if (status !== 0) {
       say(

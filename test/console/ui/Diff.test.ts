@@ -1,0 +1,23 @@
+import { assert, describe, it } from "@effect/vitest"
+import { fieldsOf, sameJson } from "../../../src/console/ui/Diff.tsx"
+
+describe("differences of two objects", () => {
+  it("tells fields that differ from those that are missing, added or the same", () => {
+    assert.deepStrictEqual(
+      fieldsOf({ a: 1, b: [1, { c: 2 }], gone: null }, { b: [1, { c: 2 }], a: 2, more: true }),
+      [
+        { name: "a", kind: "changed" },
+        { name: "b", kind: "same" },
+        { name: "gone", kind: "removed" },
+        { name: "more", kind: "added" }
+      ]
+    )
+  })
+
+  it("reads objects whatever the order of their keys, and lists in theirs", () => {
+    assert.isTrue(sameJson({ a: 1, b: { c: [1, 2] } }, { b: { c: [1, 2] }, a: 1 }))
+    assert.isFalse(sameJson([1, 2], [2, 1]))
+    assert.isFalse(sameJson({}, []))
+    assert.isFalse(sameJson(null, {}))
+  })
+})
