@@ -10,6 +10,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   feedback: () => import("./feedback.ts"),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
+  telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
   stream: () => import("./stream.ts")
 }
 

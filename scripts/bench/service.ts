@@ -103,7 +103,10 @@ export interface Service {
 }
 
 /** Starts `countersign serve` over a store; done when it is ready. `BENCH_MAIN` names another build of it. */
-export const startService = async (databaseUrl: Redacted.Redacted): Promise<Service> => {
+export const startService = async (
+  databaseUrl: Redacted.Redacted,
+  environment: Readonly<Record<string, string>> = {}
+): Promise<Service> => {
   const { key } = await Effect.runPromise(ApiKeyFormat.generate)
   const port = await freePort()
   const main = process.env["BENCH_MAIN"] ?? "src/main.ts"
@@ -116,7 +119,8 @@ export const startService = async (databaseUrl: Redacted.Redacted): Promise<Serv
       DATABASE_URL: Redacted.value(databaseUrl),
       COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
       COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
-      COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
+      COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0",
+      ...environment
     }
   })
   const ended = once(child, "exit")

@@ -141,7 +141,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
             if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
             for (const batch of batches) {
               buffer.stored(batch)
-              buffer.drop(batch.outbox, batch.texts.length, now())
+              buffer.drop(batch.outbox, batch.spans, now())
             }
             buffer.untold(drops, now())
             return Effect.logError("Spans cannot be stored and are dropped", cause)

@@ -18,6 +18,7 @@ const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<voi
   spans.record(run.org_id, {
     trace_id: run.trace_id,
     count: 1 + run.calls.length,
+    whole: true,
     make: (_at, content) => {
       const start = run.created_at.epochMilliseconds
       return runSpans({

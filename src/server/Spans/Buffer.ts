@@ -4,6 +4,7 @@ import { encodeSpan, envelope } from "../../domain/OtlpJson.ts"
 import type { Span } from "../../domain/Span.ts"
 import { sourceOf } from "../../domain/SpanConventions.ts"
 import { keeps, type Sampling, SpanBudget } from "../../domain/SpanSampling.ts"
+import { BatchWriter } from "./BatchWriter.ts"
 import { makeTraces } from "./Traces.ts"
 
 /** Spans of one request. */
@@ -20,7 +21,7 @@ const MAX_INBOX = 4_096
 
 /** Batches that one transaction writes, and bytes of their JSON. */
 const GROUP_BATCHES = 64
-const GROUP_BYTES = 2 * MAX_BATCH_BYTES
+const GROUP_BYTES = 8 * MAX_BATCH_BYTES
 
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
@@ -36,6 +37,8 @@ export interface Recorded {
   readonly trace_id: TraceId
   /** How many spans `make` makes. */
   readonly count: number
+  /** Whether this is the whole trace, as of a run: then nothing needs to be remembered of it. Default false. */
+  readonly whole?: boolean
   /**
    * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch. `content` is there
    * where the organization switched content on: through it inputs, answers, arguments and results may go out.
@@ -59,9 +62,8 @@ export interface Outbox {
   readonly content: boolean
   readonly frame: readonly [string, string]
   readonly budget: SpanBudget
-  texts: Array<string>
-  bytes: number
-  /** When the first of `texts`, or the first drop that is not in the store yet, came; on the monotonic clock. */
+  writer: BatchWriter | undefined
+  /** When the first span of `writer`, or the first drop that is not in the store yet, came; on the monotonic clock. */
   since: number
   /** Spans here, wherever in this process, that are not in the store yet. */
   held: number
@@ -75,8 +77,9 @@ export interface Outbox {
 /** Spans on their way to the store as one delivery. */
 export interface Batch {
   readonly outbox: Outbox
-  readonly texts: ReadonlyArray<string>
-  readonly bytes: number
+  readonly spans: number
+  /** The request, not yet compressed. */
+  readonly request: Uint8Array
 }
 
 /** The spans of this process that are not in the store yet. Plain and synchronous. */
@@ -129,7 +132,7 @@ interface Entry {
  */
 export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }: Limits): SpanBuffer => {
   const traces = makeTraces()
-  /** Outboxes with texts, or with drops to tell. */
+  /** Outboxes with spans, or with drops to tell. */
   const dirty = new Set<Outbox>()
   const drops = new Set<Outbox>()
   let inbox: Array<Entry> = []
@@ -149,15 +152,16 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   }
 
   const close = (outbox: Outbox): void => {
-    if (outbox.texts.length === 0) return
-    ready.push({ outbox, texts: outbox.texts, bytes: outbox.bytes })
-    outbox.texts = []
-    outbox.bytes = 0
+    if (outbox.writer === undefined) return
+    const { spans } = outbox.writer
+    const request = outbox.writer.finish()
+    ready.push({ outbox, spans, request })
+    outbox.writer = undefined
   }
 
   /** Whether the limits let a trace in that is sampled. */
-  const admits = (outbox: Outbox, { count, trace_id }: Recorded, now: number): boolean => {
-    const known = traces.known(trace_id)
+  const admits = (outbox: Outbox, { count, trace_id, whole }: Recorded, now: number): boolean => {
+    const known = whole === true ? undefined : traces.known(trace_id)
     if (known === "refused") return false
     const roomy =
       outbox.held + outbox.waiting + count <= queueLimit &&
@@ -168,44 +172,51 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       return roomy
     }
     if (roomy && outbox.budget.admit(count, now)) {
-      traces.admit(trace_id)
+      if (whole !== true) traces.admit(trace_id)
       return true
     }
-    traces.refuse(trace_id)
+    if (whole !== true) traces.refuse(trace_id)
     return false
   }
 
   const append = (outbox: Outbox, text: string, now: number): void => {
-    const size = Buffer.byteLength(text) + 1
-    const room = MAX_BATCH_BYTES - Buffer.byteLength(outbox.frame[0]) - Buffer.byteLength(outbox.frame[1])
-    if (size > room) {
-      outbox.held--
-      held--
-      return drop(outbox, 1, now)
-    }
-    if (outbox.bytes + size > room) close(outbox)
     touch(outbox, now)
-    outbox.texts.push(text)
-    outbox.bytes += size
-    bytes += size
-    if (outbox.texts.length === MAX_BATCH_SPANS) close(outbox)
+    if (outbox.writer !== undefined) {
+      const before = outbox.writer.size
+      const fits = outbox.writer.append(text)
+      bytes += outbox.writer.size - before
+      if (!fits || outbox.writer.spans === MAX_BATCH_SPANS) close(outbox)
+      if (fits) return
+    }
+    const writer = new BatchWriter(outbox.frame, MAX_BATCH_BYTES)
+    if (writer.append(text)) {
+      bytes += writer.size
+      outbox.writer = writer
+      return
+    }
+    // Too large for any request: dropped alone.
+    outbox.held--
+    held--
+    drop(outbox, 1, now)
   }
 
   return {
-    open: (org_id, { content, destination_id, waiting_spans }, now) => ({
-      org_id,
-      destination_id,
-      content,
-      frame: envelope(sourceOf(org_id)),
-      budget: new SpanBudget(spansPerSecond, now),
-      texts: [],
-      bytes: 0,
-      since: now,
-      held: 0,
-      waiting: waiting_spans,
-      checked: now,
-      dropped: 0
-    }),
+    open: (org_id, { content, destination_id, waiting_spans }, now) => {
+      const frame = envelope(sourceOf(org_id))
+      return {
+        org_id,
+        destination_id,
+        content,
+        frame,
+        budget: new SpanBudget(spansPerSecond, now),
+        writer: undefined,
+        since: now,
+        held: 0,
+        waiting: waiting_spans,
+        checked: now,
+        dropped: 0
+      }
+    },
     unsure: (outbox, { count }, now) =>
       outbox.held + outbox.waiting + count > queueLimit &&
       outbox.held + count <= queueLimit &&
@@ -247,7 +258,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     takeReady: () => {
       let size = 0
       const over = ready.findIndex((batch, index) => {
-        size += batch.bytes
+        size += batch.request.length
         return index === GROUP_BATCHES || (index > 0 && size > GROUP_BYTES)
       })
       const batches = over < 0 ? ready : ready.slice(0, over)
@@ -261,9 +272,9 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       return { batches, drops: told }
     },
     stored: (batch) => {
-      batch.outbox.held -= batch.texts.length
-      held -= batch.texts.length
-      bytes -= batch.bytes
+      batch.outbox.held -= batch.spans
+      held -= batch.spans
+      bytes -= batch.request.length
     },
     untold: (told, now) => {
       for (const [outbox, spans] of told) drop(outbox, spans, now)

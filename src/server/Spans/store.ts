@@ -1,7 +1,6 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import { encodeRequest } from "../../domain/OtlpJson.ts"
 import { promisify } from "node:util"
 import { constants, gzip } from "node:zlib"
 import { transaction } from "../Database.ts"
@@ -44,7 +43,7 @@ const decodeFound = Schema.decodeUnknownEffect(Schema.Array(Found))
 const compress = promisify(gzip)
 
 /** The request of a batch as it is sent. */
-export const compressed = (request: string): Effect.Effect<Uint8Array> =>
+export const compressed = (request: string | Uint8Array): Effect.Effect<Uint8Array> =>
   Effect.promise(() => compress(request, { level: constants.Z_BEST_SPEED }))
 
 /**
@@ -69,7 +68,7 @@ export const storeBatches = Effect.fnUntraced(function* (
     (batch) =>
       Effect.gen(function* () {
         const batch_id = yield* EventId.generate
-        const payload = yield* compressed(encodeRequest(batch.outbox.frame, batch.texts))
+        const payload = yield* compressed(batch.request)
         return {
           batch,
           batch_id,
@@ -97,16 +96,16 @@ export const storeBatches = Effect.fnUntraced(function* (
         held.map((row) => [row.destination_id, { org_id: row.org_id, waiting: 0, dropped: 0 }])
       )
       const room = new Map(held.map((row) => [row.destination_id, queueLimit - row.waiting_spans]))
-      const queued = sealed.filter(({ batch: { outbox, texts } }) => {
+      const queued = sealed.filter(({ batch: { outbox, spans } }) => {
         const count = counts.get(outbox.destination_id)
         if (count === undefined) return false
         const free = room.get(outbox.destination_id) ?? 0
-        if (texts.length > free) {
-          count.dropped += texts.length
+        if (spans > free) {
+          count.dropped += spans
           return false
         }
-        room.set(outbox.destination_id, free - texts.length)
-        count.waiting += texts.length
+        room.set(outbox.destination_id, free - spans)
+        count.waiting += spans
         return true
       })
       for (const [outbox, spans] of drops) {
@@ -134,7 +133,7 @@ export const storeBatches = Effect.fnUntraced(function* (
             org_id: batch.outbox.org_id,
             batch_id,
             destination_id: batch.outbox.destination_id,
-            spans: batch.texts.length,
+            spans: batch.spans,
             payload
           }))
         )}`
@@ -145,7 +144,7 @@ export const storeBatches = Effect.fnUntraced(function* (
             destination_id: batch.outbox.destination_id,
             event_id: batch_id,
             label: "spans",
-            size: batch.texts.length
+            size: batch.spans
           }))
         )
       }

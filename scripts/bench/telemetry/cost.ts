@@ -1,0 +1,127 @@
+/**
+ * Processor time of this process from the end of a span to its acceptance by a collector: ours, by the store and compressed, against
+ * OpenTelemetry's SDK with its batch processor and its OTLP/HTTP JSON exporter, in rounds that alternate. Both are given spans that are made
+ * already, of ten attributes, in batches of 512. The store's own processes are shown beside.
+ */
+import { SpanKind } from "@opentelemetry/api"
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http"
+import { BatchSpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace"
+import { Effect } from "effect"
+import { generateTraceId } from "../../../src/domain/Ids.ts"
+import { type Span, spanIdOf } from "../../../src/domain/Span.ts"
+import { Spans } from "../../../src/server/Spans.ts"
+import { alternate, line, machine, median } from "../measure.ts"
+import { startStore } from "../service.ts"
+import { organizationAt, startHouse } from "./house.ts"
+import { startCollector } from "./stub.ts"
+import { attributesOf } from "./traces.ts"
+
+const SPANS = 512 * 16
+const ROUNDS = 12
+
+const out = (text: string): void => void process.stdout.write(`${text}\n`)
+
+/** Microseconds of processor time a span. */
+const measured = async (work: () => Promise<unknown>): Promise<number> => {
+  const before = process.cpuUsage()
+  await work()
+  const { system, user } = process.cpuUsage(before)
+  return (user + system) / SPANS
+}
+
+export const cost = async (): Promise<void> => {
+  const store = await startStore()
+  const collector = await startCollector()
+  const house = startHouse(await store.database("bench_telemetry"), {
+    queueLimit: SPANS * 2,
+    spansPerSecond: 10_000_000
+  })
+  const org_id = await house.runPromise(organizationAt(collector.url))
+  const sdk = (compression: "none" | "gzip") => {
+    process.env["OTEL_EXPORTER_OTLP_COMPRESSION"] = compression
+    return new TracerProvider({
+      spanProcessors: [
+        new BatchSpanProcessor({
+          exporter: new OTLPTraceExporter({ url: `${collector.url}/v1/traces` }),
+          maxQueueSize: SPANS * 2,
+          maxExportBatchSize: 512
+        })
+      ]
+    })
+  }
+  const plain = sdk("none")
+  const zipped = sdk("gzip")
+
+  let expected = 0
+  let storeSeconds = 0
+  const ours = async (): Promise<number> => {
+    const ready = await house.runPromise(
+      Effect.forEach(Array.from({ length: SPANS }), (_, number) =>
+        Effect.map(generateTraceId, (trace_id): Span => ({
+          trace_id,
+          span_id: spanIdOf(trace_id.slice(0, 16)),
+          parent_span_id: null,
+          name: "chat gpt-small",
+          kind: "client",
+          start: Date.now(),
+          end: Date.now(),
+          attributes: attributesOf(number)
+        }))
+      )
+    )
+    expected += SPANS
+    const before = store.processorSeconds()
+    const result = await measured(async () => {
+      await house.runPromise(
+        Effect.gen(function* () {
+          const spans = yield* Spans
+          for (const span of ready) {
+            yield* spans.record(org_id, {
+              trace_id: span.trace_id,
+              count: 1,
+              whole: true,
+              make: () => [span]
+            })
+          }
+        })
+      )
+      await collector.until(expected)
+    })
+    storeSeconds += store.processorSeconds() - before
+    return result
+  }
+  const theirs = (provider: TracerProvider) => async (): Promise<number> => {
+    const tracer = provider.getTracer("bench")
+    const ready = Array.from({ length: SPANS }, (_, number) =>
+      tracer.startSpan("chat gpt-small", { kind: SpanKind.CLIENT, attributes: attributesOf(number) })
+    )
+    expected += SPANS
+    return measured(async () => {
+      for (const span of ready) span.end()
+      await provider.forceFlush()
+      await collector.until(expected)
+    })
+  }
+
+  const [we = [], they = [], theyToo = []] = await alternate([ours, theirs(plain), theirs(zipped)], {
+    warmUp: 4,
+    rounds: ROUNDS
+  })
+  out(machine())
+  out(line("OpenTelemetry SDK, batch, OTLP/HTTP JSON", they, "µs of CPU a span"))
+  out(line("the same, gzip", theyToo, "µs of CPU a span"))
+  out(line("Countersign, by the store, gzip", we, "µs of CPU a span"))
+  out(
+    `${"the store's own processes, beside".padEnd(44)} ${((storeSeconds * 1e6) / (SPANS * (ROUNDS + 4))).toFixed(1).padStart(10)} µs of CPU a span`
+  )
+  const perSecond = (values: ReadonlyArray<number>) => Math.round(1e6 / median(values))
+  const times = (values: ReadonlyArray<number>) => (median(values) / median(we)).toFixed(2)
+  out(
+    `spans per second of CPU: ${perSecond(we)}, against ${perSecond(they)} (${times(they)} ×) and with gzip ${perSecond(theyToo)} (${times(theyToo)} ×)`
+  )
+  await plain.shutdown()
+  await zipped.shutdown()
+  await house.dispose()
+  collector.stop()
+  await store.dispose()
+}

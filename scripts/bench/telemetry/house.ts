@@ -1,0 +1,59 @@
+/** The rooms that spans go through, in this process, over a store that is thrown away: from `Spans` to the collector. */
+import { Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { OrgId, TelemetryDestinationId } from "../../../src/domain/Ids.ts"
+import * as Database from "../../../src/server/Database.ts"
+import { Delivery } from "../../../src/server/Delivery.ts"
+import { Egress, parseAllowances } from "../../../src/server/Egress.ts"
+import { SecretBox } from "../../../src/server/SecretBox.ts"
+import { Spans, type SpansOptions } from "../../../src/server/Spans.ts"
+import { StoreClock } from "../../../src/server/StoreClock.ts"
+import * as OtlpChannel from "../../../src/server/Telemetry/OtlpChannel.ts"
+import { destinationPlace, insertDestination } from "../../../src/server/Telemetry/rows.ts"
+import { encodeHeaders } from "../../../src/server/Telemetry/send.ts"
+import { KeyId } from "../../../src/domain/Ids.ts"
+
+/** Starts them. */
+export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
+  ManagedRuntime.make(
+    Spans.layer(options).pipe(
+      Layer.provideMerge(Delivery.layer(Effect.all([OtlpChannel.make(options)]))),
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Layer.orDie(SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] })),
+          Egress.layer({
+            dnsServers: [],
+            allow: Result.getOrThrow(parseAllowances("127.0.0.0/8")),
+            allowHttp: true,
+            deny: [],
+            ownHost: undefined
+          }),
+          StoreClock.layer
+        )
+      ),
+      Layer.provideMerge(Database.layer({ url }))
+    )
+  )
+
+/** An organization whose collector is there. */
+export const organizationAt = Effect.fnUntraced(function* (url: string) {
+  const sql = yield* SqlClient.SqlClient
+  const box = yield* SecretBox
+  const org_id = yield* OrgId.generate
+  const destination_id = yield* TelemetryDestinationId.generate
+  const sealed = (column: "url" | "headers", text: string) =>
+    box.seal(destinationPlace(org_id, destination_id, column), Redacted.make(text))
+  yield* insertDestination(sql, {
+    org_id,
+    destination_id,
+    url: yield* sealed("url", url),
+    url_hint: "stub",
+    headers: yield* sealed("headers", yield* encodeHeaders({ authorization: "Bearer of-a-benchmark" })),
+    content: false,
+    created_at: yield* (yield* StoreClock).now,
+    created_by_id: yield* KeyId.generate,
+    created_by_name: "bench"
+  })
+  return org_id
+})
