@@ -67,7 +67,6 @@ const program = Effect.gen(function* () {
   const limits = yield* Effect.provide(RateLimits, RateLimits.layer({ perSecond: 1_000_000 }))
   const id = yield* KeyId.generate
   measure("the same as the service does, clock and all", () => void Effect.runSync(limits.request(id)))
-  measure("an effect that does nothing (in the one above)", () => void Effect.runSync(Effect.void))
 
   const box = yield* Effect.provide(
     SecretBox,

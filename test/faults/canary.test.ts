@@ -35,7 +35,9 @@ const unshare = [["--net"], ["--net", "--map-root-user"]].find(
   (flags) => spawnSync("unshare", [...flags, "ip", "link", "set", "lo", "up"]).status === 0
 )
 if (unshare === undefined) {
-  console.log("canaries on loopback alone: this machine lets nobody have a network namespace (unshare, ip)")
+  process.stdout.write(
+    "canaries on loopback alone: this machine lets nobody have a network namespace (unshare, ip)\n"
+  )
 }
 
 it(`in ${ATTEMPTS} attempts no address that is refused is connected to, and each name is looked up once`, () => {

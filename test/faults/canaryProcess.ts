@@ -66,7 +66,7 @@ const program = Effect.gen(function* () {
   const spelt = (host: string): string => {
     const ip = NetAddress.ipFromStringUnsafe(host)
     if (!NetAddress.isIpv4Address(ip)) return `[${host}]`
-    const [a = 0, b = 0, c = 0, d = 0] = NetAddress.ipv4ToOctets(ip)
+    const [a, b, c, d] = NetAddress.ipv4ToOctets(ip)
     const whole = ((a << 24) >>> 0) + (b << 16) + (c << 8) + d
     return random.pick([
       host,
@@ -110,7 +110,7 @@ const program = Effect.gen(function* () {
     concurrency: AT_ONCE,
     discard: true
   })
-  console.log(JSON.stringify({ ...reached, answered, lookUps: dns.questions.length, names }))
+  process.stdout.write(JSON.stringify({ ...reached, answered, lookUps: dns.questions.length, names }))
   server.closeAllConnections()
   server.close()
 })
