@@ -20,7 +20,9 @@ export const NewTelemetryDestination = Schema.Struct({
   /** Used as it is given; an empty path becomes `/v1/traces`. */
   url: Schema.String,
   /** Sent with each request, by name: what authenticates there. */
-  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
+  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
+  /** Whether inputs, answers, arguments and results are exported too, secrets removed. Default false. */
+  content: Schema.optionalKey(Schema.Boolean)
 }).annotate({ identifier: "NewTelemetryDestination" })
 export type NewTelemetryDestination = typeof NewTelemetryDestination.Type
 

@@ -13,12 +13,15 @@ import {
 } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../domain/Ids.ts"
+import { type KnownValues, redact, REDACTED } from "../domain/Redaction.ts"
+import { MAX_CONTENT_CHARACTERS } from "../domain/SpanConventions.ts"
 import { samplingAt } from "../domain/SpanSampling.ts"
 import { afterCommit } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./Delivery/Shards.ts"
+import { KnownSecrets } from "./KnownSecrets.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { makeBuffer, type Recorded } from "./Spans/Buffer.ts"
+import { makeBuffer, type Outbox, type Recorded, type Redact } from "./Spans/Buffer.ts"
 import { makeKnown } from "./Spans/Known.ts"
 import { findDestinations, storeBatches } from "./Spans/store.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -71,14 +74,28 @@ export class Spans extends Context.Service<
 >()("countersign/server/Spans") {
   static readonly layer = (
     options: SpansOptions = {}
-  ): Layer.Layer<Spans, never, SqlClient.SqlClient | SecretBox | Delivery | StoreClock> =>
+  ): Layer.Layer<Spans, never, SqlClient.SqlClient | SecretBox | Delivery | KnownSecrets | StoreClock> =>
     Layer.effect(Spans, make(options))
 }
+
+/**
+ * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is
+ * not searched, so nothing of it goes out.
+ */
+const withoutSecrets = (value: Schema.Json, known: KnownValues): Schema.Json => {
+  if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
+  const redaction = redact(value, known)
+  return redaction._tag === "Redaction" ? redaction.value : REDACTED
+}
+
+/** Stands for what is too long to be exported. */
+const TOO_LONG = "[too long to be exported]"
 
 const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
   const delivery = yield* Delivery
+  const secrets = yield* KnownSecrets
   const clock = yield* Clock.Clock
   const { now: storeNow } = yield* StoreClock
   const queueLimit = options.queueLimit ?? 10_000
@@ -114,13 +131,17 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     }
   }).pipe(asking.withPermits(1))
 
-  const encode = Effect.suspend(() => {
+  const encode = Effect.gen(function* () {
     encodeDue.closeUnsafe()
-    const faults = buffer.encode(() => null, now())
+    const known = new Map<OrgId, KnownValues>()
+    for (const org_id of buffer.withContent()) known.set(org_id, yield* secrets.of(org_id))
+    const redactor = ({ content, org_id }: Outbox): Redact | null => {
+      const values = content ? known.get(org_id) : undefined
+      return values === undefined ? null : (value) => withoutSecrets(value, values)
+    }
+    const faults = buffer.encode(redactor, now())
     flushDue.openUnsafe()
-    return Effect.forEach(faults, (fault) => Effect.logError("A span could not be made", fault), {
-      discard: true
-    })
+    for (const fault of faults) yield* Effect.logError("A span could not be made", fault)
   })
 
   /** Writes one group; tried until the store takes it. */

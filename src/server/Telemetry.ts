@@ -167,7 +167,7 @@ export class Telemetry extends Context.Service<
               url: yield* sealed("url", address),
               url_hint: urlHint(address),
               headers: yield* sealed("headers", yield* Effect.orDie(encodeHeaders(headers))),
-              content: false,
+              content: input.content ?? false,
               created_at: yield* clock.now,
               created_by_id: actor.id,
               created_by_name: actor.name
@@ -180,7 +180,8 @@ export class Telemetry extends Context.Service<
                   })
                 }
                 yield* audit.record(principal, "destination.created", destination_id, {
-                  url_hint: row.url_hint
+                  url_hint: row.url_hint,
+                  content: row.content
                 })
                 yield* afterCommit(spans.forget(org_id))
               })

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Spans } from "../../src/server/Spans.ts"
-import { telemetryOf } from "../support/otlp/telemetry.ts"
+import { telemetryOf, TOKEN } from "../support/otlp/telemetry.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { type Answer, send, service } from "../support/service.ts"
 import { sorting } from "../support/tasks.ts"
@@ -74,6 +74,32 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
       assert.deepStrictEqual([failure?.statusCode, failure?.attributes["error.type"]], [2, "provider_failed"])
       assert.deepStrictEqual([refused?.statusCode, refused?.attributes["error.type"]], [2, "400"])
       assert.notInclude(shownAs(peer.spans()), "secret")
+    })
+  )
+
+  it.effect("hold content where the organization asks for it, without secrets", () =>
+    Effect.gen(function* () {
+      const { admin, params, peer } = yield* telemetryOf("content")
+      const spans = yield* Spans
+      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetry_destinations.create({
+        payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
+      })
+      const session = yield* admin.sessions.create({})
+      const step = (step_id: string, sent: string) =>
+        admin.sessions.step({
+          params: { id: session.session_id },
+          payload: { step_id: StepId.make(step_id), tool: "mail", action_class: "write", arguments: { sent } }
+        })
+      yield* step("1", `to Ada, ${TOKEN}`)
+      yield* step("2", "x".repeat(100_000))
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      assert.deepStrictEqual(
+        peer.spans().map(({ attributes }) => attributes["gen_ai.tool.call.arguments"]),
+        [`{"sent":"to Ada, [REDACTED]"}`, `"[too long to be exported]"`]
+      )
     })
   )
 

@@ -6,6 +6,7 @@ import { OrgId, TelemetryDestinationId } from "../../../src/domain/Ids.ts"
 import * as Database from "../../../src/server/Database.ts"
 import { Delivery } from "../../../src/server/Delivery.ts"
 import { Egress, parseAllowances } from "../../../src/server/Egress.ts"
+import { KnownSecrets } from "../../../src/server/KnownSecrets.ts"
 import { SecretBox } from "../../../src/server/SecretBox.ts"
 import { Spans, type SpansOptions } from "../../../src/server/Spans.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
@@ -18,7 +19,9 @@ import { KeyId } from "../../../src/domain/Ids.ts"
 export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
   ManagedRuntime.make(
     Spans.layer(options).pipe(
-      Layer.provideMerge(Delivery.layer(Effect.all([OtlpChannel.make(options)]))),
+      Layer.provideMerge(
+        Layer.mergeAll(Delivery.layer(Effect.all([OtlpChannel.make(options)])), KnownSecrets.layer)
+      ),
       Layer.provideMerge(
         Layer.mergeAll(
           Layer.orDie(SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] })),

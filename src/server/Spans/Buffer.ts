@@ -98,6 +98,8 @@ export interface SpanBuffer {
   readonly unsure: (outbox: Outbox, recorded: Recorded, now: number) => boolean
   /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
   readonly take: (outbox: Outbox, recorded: Recorded, at: number, now: number) => void
+  /** Organizations whose content goes out and that have something to encode. */
+  readonly withContent: () => ReadonlySet<OrgId>
   /** Encodes what was taken in; answers with what went wrong, which costs that trace alone. */
   readonly encode: (redactor: (outbox: Outbox) => Redact | null, now: number) => ReadonlyArray<unknown>
   /** Counts spans that go no further. */
@@ -228,6 +230,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       held += recorded.count
       inbox.push({ outbox, recorded, at })
     },
+    withContent: () =>
+      new Set(inbox.filter(({ outbox }) => outbox.content).map(({ outbox }) => outbox.org_id)),
     encode: (redactor, now) => {
       const entries = inbox
       inbox = []
