@@ -143,7 +143,7 @@ export class Feedback extends Context.Service<
           if (Option.isNone(trace_id)) return yield* noRun
           const run = yield* taskOfRun(sql, org_id, trace_id.value)
           if (Option.isNone(run)) return yield* noRun
-          const { answer_shape, task_id } = run.value
+          const { answer_shape, secrets_state, task_id } = run.value
           const given = input.correction ?? null
           const safe =
             given === null
@@ -151,7 +151,7 @@ export class Feedback extends Context.Service<
               : yield* safeCorrection(
                   given,
                   yield* shapes.stored(answer_shape, answerSchemaOf(sql, org_id, task_id)),
-                  secrets.of(org_id)
+                  secrets.at(org_id, secrets_state)
                 )
           const record: FeedbackRecord = {
             id: yield* FeedbackId.generate,

@@ -22,6 +22,8 @@ export class KnownSecrets extends Context.Service<
      * since they were opened last. Its API keys are not among them: those are known by their form and checksum.
      */
     readonly of: (org_id: OrgId) => Effect.Effect<KnownValues>
+    /** The same for a caller that has read `secretsState` with something else of its own. */
+    readonly at: (org_id: OrgId, state: string) => Effect.Effect<KnownValues>
   }
 >()("countersign/server/KnownSecrets") {
   static readonly layer = Layer.effect(
@@ -34,17 +36,20 @@ export class KnownSecrets extends Context.Service<
         weight: KEPT_SECRETS
       })
 
+      // Untraced: asked with every correction.
+      const at = Effect.fnUntraced(function* (org_id: OrgId, state: string) {
+        const known = kept.get(org_id)
+        if (known?.state === state) return known.values
+        const secrets = yield* secretsOf(sql, box, org_id)
+        const values = new KnownValues(secrets.flatMap((secret) => forms(Redacted.value(secret))))
+        kept.set(org_id, { state, values }, values.size)
+        return values
+      }, Effect.orDie)
+
       return KnownSecrets.of({
-        // Untraced: asked with every correction.
-        of: Effect.fnUntraced(function* (org_id) {
-          const state = yield* stateOfSecrets(sql, org_id)
-          const known = kept.get(org_id)
-          if (known?.state === state) return known.values
-          const secrets = yield* secretsOf(sql, box, org_id)
-          const values = new KnownValues(secrets.flatMap((secret) => forms(Redacted.value(secret))))
-          kept.set(org_id, { state, values }, values.size)
-          return values
-        }, Effect.orDie)
+        at,
+        of: (org_id) =>
+          Effect.flatMap(Effect.orDie(stateOfSecrets(sql, org_id)), (state) => at(org_id, state))
       })
     })
   )

@@ -8,6 +8,7 @@ import type { Actor } from "../../domain/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { uuidTime } from "../Delivery/Channel.ts"
 import { texts } from "../Delivery/Columns.ts"
+import { secretsState } from "../KnownSecrets/rows.ts"
 import { rowsFor } from "../Page.ts"
 
 /** Which feedback a list shows. */
@@ -206,7 +207,9 @@ export const writeReview = Effect.fnUntraced(function* (
 const RunTask = Schema.Struct({
   task_id: TaskId,
   /** The digest of the task's answer shape, which never changes once the task has run. */
-  answer_shape: Schema.String
+  answer_shape: Schema.String,
+  /** What the organization's secrets are known by now. */
+  secrets_state: Schema.String
 })
 
 const decodeRunTasks = Schema.decodeUnknownEffect(Schema.Array(RunTask), { disableChecks: true })
@@ -214,7 +217,7 @@ const decodeRunTasks = Schema.decodeUnknownEffect(Schema.Array(RunTask), { disab
 /** The task of a run, if the organization has such a run. */
 export const taskOfRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
   sql`
-    SELECT task_id, answer_shape
+    SELECT task_id, answer_shape, ${secretsState(sql, org_id)} AS secrets_state
     FROM runs
       JOIN tasks USING (org_id, task_id)
     WHERE org_id = ${org_id}

@@ -10,19 +10,22 @@ import { openAddress } from "../Telemetry/send.ts"
 const MAX_PROVIDER_KEYS = 1_000
 
 /**
- * A text that changes with the organization's secrets: when one is made, renewed or replaced. One statement of index look-ups; an
+ * An expression whose text changes with the organization's secrets: when one is made, renewed or replaced. Index look-ups alone; an
  * organization has 50 endpoints at most.
  */
+export const secretsState = (sql: SqlClient.SqlClient, org_id: OrgId) => sql`
+  concat_ws(
+    ' ',
+    (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),
+    (SELECT max(previous_secret_until)::text FROM notification_endpoints WHERE org_id = ${org_id}),
+    (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id}),
+    (SELECT destination_id FROM telemetry_destinations WHERE org_id = ${org_id})
+  )
+`
+
+/** That text, asked for by itself. */
 export const stateOfSecrets = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  const rows = yield* sql<{ readonly state: string }>`
-    SELECT concat_ws(
-      ' ',
-      (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),
-      (SELECT max(previous_secret_until)::text FROM notification_endpoints WHERE org_id = ${org_id}),
-      (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id}),
-      (SELECT destination_id FROM telemetry_destinations WHERE org_id = ${org_id})
-    ) AS state
-  `
+  const rows = yield* sql<{ readonly state: string }>`SELECT ${secretsState(sql, org_id)} AS state`
   return rows[0]?.state ?? ""
 })
 
