@@ -93,8 +93,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           const feed = yield* ApprovalFeed
           const stream = yield* asReviewer("told", feed.open)
           // Somebody follows the other organization too: its changes are read, and must not come here.
-        yield* Effect.forkChild(Stream.runDrain(yield* asReviewer("not told", feed.open)))
-        const heard = yield* Effect.forkChild(
+          yield* Effect.forkChild(Stream.runDrain(yield* asReviewer("not told", feed.open)))
+          const heard = yield* Effect.forkChild(
             // What comes close together may be told once, as it stands last.
             told(stream).pipe(
               Stream.takeUntil((word) => word === "mine approved"),
