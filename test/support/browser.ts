@@ -94,7 +94,7 @@ export const signedIn = (
       await opened.page.goto(`/console${path}`)
       await opened.page.getByLabel("API key").fill(Redacted.value(secret))
       await opened.page.getByRole("button", { name: "Sign in" }).click()
-      await opened.page.getByRole("navigation").waitFor({ state: "attached" })
+      await opened.page.locator("#content").waitFor()
     })
     return opened
   })
