@@ -4,8 +4,11 @@ import { SqlClient, SqlError } from "effect/sql"
 import { timeOrdered } from "../domain/Ids.ts"
 import { migrations } from "./migrations/index.ts"
 
-/** Connections of the pool, transactions and listeners included. */
+/** Connections of the callers' pool, transactions and listeners included. */
 export const MAX_CONNECTIONS = 12
+
+/** After which a connection that nobody uses is closed. */
+const IDLE_TIMEOUT = "60 seconds"
 
 /** How to reach the store, and how much of it one process may take. */
 export interface DatabaseOptions {
@@ -30,7 +33,7 @@ export const layer = (
     applicationName: `countersign ${timeOrdered().slice(-8)}`,
     maxConnections: options.maxConnections ?? MAX_CONNECTIONS,
     connectTimeout: "5 seconds",
-    idleTimeout: "60 seconds",
+    idleTimeout: IDLE_TIMEOUT,
     multiplex: true,
     // A statement that is slow holds up at most these many others.
     multiplexConcurrency: 16,
@@ -44,6 +47,19 @@ export const layer = (
       timezone: "UTC"
     }
   })
+
+/**
+ * So many connections of their own to the store of the client at hand, set as it is: for what must not wait for the callers' transactions,
+ * nor have them wait.
+ */
+export const layerBeside = (
+  maxConnections: number
+): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
+  Layer.unwrap(
+    Effect.map(PgClient.PgClient, ({ config }) =>
+      PgClient.layer({ ...config, idleTimeout: IDLE_TIMEOUT, maxConnections })
+    )
+  )
 
 /** What is to run once the transaction at hand has committed; undefined outside of one. */
 const CommitHooks = Context.Reference<Array<Effect.Effect<void>> | undefined>(

@@ -20,6 +20,7 @@ import { defaultRetention, makeRetention, type Removed, type RetentionOptions } 
 import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
+import { layerBeside } from "./Database.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export {
@@ -92,21 +93,37 @@ export class Delivery extends Context.Service<
   }
 >()("countersign/server/Delivery") {
   /**
-   * The engine with its channels, which live as long; it runs while the layer lives, and hands over its shards when that ends.
+   * The engine with its channels, which live as long and share its own connections; what callers ask for runs on theirs. It runs while
+   * the layer lives, and hands over its shards when that ends.
    */
   static readonly layer = <E, R>(
     channels: Effect.Effect<ReadonlyArray<Channel>, E, R>,
     options: DeliveryOptions = {}
   ): Layer.Layer<
     Delivery,
-    E,
-    Exclude<R, Scope.Scope> | PgClient.PgClient | SqlClient.SqlClient | StoreClock
+    E | SqlError.SqlError,
+    | Exclude<Exclude<R, PgClient.PgClient | SqlClient.SqlClient>, Scope.Scope>
+    | PgClient.PgClient
+    | SqlClient.SqlClient
+    | StoreClock
   > =>
     Layer.effect(
       Delivery,
-      Effect.flatMap(channels, (list) => make(list, options))
+      Effect.gen(function* () {
+        const callers = yield* SqlClient.SqlClient
+        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS))
+        return yield* Effect.flatMap(channels, (list) => make(list, callers, options)).pipe(
+          Effect.provide(own)
+        )
+      })
     )
 }
+
+/**
+ * Connections of the engine's own, a listener's and a transaction's included: what it reads, writes and hears never waits for those who
+ * hold all the others while they publish, and the other way about.
+ */
+export const ENGINE_CONNECTIONS = 4
 
 /** Between two tries of a loop whose work failed. */
 const AFTER_FAILURE_MILLIS = 500
@@ -132,7 +149,11 @@ const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<neve
     Effect.forever
   )
 
-const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options: DeliveryOptions) {
+const make = Effect.fnUntraced(function* (
+  list: ReadonlyArray<Channel>,
+  callers: SqlClient.SqlClient,
+  options: DeliveryOptions
+) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* Clock.Clock
   const channels = new Map(list.map((channel) => [channel.name, channel]))
@@ -143,9 +164,9 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
   const finisher = yield* makeFinisher(sql, dispatcher)
   const wakeups = yield* makeWakeups
   const { now } = yield* StoreClock
-  const queue = makeQueue(sql, channels, now)
-  const log = makeLog(sql, dispatcher.isSending)
-  const { replay, replayWindow } = makeReplay(sql, channels, queue)
+  const queue = makeQueue(callers, channels, now)
+  const log = makeLog(callers, dispatcher.isSending)
+  const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
   const shareDue = Latch.makeUnsafe(false)
 
@@ -202,7 +223,8 @@ const make = Effect.fnUntraced(function* (list: ReadonlyArray<Channel>, options:
     }
   })
 
-  const stop = Effect.sync(shards.leaveAll).pipe(
+  const stop = Effect.timeoutOption(shards.leaveAll, SHARE_MILLIS).pipe(
+    Effect.catchCause((cause) => Effect.logDebug("The others count on this process a little longer", cause)),
     Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
     Effect.andThen(Effect.timeoutOption(shards.resign, RESIGN_MILLIS)),
     Effect.andThen(wakeups.shards),

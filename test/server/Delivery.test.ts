@@ -4,7 +4,7 @@ import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope } from "ef
 import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
-import { transaction } from "../../src/server/Database.ts"
+import { MAX_CONNECTIONS, transaction } from "../../src/server/Database.ts"
 import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
 import { SHARDS } from "../../src/server/Delivery/Shards.ts"
 import { TestDatabase } from "../support/postgres.ts"
@@ -485,6 +485,55 @@ describe("Delivery", () => {
           yield* eventually(queued, (count) => count === 0)
         }).pipe(withEngine([two.channel], { lease }))
       }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
+    }))
+
+  test("hands over at once when it stops, though nobody looks by himself for a minute", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 180_000, marginMillis: 6_000, renewMillis: 60_000 }
+      const owners = sql<{ readonly owner: string | null; readonly count: number }>`
+        SELECT owner, count(*)::int AS count
+        FROM delivery_shards
+        GROUP BY owner
+      `
+      const { channel } = yield* answering(quick(), () => delivered)
+      const first = yield* Scope.make()
+      yield* engineIn(first, [channel], { lease })
+      const [before] = yield* owners
+      assert.strictEqual(before?.count, SHARDS)
+      yield* Effect.gen(function* () {
+        yield* Scope.close(first, Exit.void)
+        yield* eventually(
+          owners,
+          ([one]) => one?.count === SHARDS && one.owner !== null && one.owner !== before?.owner
+        )
+      }).pipe(withEngine([channel], { lease }))
+    }))
+
+  test("sends and writes while callers' transactions hold every connection of theirs", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      yield* Effect.gen(function* () {
+        const to = yield* destination
+        yield* publish(to)
+        const begun = yield* Queue.unbounded<void>()
+        const release = yield* Deferred.make<void>()
+        const holder = transaction(Effect.andThen(Queue.offer(begun, undefined), Deferred.await(release)))
+        const holders = yield* Effect.forkChild(
+          Effect.all(
+            Array.from({ length: MAX_CONNECTIONS }, () => holder),
+            { concurrency: "unbounded" }
+          )
+        )
+        for (let i = 0; i < MAX_CONNECTIONS; i++) yield* Queue.take(begun)
+        yield* (yield* Queue.take(attempts)).end(failing)
+        // It comes again only once the first result has been written.
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(holders)
+        const [record] = yield* records(to, all("delivered"))
+        assert.strictEqual(record?.attempts, 2)
+      }).pipe(withEngine([channel]))
     }))
 
   test("finds a row at once that was written before, and committed after, one that it has read", () =>

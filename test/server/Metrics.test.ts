@@ -139,7 +139,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
             1
           )
           assert.isAtLeast(valueOf(metrics, "countersign_store_transactions", 'state="open"') ?? 0, 1)
-          assert.strictEqual(valueOf(metrics, "countersign_store_connections_max"), 12)
+          assert.strictEqual(valueOf(metrics, "countersign_store_connections_max"), 16)
         })
       )
       const after = yield* eventually(

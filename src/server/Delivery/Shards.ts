@@ -1,4 +1,4 @@
-import { type Clock, Effect } from "effect"
+import { type Clock, Effect, Semaphore } from "effect"
 import { SecureRandom } from "effect/crypto"
 import type { SqlClient, SqlError } from "effect/sql"
 import { ints } from "./Columns.ts"
@@ -81,8 +81,11 @@ export interface Shards {
   readonly shared: () => boolean
   /** Renews, then takes or leaves shards. */
   readonly share: Effect.Effect<Shared, SqlError.SqlError>
-  /** From now on nothing starts, and every shard leaves as soon as nothing of it is open. */
-  readonly leaveAll: () => void
+  /**
+   * From now on nothing starts, and every shard leaves as soon as nothing of it is open. Once it is done the others count this process
+   * no more, and each may take what comes free.
+   */
+  readonly leaveAll: Effect.Effect<void, SqlError.SqlError>
   /** Gives up the shards that leave and have nothing open; answers with them. */
   readonly release: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
   /** The last word of a process that stops: what it still holds is free at once. */
@@ -95,6 +98,8 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
   const silentMillis = Math.max(SILENT_MILLIS, 2 * renewMillis)
   const owner = SecureRandom.uuidV7Unsafe()
   const owned = new Map<number, OwnedShard>()
+  // A round that was under way when the stop began must not name this process among the living once it has taken its name out.
+  const rounds = Semaphore.makeUnsafe(1)
   let others = 0
   let stopping = false
 
@@ -105,14 +110,16 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       AND shard = ANY(${ints(shards)}::smallint[])
   `
 
+  const sayAlive = sql`
+    INSERT INTO delivery_owners (owner, lease_until)
+    VALUES (${owner}, now() + ${leaseMillis}::float8 * interval '1 millisecond')
+    ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
+  `
+
   /** Renews every lease; answers with the shards that are another's by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
-    yield* sql`
-      INSERT INTO delivery_owners (owner, lease_until)
-      VALUES (${owner}, now() + ${leaseMillis}::float8 * interval '1 millisecond')
-      ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
-    `
+    if (!stopping) yield* sayAlive
     const rows = yield* sql<{ readonly shard: number; readonly epoch: number }>`
       UPDATE delivery_shards
       SET lease_until = now() + ${leaseMillis}::float8 * interval '1 millisecond'
@@ -171,7 +178,7 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     for (const row of rows) {
       // Nothing is settled yet: what was written shortly before may still be on its way to its commit.
       const unsettled = { settled: 0, settling: row.mark, settledAt: before }
-      owned.set(row.shard, { ...row, ...unsettled, validUntil, open: 0, leaving: false })
+      owned.set(row.shard, { ...row, ...unsettled, validUntil, open: 0, leaving: stopping })
     }
     return rows.map((row) => row.shard)
   })
@@ -190,19 +197,22 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       return one !== undefined && !one.leaving && !stopping && one.validUntil - now >= marginMillis
     },
     shared: () => others > 0 || owned.size < SHARDS,
-    share: Effect.gen(function* () {
-      const lost = yield* renew
-      yield* countOthers
-      const share = stopping ? 0 : Math.ceil(SHARDS / (others + 1))
-      const staying = [...owned.values()].filter((one) => !one.leaving)
-      for (const one of staying.slice(share)) one.leaving = true
-      const gained = yield* claim(share - staying.length)
-      return { gained, lost, released: yield* release }
-    }),
-    leaveAll: () => {
+    share: rounds.withPermit(
+      Effect.gen(function* () {
+        const lost = yield* renew
+        yield* countOthers
+        const share = stopping ? 0 : Math.ceil(SHARDS / (others + 1))
+        const staying = [...owned.values()].filter((one) => !one.leaving)
+        for (const one of staying.slice(share)) one.leaving = true
+        const gained = yield* claim(share - staying.length)
+        return { gained, lost, released: yield* release }
+      })
+    ),
+    leaveAll: Effect.suspend(() => {
       stopping = true
       for (const one of owned.values()) one.leaving = true
-    },
+      return rounds.withPermit(Effect.asVoid(sql`DELETE FROM delivery_owners WHERE owner = ${owner}`))
+    }),
     release,
     resign: Effect.andThen(
       sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = ${owner}`,

@@ -1,6 +1,7 @@
 import { Effect, Metric } from "effect"
 import type { SqlClient } from "effect/sql"
 import { MAX_CONNECTIONS, openTransactions } from "../Database.ts"
+import { ENGINE_CONNECTIONS } from "../Delivery.ts"
 import {
   connections,
   horizonTransactions,
@@ -16,7 +17,7 @@ const states = ["active", "idle", "in_transaction"] as const
  * snapshots in transactions to everybody, and in seconds only to members of `pg_read_all_stats`.
  */
 export const collectStore = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  yield* Metric.update(maxConnections, MAX_CONNECTIONS)
+  yield* Metric.update(maxConnections, MAX_CONNECTIONS + ENGINE_CONNECTIONS)
   const { open, waiting } = openTransactions()
   yield* Metric.update(transactions("open"), open)
   yield* Metric.update(transactions("waiting"), waiting)
