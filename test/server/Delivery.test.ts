@@ -487,26 +487,32 @@ describe("Delivery", () => {
       }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
     }))
 
-  test("hands over at once when it stops, though nobody looks by himself for a minute", () =>
+  test("hands over each shard at once when it stops, though nobody looks by himself for a minute", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 180_000, marginMillis: 6_000, renewMillis: 60_000 }
-      const owners = sql<{ readonly owner: string | null; readonly count: number }>`
-        SELECT owner, count(*)::int AS count
-        FROM delivery_shards
-        GROUP BY owner
-      `
-      const { channel } = yield* answering(quick(), () => delivered)
+      const { attempts, channel } = yield* heldChannel(quick())
       const first = yield* Scope.make()
-      yield* engineIn(first, [channel], { lease })
-      const [before] = yield* owners
-      assert.strictEqual(before?.count, SHARDS)
+      const leaving = yield* engineIn(first, [channel], { lease })
+      const [before] = yield* sql<{ readonly owner: string }>`SELECT owner FROM delivery_owners`
+      const taken = Effect.map(
+        sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM delivery_shards
+          WHERE owner <> ${before?.owner ?? ""}
+        `,
+        ([row]) => row?.count
+      )
+      yield* Effect.provideService(Effect.flatMap(destination, publish), Delivery, leaving)
+      const held = yield* Queue.take(attempts)
       yield* Effect.gen(function* () {
-        yield* Scope.close(first, Exit.void)
-        yield* eventually(
-          owners,
-          ([one]) => one?.count === SHARDS && one.owner !== null && one.owner !== before?.owner
-        )
+        assert.strictEqual(yield* taken, 0)
+        const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
+        // All but the one whose attempt is under way; that one as soon as it has ended.
+        yield* eventually(taken, (count) => count === SHARDS - 1)
+        yield* held.end(delivered)
+        yield* Fiber.join(stopping)
+        yield* eventually(taken, (count) => count === SHARDS)
       }).pipe(withEngine([channel], { lease }))
     }))
 
