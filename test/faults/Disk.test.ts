@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect, Schedule, Schema } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -20,6 +20,10 @@ const smallDisk = Effect.acquireRelease(
     })
 )
 
+const decodeBody = Schema.decodeUnknownSync(
+  Schema.Struct({ session_id: Schema.optionalKey(Schema.String), code: Schema.optionalKey(Schema.String) })
+)
+
 describe("a full disk", () => {
   it.live(
     "is answered 503, and the service goes on by itself once there is room",
@@ -36,25 +40,36 @@ describe("a full disk", () => {
         const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
         const key = /csk_\w+/.exec(out)?.[0] ?? assert.fail(out)
         const note = "x".repeat(200_000)
-        const post = Effect.promise(async () => {
-          const answer = await fetch(`${url}/v1/agent-sessions`, {
+        const call = async (path: string, body: unknown) => {
+          const answer = await fetch(`${url}${path}`, {
             method: "POST",
             headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-            // Not compressible, so that each takes its room on the disk.
-            body: JSON.stringify({
-              metadata: { note: note.replaceAll("x", () => Math.random().toString(36)[2] ?? "y") }
-            })
+            body: JSON.stringify(body)
           })
-          const body: unknown = await answer.json()
-          return { status: answer.status, body, retryAfter: answer.headers.get("retry-after") }
-        })
-        assert.strictEqual((yield* post).status, 201)
+          return {
+            status: answer.status,
+            body: decodeBody(await answer.json()),
+            retryAfter: answer.headers.get("retry-after")
+          }
+        }
+        const { session_id } = (yield* Effect.promise(() => call("/v1/agent-sessions", {}))).body
+        let steps = 0
+        const post = Effect.promise(() =>
+          call(`/v1/agent-sessions/${session_id}/steps`, {
+            step_id: `step-${++steps}`,
+            tool: "note",
+            action_class: "write",
+            // Not compressible, so that each takes its room on the disk.
+            arguments: { note: note.replaceAll("x", () => Math.random().toString(36)[2] ?? "y") }
+          })
+        )
+        assert.strictEqual((yield* post).status, 200)
 
         const { bavail, bsize } = statfsSync(directory)
         const filler = path.join(directory, "filler")
         writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - 4 * 1024 * 1024)))
         chmodSync(filler, 0o644)
-        const refused = yield* Effect.repeat(post, { until: ({ status }) => status !== 201, times: 400 })
+        const refused = yield* Effect.repeat(post, { until: ({ status }) => status !== 200, times: 400 })
         assert.strictEqual(refused.status, 503)
         assert.strictEqual(refused.retryAfter, "1")
         assert.propertyVal(refused.body, "code", "UNAVAILABLE")
@@ -64,8 +79,8 @@ describe("a full disk", () => {
           until: ({ status }) => status !== 503,
           schedule: Schedule.max([Schedule.spaced("100 millis"), Schedule.recurs(300)])
         })
-        assert.strictEqual(recovered.status, 201)
-        assert.strictEqual((yield* post).status, 201)
+        assert.strictEqual(recovered.status, 200)
+        assert.strictEqual((yield* post).status, 200)
         yield* service.kill("SIGTERM")
         assert.strictEqual((yield* service.ended).code, 0)
       }),

@@ -157,6 +157,7 @@ const plain = [
   "approval_events.body",
   "console_sessions.digest",
   "dataset_examples.input_digest",
+  "dataset_words.counts",
   "datasets.content_state",
   "idempotency_keys.fingerprint"
 ]
