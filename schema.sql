@@ -289,7 +289,7 @@ CREATE TABLE delivery_queue (
   round_start integer NOT NULL,
   give_up_at timestamp with time zone,
   CONSTRAINT delivery_queue_pkey PRIMARY KEY (shard, seq)
-) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=1000);
+) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_threshold=1000, autovacuum_analyze_scale_factor=0.5);
 CREATE INDEX delivery_queue_lanes ON delivery_queue USING btree (shard, org_id, destination_id, due_at, seq);
 
 CREATE TABLE delivery_shards (

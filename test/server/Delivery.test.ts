@@ -433,6 +433,10 @@ describe("Delivery", () => {
         assert.strictEqual(record?.attempts, 0)
         assert.strictEqual(record?.status, "delivering")
         yield* second.end(delivered)
+        // One that began before the loss was noticed is refused as well, and comes again.
+        yield* Effect.forkChild(
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(delivered)))
+        )
         const [done] = yield* records(to, all("delivered"))
         assert.strictEqual(done?.attempts, 1)
       }).pipe(withEngine([channel], { lease, reader: { sweepMillis: 200 } }))

@@ -16,6 +16,7 @@ import channels from "./0013_channels.ts"
 import console from "./0015_console.ts"
 import masterKeys from "./0019_master_keys.ts"
 import keys from "./0020_keys.ts"
+import queueStatistics from "./0021_queue_statistics.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -34,5 +35,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0013_channels": channels,
   "0015_console": console,
   "0019_master_keys": masterKeys,
-  "0020_keys": keys
+  "0020_keys": keys,
+  "0021_queue_statistics": queueStatistics
 }
