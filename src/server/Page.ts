@@ -1,3 +1,4 @@
+import type { SqlClient, Statement } from "effect/sql"
 import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
 
 /** One page of a list: the items, and the id to go on from; null at the end. */
@@ -8,6 +9,13 @@ export interface Page<Item, Id> {
 
 /** How many rows to ask the store for: one more than the page holds tells whether there is another page. */
 export const rowsFor = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
+
+/** What goes on with the last page, within a condition: only rows whose id in `column` is older than the cursor. Nothing for the first. */
+export const olderThan = (
+  sql: SqlClient.SqlClient,
+  column: string,
+  cursor: string | undefined
+): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
 /** A page from the rows of `rowsFor`. */
 export const pageOf = <Item, Id extends string>(

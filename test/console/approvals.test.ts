@@ -2,7 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityFaults, Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { accessibilityFaults, Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -32,7 +32,7 @@ const as = (organization: string, input: Parameters<Countersign["Service"]["key"
   Effect.flatMap(Countersign, ({ key }) => key(input, organization))
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the inbox in a browser", (it) => {
-  const test = it.effect.skipIf(noBrowser !== undefined)
+  const test = inBrowser(it)
 
   describe("a reviewer", () => {
     test("approves by keyboard what a real agent waits for, and it goes on with the comment", () =>

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
-import { Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 // One attempt a delivery: what fails is failed at once, and can be replayed.
@@ -47,7 +47,7 @@ const receiver = Effect.acquireRelease(
 )
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpoints in a browser", (it) => {
-  const test = it.effect.skipIf(noBrowser !== undefined)
+  const test = inBrowser(it)
 
   test(
     "an admin creates one, keeps its secret, sees a delivery arrive, and replays one that failed",

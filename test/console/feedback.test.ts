@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -40,7 +40,7 @@ const corrected = (organization: string, corrections: ReadonlyArray<Record<strin
   })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedback in a browser", (it) => {
-  const test = it.effect.skipIf(noBrowser !== undefined)
+  const test = inBrowser(it)
 
   test(
     "a reviewer stages and rejects by keyboard, beside the answer, and is offered no promotion",

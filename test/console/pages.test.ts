@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { presetScopes } from "../../src/domain/Scope.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityFaults, Browser, noBrowser, signedIn } from "../support/browser.ts"
+import { accessibilityFaults, Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -27,7 +27,7 @@ const pages = [
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
   "the console in a browser",
   (it) => {
-    const test = it.effect.skipIf(noBrowser !== undefined)
+    const test = inBrowser(it)
 
     test(
       "shows each key the pages that its scopes open, and no other",

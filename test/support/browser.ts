@@ -1,3 +1,4 @@
+import type { Vitest } from "@effect/vitest"
 import axe from "axe-core"
 import { Context, Effect, Layer, Redacted, type Scope } from "effect"
 import { spawnSync } from "node:child_process"
@@ -19,12 +20,15 @@ const places = [
 const program = places.find((place) => place !== "" && existsSync(place))
 
 /** Why pages cannot be tried here; undefined: they can. */
-export const noBrowser: string | undefined =
+const noBrowser: string | undefined =
   program === undefined
     ? "the console's pages are not tried: there is no Chromium; install Debian's `chromium`, or name one in COUNTERSIGN_TEST_BROWSER"
     : undefined
 
 if (noBrowser !== undefined) process.stderr.write(`${noBrowser}\n`)
+
+/** `it.effect` where there is a browser; else the test is skipped, with the reason printed. */
+export const inBrowser = <R>(it: Vitest.MethodsNonLive<R>) => it.effect.skipIf(noBrowser !== undefined)
 
 const flags = [
   "--no-sandbox",

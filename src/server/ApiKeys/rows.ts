@@ -6,6 +6,7 @@ import { KeyId, OrgId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import { Preset, presetScopes, Scope } from "../../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { olderThan } from "../Page.ts"
 
 /** A key as the store holds it, without its digest. */
 export const KeyRow = Schema.Struct({
@@ -115,7 +116,7 @@ export const keysOf = Effect.fnUntraced(function* (
       expires_at, revoked_at
     FROM api_keys
     WHERE org_id = ${org_id}
-      ${before === undefined ? sql.literal("") : sql`AND key_id < ${before}`}
+      ${olderThan(sql, "key_id", before)}
     ORDER BY key_id DESC
     LIMIT ${limit}
   `

@@ -6,7 +6,7 @@ import { ComparisonTally, summaryOf } from "../../domain/ComparisonTally.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import { Provider } from "../../domain/Provider.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { type Page, rowsFor } from "../Page.ts"
+import { olderThan, type Page, rowsFor } from "../Page.ts"
 
 /** A comparison as the store holds it. */
 const ComparisonRow = Schema.Struct({
@@ -84,7 +84,7 @@ export const listComparisons = (
     FROM comparisons
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${request.cursor === undefined ? sql.literal("") : sql`AND comparison_id < ${request.cursor}`}
+      ${olderThan(sql, "comparison_id", request.cursor)}
     ORDER BY comparison_id DESC
     LIMIT ${rowsFor(request)}
   `.pipe(Effect.flatMap(decodeComparisons))
@@ -138,7 +138,7 @@ export const listResults = Effect.fnUntraced(function* (
       WHERE org_id = ${row.org_id}
         AND comparison_id = ${row.comparison_id}
         AND task_id = ${row.task_id}
-        ${request.cursor === undefined ? sql.literal("") : sql`AND example_id < ${request.cursor}`}
+        ${olderThan(sql, "example_id", request.cursor)}
       ORDER BY example_id DESC
       LIMIT ${limit}
     ),

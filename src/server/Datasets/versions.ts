@@ -4,7 +4,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import type { Dataset } from "../../domain/Dataset.ts"
 import { DatasetId, ExampleId, KeyId, type OrgId, TaskId } from "../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { rowsFor } from "../Page.ts"
+import { olderThan, rowsFor } from "../Page.ts"
 
 /** A version as the store holds it. */
 const VersionRow = Schema.Struct({
@@ -59,7 +59,7 @@ export const listVersions = (
     FROM datasets
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${request.cursor === undefined ? sql.literal("") : sql`AND dataset_id < ${request.cursor}`}
+      ${olderThan(sql, "dataset_id", request.cursor)}
     ORDER BY dataset_id DESC
     LIMIT ${rowsFor(request)}
   `.pipe(Effect.flatMap(decodeVersions))

@@ -7,7 +7,7 @@ import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
 import { monotonicMillis, type Shards } from "./Shards.ts"
 
-/** The longest count of the queue. A million rows take a tenth of it on a quiet machine. */
+/** The longest count of the queue: past it the figures go without. */
 const COUNT_MILLIS = 2_000
 
 /** How a channel fares in one process. */
@@ -37,7 +37,7 @@ export const makeFigures = (
   dispatcher: Dispatcher,
   reader: Reader
 ): Effect.Effect<DeliveryFigures, SqlError.SqlError> => {
-  /** The one statement that reads a whole table: an index would be walked row by row, and take ten times as long. */
+  /** The one statement that reads a whole table: walking an index for every row of it costs more. */
   const count = (owned: ReadonlyArray<number>) =>
     transaction(
       Effect.gen(function* () {

@@ -5,6 +5,7 @@ import { writeNotice } from "../../domain/ApprovalNotice.ts"
 import type { Outcome } from "../../domain/DeliveryState.ts"
 import { DeliveryId } from "../../domain/Ids.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../Delivery.ts"
+import { refused } from "../Delivery/Channel.ts"
 import { expireEvents } from "../Delivery/expire.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
 import { CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
@@ -101,5 +102,3 @@ const staleness = ({ email, status, type, usable }: LoadedMail): string | null =
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
   return type !== "approval.expired" && status !== "pending" ? "the approval waits for nobody any more" : null
 }
-
-const refused = (error: string): Effect.Effect<Outcome> => Effect.succeed({ _tag: "Refused", error })

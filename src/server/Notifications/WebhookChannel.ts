@@ -1,13 +1,14 @@
-import { Clock, Duration, Effect, Exit, Redacted, Request, RequestResolver, Schema } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { Clock, Duration, Effect, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../domain/DeliveryState.ts"
 import { DeliveryId, EndpointId } from "../../domain/Ids.ts"
 import { retryAfterMillis } from "../../domain/RetryAfter.ts"
 import { VERSION } from "../../domain/Version.ts"
 import { signatureHeaders, signingKey, type SigningKeys } from "../../domain/WebhookSignature.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "../Delivery.ts"
-import { texts } from "../Delivery/Columns.ts"
+import { refused } from "../Delivery/Channel.ts"
 import { expireEvents } from "../Delivery/expire.ts"
+import { parcelRows, readTogether } from "../Delivery/together.ts"
 import { Egress, type EgressAnswer } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { endpointPlace } from "./rows.ts"
@@ -63,8 +64,6 @@ interface Loaded {
   readonly active: boolean | null
 }
 
-class Load extends Request.TaggedClass("Load")<{ readonly parcel: Parcel }, Loaded, SqlError.SqlError> {}
-
 interface Opened {
   readonly sealedUrl: Uint8Array
   readonly sealedSecret: Uint8Array
@@ -87,33 +86,17 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
-  /** The attempts that start at the same moment are read together. */
-  const resolver = RequestResolver.make<Load>((entries) =>
-    Effect.matchCauseEffect(
-      sql<Loaded>`
-        SELECT
-          i.number::int AS number, e.type, e.body, p.url, p.secret, p.active,
-          CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
-        FROM unnest(
-          ${texts(entries.map(({ request }) => request.parcel.org_id))}::text[],
-          ${texts(entries.map(({ request }) => request.parcel.destination_id))}::text[],
-          ${texts(entries.map(({ request }) => request.parcel.event_id))}::text[]
-        ) WITH ORDINALITY AS i (org_id, endpoint_id, event_id, number)
-        LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.endpoint_id
-        LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
-      `,
-      {
-        onSuccess: (rows) =>
-          Effect.sync(() => {
-            for (const row of rows) entries[row.number - 1]?.completeUnsafe(Exit.succeed(row))
-          }),
-        onFailure: (cause) =>
-          Effect.sync(() => {
-            for (const entry of entries) entry.completeUnsafe(Exit.failCause(cause))
-          })
-      }
-    )
-  ).pipe(RequestResolver.batchN(LOAD_BATCH))
+  const read = readTogether(
+    (parcels) => sql<Loaded>`
+      SELECT
+        i.number::int AS number, e.type, e.body, p.url, p.secret, p.active,
+        CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
+      FROM ${parcelRows(sql, parcels)}
+      LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
+      LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
+    `,
+    LOAD_BATCH
+  )
 
   const opened = new Map<string, Opened>()
 
@@ -197,23 +180,20 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     })
 
   const load: Channel["load"] = (parcel) =>
-    Effect.map(
-      Effect.request(new Load({ parcel }), resolver),
-      ({ active, body, previous, secret, type, url }) => {
-        if (url === null || secret === null) return refused("the endpoint was removed")
-        if (active !== true) return refused("the endpoint is switched off")
-        if (body === null || type === null) return refused("the event is not kept any more")
-        const known = openedAs(parcel, url, secret, previous)
-        if (known !== undefined) return send(parcel, type, body, known)
-        return open(parcel, url, secret, previous).pipe(
-          Effect.matchEffect({
-            onSuccess: (to) => send(parcel, type, body, to),
-            onFailure: (error) =>
-              Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
-          })
-        )
-      }
-    )
+    Effect.map(read(parcel), ({ active, body, previous, secret, type, url }) => {
+      if (url === null || secret === null) return refused("the endpoint was removed")
+      if (active !== true) return refused("the endpoint is switched off")
+      if (body === null || type === null) return refused("the event is not kept any more")
+      const known = openedAs(parcel, url, secret, previous)
+      if (known !== undefined) return send(parcel, type, body, known)
+      return open(parcel, url, secret, previous).pipe(
+        Effect.matchEffect({
+          onSuccess: (to) => send(parcel, type, body, to),
+          onFailure: (error) =>
+            Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
+        })
+      )
+    })
 
   return {
     name: WEBHOOK,
@@ -232,8 +212,6 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 })
 
 const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
-
-const refused = (error: string): Effect.Effect<Outcome> => Effect.succeed({ _tag: "Refused", error })
 
 /** Worth another attempt: an operator may give back the key that is missing. */
 const unopened: Outcome = {

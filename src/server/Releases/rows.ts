@@ -5,7 +5,7 @@ import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from ".
 import { Provider } from "../../domain/Provider.ts"
 import type { Release } from "../../domain/Task.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { rowsFor } from "../Page.ts"
+import { olderThan, rowsFor } from "../Page.ts"
 
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
@@ -58,7 +58,7 @@ export const listReleases = (
     FROM releases
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${request.cursor === undefined ? sql.literal("") : sql`AND release_id < ${request.cursor}`}
+      ${olderThan(sql, "release_id", request.cursor)}
     ORDER BY release_id DESC
     LIMIT ${rowsFor(request)}
   `.pipe(

@@ -4,7 +4,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import type { AgentSession } from "../../domain/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { rowsFor } from "../Page.ts"
+import { olderThan, rowsFor } from "../Page.ts"
 
 const SessionRow = Schema.Struct({
   session_id: SessionId,
@@ -68,7 +68,7 @@ export const listSessions = Effect.fnUntraced(function* (
     SELECT ${sql.literal(columns)}
     FROM agent_sessions
     WHERE org_id = ${org_id}
-      ${request.cursor === undefined ? sql.literal("") : sql`AND session_id < ${request.cursor}`}
+      ${olderThan(sql, "session_id", request.cursor)}
     ORDER BY session_id DESC
     LIMIT ${rowsFor(request)}
   `

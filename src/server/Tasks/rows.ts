@@ -6,7 +6,7 @@ import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../domain/Id
 import { Provider } from "../../domain/Provider.ts"
 import { JsonSchema, type Task } from "../../domain/Task.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { rowsFor } from "../Page.ts"
+import { olderThan, rowsFor } from "../Page.ts"
 
 /** A task as the store holds it. */
 const TaskRow = Schema.Struct({
@@ -87,7 +87,7 @@ export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: Page
     SELECT ${sql.literal(columns)}
     FROM tasks
     WHERE org_id = ${org_id}
-      ${request.cursor === undefined ? sql.literal("") : sql`AND task_id < ${request.cursor}`}
+      ${olderThan(sql, "task_id", request.cursor)}
     ORDER BY task_id DESC
     LIMIT ${rowsFor(request)}
   `.pipe(Effect.flatMap(decodeTasks))

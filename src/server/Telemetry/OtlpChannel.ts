@@ -1,9 +1,11 @@
-import { Effect, Exit, Request, RequestResolver } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { TelemetryDeliveryId } from "../../domain/Ids.ts"
 import { growingRetryPolicy } from "../../domain/RetryPolicy.ts"
-import { type Channel, type ChannelPolicy, type Parcel, type Settled } from "../Delivery.ts"
+import { type Channel, type ChannelPolicy, type Settled } from "../Delivery.ts"
+import { refused } from "../Delivery/Channel.ts"
 import { ints, texts } from "../Delivery/Columns.ts"
+import { parcelRows, readTogether } from "../Delivery/together.ts"
 import { Egress } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/store.ts"
@@ -33,8 +35,6 @@ interface Loaded {
   readonly headers: Uint8Array | null
 }
 
-class Load extends Request.TaggedClass("Load")<{ readonly parcel: Parcel }, Loaded, SqlError.SqlError> {}
-
 /**
  * Batches of spans: the channel of telemetry. A collector is never left alone for a while: each batch has its five minutes, and what
  * fails is kept, while spans that find no room are lost.
@@ -53,33 +53,18 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     deadlineMillis: EXPORT_MILLIS
   }
 
-  const resolver = RequestResolver.make<Load>((entries) =>
-    Effect.matchCauseEffect(
-      sql<Loaded>`
-        SELECT i.number::int AS number, b.payload, b.spans, d.url, d.headers
-        FROM unnest(
-          ${texts(entries.map(({ request }) => request.parcel.org_id))}::text[],
-          ${texts(entries.map(({ request }) => request.parcel.destination_id))}::text[],
-          ${texts(entries.map(({ request }) => request.parcel.event_id))}::text[]
-        ) WITH ORDINALITY AS i (org_id, destination_id, batch_id, number)
-        LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
-        LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.batch_id
-      `,
-      {
-        onSuccess: (rows) =>
-          Effect.sync(() => {
-            for (const row of rows) entries[row.number - 1]?.completeUnsafe(Exit.succeed(row))
-          }),
-        onFailure: (cause) =>
-          Effect.sync(() => {
-            for (const entry of entries) entry.completeUnsafe(Exit.failCause(cause))
-          })
-      }
-    )
-  ).pipe(RequestResolver.batchN(LOAD_BATCH))
+  const read = readTogether(
+    (parcels) => sql<Loaded>`
+      SELECT i.number::int AS number, b.payload, b.spans, d.url, d.headers
+      FROM ${parcelRows(sql, parcels)}
+      LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
+      LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
+    `,
+    LOAD_BATCH
+  )
 
   const load: Channel["load"] = (parcel) =>
-    Effect.map(Effect.request(new Load({ parcel }), resolver), ({ headers, payload, spans, url }) => {
+    Effect.map(read(parcel), ({ headers, payload, spans, url }) => {
       if (url === null || headers === null) return refused("the destination was removed")
       if (payload === null || spans === null) return refused("the spans are not kept any more")
       return Effect.gen(function* () {
@@ -155,8 +140,6 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     expire: () => Effect.succeed(0)
   } satisfies Channel
 })
-
-const refused = (error: string) => Effect.succeed({ _tag: "Refused" as const, error })
 
 /** Worth another attempt: an operator may give back the key that is missing. */
 const unopened = {

@@ -1,6 +1,6 @@
-import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react"
+import { useState } from "react"
 import { Button } from "../../ui/Button.tsx"
-import { Field } from "../../ui/Field.tsx"
+import { RemarkForm } from "../../ui/RemarkForm.tsx"
 import type { Verdict } from "./Detail.tsx"
 
 const words: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
@@ -21,10 +21,6 @@ export const DecideForm = ({
   readonly onSubmit: (verdict: Verdict, comment: string) => Promise<void>
 }) => {
   const [comment, setComment] = useState("")
-  const input = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => {
-    if (verdict !== undefined) input.current?.focus()
-  }, [verdict])
   if (verdict === undefined) {
     return (
       <div className="decide">
@@ -37,42 +33,18 @@ export const DecideForm = ({
       </div>
     )
   }
-  const submit = (event?: FormEvent) => {
-    event?.preventDefault()
-    if (!pending) void onSubmit(verdict, comment.trim())
-  }
-  const pressed = (event: KeyboardEvent) => {
-    if (event.key === "Escape") onVerdict(undefined)
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault()
-      submit()
-    }
-  }
   const { kind, label } = words[verdict]
   return (
-    <form className="decide open" onSubmit={submit}>
-      <Field
-        label="Comment, if there is something to say"
-        hint="Enter decides, Shift and Enter begins a line, Escape goes back."
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            ref={input}
-            rows={2}
-            maxLength={4_000}
-            value={comment}
-            onChange={(event) => setComment(event.target.value)}
-            onKeyDown={pressed}
-          />
-        )}
-      </Field>
-      <div className="decide-buttons">
-        <Button type="submit" kind={kind} pending={pending}>
-          {label}
-        </Button>
-        <Button onClick={() => onVerdict(undefined)}>Not yet</Button>
-      </div>
-    </form>
+    <RemarkForm
+      label="Comment, if there is something to say"
+      verb="decides"
+      action={label}
+      kind={kind}
+      pending={pending}
+      remark={comment}
+      onChange={setComment}
+      onBack={() => onVerdict(undefined)}
+      onSubmit={(said) => void onSubmit(verdict, said)}
+    />
   )
 }

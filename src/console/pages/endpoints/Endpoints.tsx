@@ -11,13 +11,13 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { faultOf } from "../../ui/failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { SecretDialog } from "../../ui/Secret.tsx"
 import { Ago, Countdown } from "../../ui/Time.tsx"
+import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { EventsField } from "./EventsField.tsx"
 
@@ -160,23 +160,12 @@ const NewEndpoint = ({
     <Dialog open title="New endpoint" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <Problem failure={create.failure} />
-        <Field
-          label="Address"
+        <UrlField
           hint="Public https. It is masked once it is saved."
           fault={faultOf(create.failure, "url")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              type="url"
-              required
-              maxLength={2048}
-              spellCheck={false}
-              value={url}
-              onChange={(event) => setUrl(event.target.value)}
-            />
-          )}
-        </Field>
+          value={url}
+          onChange={setUrl}
+        />
         <EventsField events={events} onChange={setEvents} />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>

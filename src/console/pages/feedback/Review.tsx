@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { type FormEvent, type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react"
+import { useEffect, useEffectEvent, useState } from "react"
 import type { FeedbackDetail } from "../../../domain/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
@@ -9,10 +9,10 @@ import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Diff } from "../../ui/Diff.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { Json } from "../../ui/Json.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { Problem } from "../../ui/Problem.tsx"
+import { RemarkForm } from "../../ui/RemarkForm.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { At } from "../../ui/Time.tsx"
 import { say } from "../../ui/toasts.tsx"
@@ -157,12 +157,10 @@ const ReviewForm = ({
   readonly onSubmit: (verdict: ReviewVerdict, note: string) => Promise<void>
 }) => {
   const [note, setNote] = useState("")
-  const input = useRef<HTMLTextAreaElement>(null)
   const stage = useEffectEvent(() => void onSubmit("stage", ""))
   useEffect(() => {
     // Staging has no note, and nothing is learnt from it before a promotion: it needs no second step.
     if (verdict === "stage") stage()
-    if (verdict === "reject") input.current?.focus()
   }, [verdict])
   if (verdict !== "reject") {
     return (
@@ -176,41 +174,17 @@ const ReviewForm = ({
       </div>
     )
   }
-  const submit = (event?: FormEvent) => {
-    event?.preventDefault()
-    if (!pending) void onSubmit("reject", note.trim())
-  }
-  const pressed = (event: KeyboardEvent) => {
-    if (event.key === "Escape") onVerdict(undefined)
-    if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
-      event.preventDefault()
-      submit()
-    }
-  }
   return (
-    <form className="decide open" onSubmit={submit}>
-      <Field
-        label="Note, for who gave it"
-        hint="Enter rejects, Shift and Enter begins a line, Escape goes back."
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            ref={input}
-            rows={2}
-            maxLength={4_000}
-            value={note}
-            onChange={(event) => setNote(event.target.value)}
-            onKeyDown={pressed}
-          />
-        )}
-      </Field>
-      <div className="decide-buttons">
-        <Button type="submit" kind="bad" pending={pending}>
-          Reject
-        </Button>
-        <Button onClick={() => onVerdict(undefined)}>Not yet</Button>
-      </div>
-    </form>
+    <RemarkForm
+      label="Note, for who gave it"
+      verb="rejects"
+      action="Reject"
+      kind="bad"
+      pending={pending}
+      remark={note}
+      onChange={setNote}
+      onBack={() => onVerdict(undefined)}
+      onSubmit={(said) => void onSubmit("reject", said)}
+    />
   )
 }

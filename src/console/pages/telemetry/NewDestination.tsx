@@ -3,8 +3,8 @@ import { service } from "../../state/service.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { faultOf } from "../../ui/failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { Problem } from "../../ui/Problem.tsx"
+import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 interface Header {
@@ -48,23 +48,12 @@ export const NewDestination = ({
     <Dialog open title="The collector" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <Problem failure={create.failure} />
-        <Field
-          label="Address"
+        <UrlField
           hint="Public https, without credentials. An empty path becomes /v1/traces."
           fault={faultOf(create.failure, "url")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              type="url"
-              required
-              maxLength={2048}
-              spellCheck={false}
-              value={url}
-              onChange={(event) => setUrl(event.target.value)}
-            />
-          )}
-        </Field>
+          value={url}
+          onChange={setUrl}
+        />
         <fieldset className="field">
           <legend className="legend">Headers</legend>
           <p className="hint">Sent with each batch, kept sealed, and never shown again.</p>
