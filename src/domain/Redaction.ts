@@ -121,7 +121,8 @@ class Walk {
       const clean = this.#cleanName(key)
       this.#inner(clean, () => {
         if (clean !== key) this.#removed()
-        members.set(free(members, clean), this.value(inner, key))
+        // By the name that it keeps, so that a second pass judges alike.
+        members.set(free(members, clean), this.value(inner, clean))
       })
     }
     return Object.fromEntries(members)

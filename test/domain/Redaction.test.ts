@@ -121,6 +121,16 @@ describe("redaction", () => {
     assert.strictEqual(redacted(value).count, 0)
   })
 
+  it("judges a field by the name that it keeps", () => {
+    const secrets = secretCases(3).cases.flatMap(({ secrets, what }) =>
+      what === "Stripe live" ? secrets : []
+    )
+    const name = `secret of ${Array.from({ length: 8 }, () => secrets[0]).join(" and ")}`
+    const once = redacted({ [name]: "q7Rf2LxW9vKp4ZtB8mNc" })
+    assert.deepStrictEqual(Object.values(Object(once.value)), [REDACTED])
+    assert.strictEqual(redacted(once.value).count, 0)
+  })
+
   it("gives back the very value where there was nothing", () => {
     const value = { a: [1, "two", null, { b: true }] }
     assert.strictEqual(redacted(value).value, value)

@@ -14,7 +14,7 @@ const DRAWN_BITS = 3
 
 /** Whether a token, one unbroken run of visible ASCII, looks drawn. */
 export const looksDrawn = (token: string): boolean => {
-  if (token.length < MIN_LENGTH || isWellKnownShape(token)) return false
+  if (token.length < MIN_LENGTH || isIdentifier(token) || isPlainShape(token)) return false
   const text = token.slice(0, MAX_LENGTH)
   const letters = count(text, /[A-Za-z]/g)
   const digits = count(text, /[0-9]/g)
@@ -88,13 +88,17 @@ const followers: ReadonlyArray<string> = [
   "aeiloyzw"
 ]
 
-/** Identifiers and times, which are drawn but keep nothing shut: UUID, ULID, an identifier with a prefix, object id, date. */
-const isWellKnownShape = (token: string): boolean =>
+/** Identifiers, which are drawn and mostly keep nothing shut: UUID, ULID, one with a prefix, object id, address of an account in a chain. */
+export const isIdentifier = (token: string): boolean =>
   /^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$/i.test(token) ||
-  /^urn:/i.test(token) ||
-  /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(token) ||
+  /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i.test(token) ||
   /^[a-z]{2,6}_0[0-9a-f]{11}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/.test(token) ||
   /^[0-9a-f]{24}$/.test(token) ||
+  /^0x[0-9a-f]{40}$/i.test(token)
+
+/** What says by its form that it is something else: a name in a namespace, a time, a digest, an address in a network. */
+export const isPlainShape = (token: string): boolean =>
+  /^urn:/i.test(token) ||
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(token) ||
   /^(?:sha(?:1|224|256|384|512)|md5)[-:]/i.test(token) ||
   /^(?:https?|ftp|file|mailto|data|s3|gs):/i.test(token) ||

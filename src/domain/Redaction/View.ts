@@ -52,8 +52,8 @@ export const plain = (text: string): View | undefined => {
 }
 
 /**
- * Without the line breaks that stand within a token, and the blanks after them: what came from a mail or a terminal. Between words
- * they stay, unless `all`.
+ * Without the line breaks that stand within a token, the `=` or `\` that announces them, and the blanks after them: what came from a
+ * mail or a terminal. Between words they stay, unless `all`.
  */
 export const joined = (view: View, all: boolean): View | undefined => {
   if (!BREAK.test(view.text)) return undefined
@@ -65,7 +65,7 @@ export const joined = (view: View, all: boolean): View | undefined => {
     if (end > from) out.push(text.slice(from, end))
     for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
   }
-  const breaks = /\\?[\n\r\u2028\u2029\u0085][\s>]*/g
+  const breaks = /[\\=]?[\n\r\u2028\u2029\u0085][\s>]*/g
   let changed = false
   for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
     const end = match.index + match[0].length
@@ -83,8 +83,8 @@ export const joined = (view: View, all: boolean): View | undefined => {
 /** Most characters of a piece that are looked at. */
 const MAX_PIECE = 64
 
-/** Words with marks between them, as in names of fields and files. */
-const WORDS = /^[A-Z]?[a-z]*(?:[-_./=][A-Z]?[a-z]+)*[-_./=]?$|^[A-Z]+(?:_[A-Z0-9]+)+$/
+/** Words with marks between them, as in names of fields and files, and small numbers. */
+const WORDS = /^[A-Z]?[a-z]*(?:[-_./=][A-Z]?[a-z]+)*[-_./=]?$|^[A-Z]+(?:_[A-Z0-9]+)+$|^-?[0-9]{1,4}$/
 
 /** Whether what stands at the index, going that way, is a piece of a token: no words, and no name that a value follows. */
 const isPartAt = (text: string, index: number, step: 1 | -1): boolean => {

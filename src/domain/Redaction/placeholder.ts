@@ -4,7 +4,7 @@ const words = new Set(
     "pass password passwd passwort pwd passphrase secret secrets token apikey api_key api-key key value string text " +
     "user username name none null nil undefined empty unset true false yes no on off required optional default example " +
     "sample placeholder dummy fake hidden masked redacted removed omitted protected encrypted unknown missing invalid " +
-    "expired revoked reset changed changeme change_me unchanged todo tbd see your my the here test prompt stdin env"
+    "expired revoked reset changed changeme change_me unchanged todo tbd see your my the here test prompt stdin env yield*"
   ).split(" ")
 )
 

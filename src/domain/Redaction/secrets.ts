@@ -1,4 +1,6 @@
 import { findAssignments } from "./assignments.ts"
+import { findAuthorizations } from "./authorization.ts"
+import { findOptions } from "./commands.ts"
 import { encodedTexts, MAX_LAYERS } from "./encoded.ts"
 import type { KnownValues } from "./KnownValues.ts"
 import { findProviderSecrets } from "./providerSecrets.ts"
@@ -46,14 +48,21 @@ const hasLongRun = (text: string): boolean => {
 
 /** What stands between a name and its value, or before a credential. */
 const GIVEN =
-  /[=:>]|^-|\s(?:is|was|ist|lautet|["'`]|-)|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt)[ \t]/i
+  /[=:>]|^-|\s(?:is|was|ist|lautet|es|est|["'`]|-)|(?:word|pwd|phrase)\sto\s|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt|login)[ \t]/i
 
 const inView = (view: View, known: KnownValues, layer: number): Array<Span> => {
   const { text } = view
   const found = known.size === 0 ? [] : [...known.find(view)]
   // Most texts have neither, and nothing else need be looked for.
   if (hasLongRun(text)) found.push(...inRuns(view, known, layer))
-  if (GIVEN.test(text)) found.push(...findUrlCredentials(text), ...findAssignments(text))
+  if (GIVEN.test(text)) {
+    found.push(
+      ...findUrlCredentials(text),
+      ...findAuthorizations(text),
+      ...findAssignments(text),
+      ...findOptions(text)
+    )
+  }
   return found
 }
 

@@ -71,8 +71,26 @@ const userinfo = new RegExp(
   "y"
 )
 
-/** Passwords, and tokens alone, before the host of a URL. The user's name stays. */
-export const findUrlCredentials = (text: string): ReadonlyArray<Span> => {
+/** How Oracle's connection strings begin: a user and a password with a slash between them, before `@`. */
+const oracle =
+  /(?:\bjdbc:oracle:\w{1,8}:[\w$#]{1,64}\/([^\s/@"']{4,64})@|(?<![\w/.:@])[\w$#]{1,64}\/([^\s/@"']{4,64})@\/\/(?=[\w[]))/g
+
+const findOracleCredentials = (text: string): ReadonlyArray<Span> => {
+  if (!text.includes("jdbc:oracle:") && !text.includes("@//")) return []
+  return Array.from(text.matchAll(oracle)).flatMap((match) => {
+    const password = match[1] ?? match[2] ?? ""
+    const start = match.index + match[0].lastIndexOf(`/${password}@`) + 1
+    return isPlaceholder(password) ? [] : [{ start, end: start + password.length }]
+  })
+}
+
+/** Passwords, and tokens alone, in what leads to a service. The user's name stays. */
+export const findUrlCredentials = (text: string): ReadonlyArray<Span> => [
+  ...findUserinfo(text),
+  ...findOracleCredentials(text)
+]
+
+const findUserinfo = (text: string): ReadonlyArray<Span> => {
   const first = text.indexOf("://")
   if (first === -1 || !text.includes("@", first)) return []
   const found: Array<Span> = []

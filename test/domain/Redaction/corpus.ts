@@ -7,6 +7,7 @@ import { generateKeyPairSync } from "node:crypto"
 import { crc32 } from "node:zlib"
 import * as ApiKeyFormat from "../../../src/domain/ApiKeyFormat.ts"
 import { Redacted } from "effect"
+import { everyday, MARK, withPasswords, withTokens } from "./everyday.ts"
 
 /** A value and the texts that must not be left in it. */
 export interface Case {
@@ -356,6 +357,15 @@ export const secretCases = (
   ] as const) {
     add(`password in "${text.slice(0, 12)}…"`, { note: text }, password)
   }
+  for (const [texts, drawn] of [
+    [withPasswords, () => `Tr0ub4dor${draw.of(digits, 2)}`],
+    [withTokens, () => draw.of(base62, 40)]
+  ] as const) {
+    for (const text of texts) {
+      const given = drawn()
+      add(`"${text.slice(0, 40)}"`, { note: text.replace(MARK, given) }, given)
+    }
+  }
   return { cases, known: [...Object.values(ours), ours.header.slice(10)] }
 }
 
@@ -382,7 +392,12 @@ export const ordinaryCases = (seed: number): ReadonlyArray<Ordinary> => {
     ["session that is a UUID", { session: uuid() }],
     ["token that is an object id", { token: "507f1f77bcf86cd799439011" }],
     ["session of ours", { session: `ses_0192a1b2c3d47abc8${hex(15)}` }],
-    ["session that is a ULID", { session: "01HQ3K5V7X9ZB2C4D6F8G0H1J3" }],
+    [
+      "session that is a ULID",
+      { session: "01HQ3K5V7X9ZB2C4D6F8G0H1J3", token: "01hq3k5v7x9zb2c4d6f8g0h1j3" }
+    ],
+    ["token that is an address in a chain", { token: `0x${hex(20)}${draw.of("0123456789ABCDEF", 20)}` }],
+    ["identifier after a name in a text", { note: `sid: ${uuid()}, session=${uuid()}, token ${uuid()}` }],
     ["password that is a sentence", { password: "The customer forgot it and asked for a reset" }],
     ["secret that is a word", { secret: "cinnamon" }],
     ["secret ingredient", { secret_ingredient: "caramelised-onion-and-thyme" }],
@@ -514,5 +529,8 @@ export const ordinaryCases = (seed: number): ReadonlyArray<Ordinary> => {
     ["German", { note: "Das Passwort ist abgelaufen. Der Schlüssel liegt bei Frau Müller." }],
     ["French", { note: "Le mot de passe est expiré ; la session reprend à 14 h 30." }]
   ]
-  return values.map(([what, value]) => ({ what, value }))
+  return [
+    ...values.map(([what, value]) => ({ what, value })),
+    ...everyday.map((text) => ({ what: `"${text.slice(0, 60)}"`, value: { note: text } }))
+  ]
 }
