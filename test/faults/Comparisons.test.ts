@@ -1,0 +1,135 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import { Client } from "../../src/client/Client.ts"
+import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
+import { pairedDifference } from "../../src/domain/Proportion.ts"
+import { type Asked, modelServer } from "../support/model.ts"
+import { TestDatabase } from "../support/postgres.ts"
+import { spawnCli } from "../support/process.ts"
+import { messages, sorting } from "../support/tasks.ts"
+
+const EXAMPLES = 100
+
+/** Examples that are recorded together: what was answered of them before a kill is asked again. */
+const RECORDED_AT_ONCE = 32
+
+const numberOf = ({ input }: Asked): number => Number(String(input["text"]).slice(1))
+
+/** The candidate is wrong about every tenth example, the live release about every other. */
+const isRight = (asked: Asked): boolean =>
+  numberOf(asked) % (asked.instructions === "Candidate." ? 10 : 2) !== 0
+
+/** Each example has its own count of tokens, so that one that is counted twice, or not at all, shows in the sum. */
+const tokensOf = (number: number): number => number * number + 1
+
+const numbers = Array.from({ length: EXAMPLES }, (_, number) => number)
+const tokens = numbers.reduce((sum, number) => sum + tokensOf(number), 0)
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it) => {
+  it.effect(
+    "outlives a service that is killed, and one that is stopped, and counts each example once",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { url } = yield* TestDatabase
+        const { key } = yield* ApiKeyFormat.generate
+        const environment = {
+          PORT: "0",
+          DATABASE_URL: Redacted.value(url),
+          COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+          COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
+          COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8"
+        }
+        const start = Effect.gen(function* () {
+          const service = yield* spawnCli(["serve"], environment)
+          const out = yield* service.prints(/is ready[^]+address +http:\S+\n/)
+          const address = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
+          const client = yield* Effect.provide(Client, Client.layer({ url: address, key, retries: 0 }))
+          return { service, client }
+        })
+        const model = yield* modelServer((asked) => ({
+          answer: { category: isRight(asked) ? "other" : "billing" },
+          input_tokens: tokensOf(numberOf(asked)),
+          output_tokens: 1
+        }))
+
+        const first = yield* start
+        const task = yield* first.client.tasks.create({
+          payload: {
+            ...sorting,
+            instructions: "Live.",
+            provider: {
+              kind: "openai",
+              base_url: model.url,
+              model: "small",
+              price: { input_per_million: 1_000_000, output_per_million: 0 }
+            }
+          }
+        })
+        const params = { task_id: task.id }
+        const [one, ...others] = messages(...numbers.map((number) => [`m${number}`, "other"] as const))
+        yield* first.client.datasets.create({ params, payload: { examples: [one!, ...others] } })
+
+        // Enough for what is recorded together, and for some that are not.
+        model.silentAfter(2 * RECORDED_AT_ONCE + 20)
+        const { comparison } = yield* first.client.comparisons.create({
+          params,
+          payload: { candidate: { instructions: "Candidate." } }
+        })
+        const request = { params: { id: comparison.id }, query: { limit: 100 } }
+        yield* model.silent
+        yield* first.service.kill("SIGKILL")
+        yield* first.service.ended
+
+        model.silentAfter(2 * RECORDED_AT_ONCE + 20)
+        const second = yield* start
+        const recorded = yield* second.client.comparisons.get(request)
+        assert.deepInclude(recorded.comparison, { status: "running", compared: RECORDED_AT_ONCE })
+        assert.lengthOf(recorded.results, RECORDED_AT_ONCE)
+        yield* model.silent
+        yield* second.service.kill("SIGTERM")
+        assert.strictEqual((yield* second.service.ended).code, 0)
+        // Left in order, so that the next need not wait for as long as one does that was killed.
+        const [left] = yield* sql`
+          SELECT lease_until <= now() AS free FROM comparisons WHERE comparison_id = ${comparison.id}
+        `
+        assert.deepStrictEqual(left, { free: true })
+
+        model.silentAfter(Number.POSITIVE_INFINITY)
+        const third = yield* start
+        const { comparison: done, results } = yield* Effect.repeat(
+          Effect.delay(third.client.comparisons.get(request), "50 millis"),
+          { until: ({ comparison: { status } }) => status === "completed" }
+        )
+        assert.strictEqual(done.compared, EXAMPLES)
+        assert.lengthOf(new Set(results.map(({ example_id }) => example_id)), EXAMPLES)
+        assert.isNotNull(done.finished_at)
+        const { candidate, difference, fields, live } = done.summary
+        assert.deepInclude(candidate, { agreed: 90, agreement: 0.9, failed: 0, output_tokens: EXAMPLES })
+        assert.deepInclude(live, { agreed: 50, agreement: 0.5, failed: 0, output_tokens: EXAMPLES })
+        for (const side of [candidate, live]) {
+          assert.strictEqual(side.input_tokens, tokens)
+          assert.strictEqual(side.cost, tokens)
+        }
+        assert.deepStrictEqual(fields, [{ field: "category", compared: EXAMPLES, candidate: 90, live: 50 }])
+        assert.deepStrictEqual(difference, pairedDifference({ both: 50, first: 40, second: 0, neither: 10 }))
+
+        // What was recorded was not asked again; what was not, at most once more for each end.
+        const times = new Map<string, number>()
+        for (const { input, instructions } of model.asked) {
+          const name = `${instructions} ${String(input["text"])}`
+          times.set(name, (times.get(name) ?? 0) + 1)
+        }
+        assert.lengthOf([...times.keys()], 2 * EXAMPLES)
+        for (const { input } of recorded.results) {
+          for (const side of ["Candidate.", "Live."]) {
+            assert.strictEqual(times.get(`${side} ${String(input["text"])}`), 1)
+          }
+        }
+        assert.isAtMost(model.asked.length, 2 * (EXAMPLES + 2 * RECORDED_AT_ONCE))
+      }).pipe(Effect.scoped),
+    120_000
+  )
+})

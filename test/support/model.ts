@@ -1,0 +1,87 @@
+import { Effect, Schema, type Scope } from "effect"
+import { createServer, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+
+/** What a model was asked: the first line of what it was told, and the input. */
+export interface Asked {
+  readonly instructions: string
+  readonly input: Schema.JsonObject
+}
+
+/** A model's answer, and the tokens that it counts for it. */
+export interface Said {
+  readonly answer: Schema.JsonObject
+  readonly input_tokens: number
+  readonly output_tokens: number
+}
+
+/** A model server that is asked by others, and may be told to keep silent. */
+export interface ModelServer {
+  readonly url: string
+  /** Everything that it was asked so far, in order, answered or not. */
+  readonly asked: ReadonlyArray<Asked>
+  /** Answers this many more questions, and leaves those after them without an answer. */
+  readonly silentAfter: (count: number) => void
+  /** Ends once a question was left without an answer since then. */
+  readonly silent: Effect.Effect<void>
+}
+
+const decodeChat = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Struct({ messages: Schema.Array(Schema.Struct({ content: Schema.String })) }))
+)
+
+const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+
+/** A real HTTP server on loopback that speaks chat completions. */
+export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<ModelServer, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.promise(async () => {
+        const asked: Array<Asked> = []
+        let left = Number.POSITIVE_INFINITY
+        let waiting: Array<() => void> = []
+        const server = createServer((request, response) => {
+          const chunks: Array<Buffer> = []
+          request.on("data", (chunk: Buffer) => chunks.push(chunk))
+          request.on("end", () => {
+            const [told, given] = decodeChat(Buffer.concat(chunks).toString()).messages
+            const question: Asked = {
+              instructions: told?.content.split("\n")[0] ?? "",
+              input: decodeInput(given?.content ?? "")
+            }
+            asked.push(question)
+            if (left-- > 0) say(response, answer(question))
+            else for (const done of waiting.splice(0)) done()
+          })
+        })
+        await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
+        const { port } = server.address() as AddressInfo
+        const model: ModelServer = {
+          url: `http://127.0.0.1:${port}/v1`,
+          asked,
+          silentAfter: (count) => {
+            left = count
+            waiting = []
+          },
+          silent: Effect.promise(() => new Promise<void>((done) => (left < 0 ? done() : waiting.push(done))))
+        }
+        return { server, model }
+      }),
+      ({ server }) =>
+        Effect.promise(async () => {
+          server.closeAllConnections()
+          await new Promise((done) => server.close(done))
+        })
+    ),
+    ({ model }) => model
+  )
+
+const say = (response: ServerResponse, { answer, input_tokens, output_tokens }: Said): void => {
+  response.writeHead(200, { "content-type": "application/json" }).end(
+    JSON.stringify({
+      choices: [{ finish_reason: "stop", message: { role: "assistant", content: JSON.stringify(answer) } }],
+      usage: { prompt_tokens: input_tokens, completion_tokens: output_tokens }
+    })
+  )
+}
