@@ -17,6 +17,13 @@ describe("the interval of a share", () => {
     near(interval.high, high)
   })
 
+  it("is exact to twelve digits", () => {
+    assert.closeTo(wilson(81, 263).low, 0.255288519878, 1e-12)
+    assert.closeTo(wilson(81, 263).high, 0.366209576983, 1e-12)
+    assert.closeTo(wilson(3, 7).low, 0.158219855251, 1e-12)
+    assert.closeTo(wilson(3, 7).high, 0.749541635472, 1e-12)
+  })
+
   it("holds the share, lies between nothing and all, and grows narrow", () => {
     fc.assert(
       fc.property(
@@ -48,6 +55,28 @@ describe("the difference of two paired shares", () => {
     const difference = pairedDifference(paired)
     near(difference.low, low)
     near(difference.high, high)
+  })
+
+  // The worked example of Altman, Machin, Bryant, Gardner, "Statistics with Confidence", 2000, table 6.2.
+  it("of 14, 5, 0 and 22 is the one of the textbook", () => {
+    const { high, low, value } = pairedDifference({ both: 14, first: 5, second: 0, neither: 22 })
+    assert.strictEqual(value.toFixed(3), "0.122")
+    assert.strictEqual(low.toFixed(3), "0.011")
+    assert.strictEqual(high.toFixed(3), "0.226")
+  })
+
+  // By the formula in decimals of 60 digits, in another language: with a correlation that is corrected, corrected to none, and negative.
+  it.each([
+    [{ both: 36, first: 12, second: 2, neither: 0 }, 0.056929584003, 0.340427602975],
+    [{ both: 20, first: 12, second: 2, neither: 16 }, 0.056156424842, 0.3292069954],
+    [{ both: 10, first: 15, second: 5, neither: 20 }, 0.025838416549, 0.356936571659],
+    [{ both: 3, first: 4, second: 2, neither: 4 }, -0.204903951524, 0.463238947369],
+    [{ both: 1000, first: 30, second: 10, neither: 200 }, 0.005995979383, 0.026515482997],
+    [{ both: 500, first: 3, second: 0, neither: 497 }, -0.000908757089, 0.006907309809]
+  ])("of %o is exact to twelve digits", (paired, low, high) => {
+    const difference = pairedDifference(paired)
+    assert.closeTo(difference.low, low, 1e-12)
+    assert.closeTo(difference.high, high, 1e-12)
   })
 
   it("turns its sign with the sides, and stays within one", () => {

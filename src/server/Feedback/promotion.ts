@@ -84,13 +84,8 @@ const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyAr
     ORDER BY feedback_id DESC
   `.pipe(Effect.flatMap(decodeWithInput))
 
-/** How many of these inputs the task's newest version has. */
-const countKnown = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  task_id: TaskId,
-  digests: ReadonlyArray<string>
-) =>
+/** How many of these inputs their task's newest version has: the task is in the digest, see `inputDigest`. */
+const countKnown = (sql: SqlClient.SqlClient, org_id: OrgId, digests: ReadonlyArray<string>) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
     FROM unnest(${texts(digests)}) AS digest
@@ -98,7 +93,6 @@ const countKnown = (
       SELECT 1
       FROM dataset_examples
       WHERE org_id = ${org_id}
-        AND task_id = ${task_id}
         AND input_digest = decode(digest, 'hex')
         AND until_version IS NULL
     )
@@ -117,7 +111,6 @@ export const preview = Effect.fnUntraced(function* (
   const replaced = yield* countKnown(
     sql,
     org_id,
-    task_id,
     promoted.map(({ input_digest }) => input_digest)
   )
   const { cursor } = request
