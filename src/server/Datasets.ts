@@ -6,6 +6,7 @@ import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
 import { type DatasetBaseChanged, InvalidInput, NotFound } from "../api/Problems.ts"
 import type { Dataset, Example, JsonObject, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
+import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { Audit, type Author } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
@@ -166,7 +167,7 @@ export class Datasets extends Context.Service<
               if (faults.length > 0) {
                 return yield* new InvalidInput({
                   detail: "An example does not fit the task's shapes",
-                  errors: faults.slice(0, MAX_FAULTS)
+                  errors: withoutSecrets(faults.slice(0, MAX_FAULTS))
                 })
               }
               const change = yield* beginVersion(sql, {

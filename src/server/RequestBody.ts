@@ -3,6 +3,7 @@ import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "ef
 import { isUtf8 } from "node:buffer"
 import { BodyLimit, RequestBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
+import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { scanStrict } from "../domain/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
@@ -48,7 +49,7 @@ const checkBytes = (buffer: ArrayBuffer): Effect.Effect<void, InvalidRequest> =>
   const scanned = scanStrict(bytes.toString("utf8"), { maxDepth: MAX_DEPTH })
   if (Result.isSuccess(scanned)) return Effect.void
   const { pointer, detail } = scanned.failure
-  return Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
+  return Effect.fail(new InvalidRequest({ detail, errors: withoutSecrets([{ pointer, detail }]) }))
 }
 
 type Refusal = InvalidRequest | PayloadTooLarge | UnsupportedMediaType

@@ -1,4 +1,4 @@
-import { Array as Arr, Clock, Context, Effect, Layer, Option } from "effect"
+import { Clock, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import {
@@ -21,7 +21,8 @@ import {
 import type { Principal } from "../domain/Principal.ts"
 import { noUsage } from "../domain/Provider.ts"
 import { type TaskRun, traceparentOf } from "../domain/Run.ts"
-import type { Shape, ShapeFault } from "../domain/Shape.ts"
+import { withoutSecrets } from "../domain/Redaction/faults.ts"
+import type { Shape } from "../domain/Shape.ts"
 import { atomic } from "./Database.ts"
 import { Providers } from "./Providers.ts"
 import { runOnce } from "./Runs/once.ts"
@@ -247,15 +248,15 @@ export class Runs extends Context.Service<
 }
 
 const checked = (shape: Shape, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
-  const faults: ReadonlyArray<ShapeFault> = shape.check(value, at)
-  return Arr.isReadonlyArrayNonEmpty(faults)
+  const faults = shape.check(value, at)
+  return faults.length > 0
     ? Effect.fail(
         new InvalidInput({
           detail:
             at === "#/input"
               ? "The input does not fit the task's shape"
               : "The answer does not fit the task's shape",
-          errors: faults
+          errors: withoutSecrets(faults)
         })
       )
     : Effect.void

@@ -1,5 +1,6 @@
 import { Context, Effect, Layer, Result, type Schema } from "effect"
 import { InvalidSchema } from "../api/Problems.ts"
+import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { compile, type Shape, shapeDigest, type ShapeFault } from "../domain/Shape.ts"
 import { LeastRecent } from "./Shapes/LeastRecent.ts"
 
@@ -49,7 +50,8 @@ export class Shapes extends Context.Service<
           const shape = kept.get(shapeDigest(schema))
           if (shape !== undefined) return Effect.succeed(shape)
           return Effect.mapError(Effect.fromResult(make(schema)), ({ detail, pointer }) => {
-            return new InvalidSchema({ detail, errors: [{ pointer: at + pointer.slice(1), detail }] })
+            const errors = withoutSecrets([{ pointer: at + pointer.slice(1), detail }])
+            return new InvalidSchema({ detail, errors })
           })
         }),
       stored: (digest, load) =>

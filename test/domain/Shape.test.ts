@@ -119,6 +119,63 @@ describe("a shape", () => {
     )
   })
 
+  it("follows references to the whole, by pointer and by anchor, and to what takes anything or nothing", () => {
+    for (const to of ["#", "#top"]) {
+      const tree = shape({
+        $id: "https://example.com/tree",
+        $anchor: "top",
+        type: "object",
+        required: ["name"],
+        properties: {
+          name: { type: "string" },
+          children: { type: "array", items: { $ref: to } },
+          next: { anyOf: [{ $ref: to }, { type: "null" }] }
+        }
+      })
+      assert.deepStrictEqual(
+        tree.check({ name: "a", children: [{ name: "b", children: [{}] }], next: null }),
+        [{ pointer: "#/children/0/children/0/name", detail: "is required" }],
+        to
+      )
+      assert.deepInclude(tree.check({ name: "a", next: { name: 5 } }), {
+        pointer: "#/next/name",
+        detail: "must be string"
+      })
+    }
+    const plain = shape({
+      type: "object",
+      properties: { any: { $ref: "#/$defs/any" }, none: { $ref: "#/$defs/none" } },
+      $defs: { any: true, none: false }
+    })
+    assert.deepStrictEqual(plain.check({ any: [1] }), [])
+    assert.deepStrictEqual(
+      plain.check({ none: 1 }).map(({ pointer }) => pointer),
+      ["#/none"]
+    )
+  })
+
+  it("knows what was judged anywhere, in whichever branch, where the rest is not allowed", () => {
+    const branches = (judged: Record<string, Schema.Json>) =>
+      shape({
+        type: "object",
+        ...judged,
+        anyOf: [
+          { properties: { b: { const: 1 } }, required: ["b"] },
+          { properties: { c: true }, required: ["c"] }
+        ],
+        unevaluatedProperties: false,
+        $defs: { base: { properties: { a: true } } }
+      })
+    for (const judged of [{ $ref: "#/$defs/base" }, { allOf: [{ $ref: "#/$defs/base" }] }]) {
+      const closed = branches(judged)
+      assert.deepStrictEqual(closed.check({ a: 1, c: 1 }), [])
+      assert.deepStrictEqual(closed.check({ a: 1, b: 1, c: 1 }), [])
+      assert.deepStrictEqual(closed.check({ a: 1, b: 2, c: 1 }), [
+        { pointer: "#/b", detail: "is not allowed" }
+      ])
+    }
+  })
+
   it("takes formats and unknown keywords as annotations", () => {
     const annotated = shape({
       type: "object",
@@ -171,6 +228,22 @@ describe("a schema is refused, with its place,", () => {
       "#/items/$ref"
     ],
     ["with an $id inside", { type: "object", items: { $id: "https://x.test/y" } }, "#/items/$id"],
+    ["with a choice of nothing", { type: "object", properties: { a: { enum: [] } } }, "#/properties/a/enum"],
+    [
+      "with a property that the validator passes over",
+      { type: "object", properties: JSON.parse('{"__proto__":{"type":"number"}}') },
+      "#/properties/__proto__"
+    ],
+    [
+      "that asks which items others have judged",
+      { type: "object", properties: { a: { anyOf: [{ items: true }], unevaluatedItems: false } } },
+      "#/properties/a/unevaluatedItems"
+    ],
+    [
+      "that asks which properties a condition has judged",
+      { type: "object", unevaluatedProperties: false, allOf: [{ if: { required: ["a"] }, then: true }] },
+      "#/unevaluatedProperties"
+    ],
     ["with a dynamic reference", { type: "object", items: { $dynamicRef: "#x" } }, "#/items/$dynamicRef"],
     ["that asks to be asynchronous", { $async: true, type: "object" }, "#/$async"],
     ["with look-ahead", { type: "object", items: { pattern: "(?=x)" } }, "#/items/pattern"],
@@ -262,6 +335,21 @@ describe("a check is bounded, where schema and value make it", () => {
           type: "object",
           properties: { a: { $ref: "#/$defs/n" } },
           $defs: { n: { anyOf: [node("y"), node("z"), false] } }
+        },
+        value
+      ),
+      tooMuch
+    )
+  })
+
+  it("double with each level, where the whole refers to itself: what may be no fault is not named as one", () => {
+    let value: unknown = { a: "end" }
+    for (let level = 0; level < 60; level++) value = { a: value, b: 1 }
+    assert.strictEqual(
+      check(
+        {
+          type: "object",
+          properties: { b: { type: "string" }, a: { anyOf: [{ $ref: "#" }, { $ref: "#" }, true] } }
         },
         value
       ),

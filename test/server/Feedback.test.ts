@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Redacted, Result } from "effect"
+import { DateTime, Effect, Fiber, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../src/domain/Dataset.ts"
-import { type FeedbackId, TaskId } from "../../src/domain/Ids.ts"
+import { type DatasetId, type FeedbackId, TaskId } from "../../src/domain/Ids.ts"
 import type { FeedbackFilter } from "../../src/server/Feedback/rows.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -459,15 +459,57 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
       const { feedback_revision } = yield* admin.feedback.preview({ params })
       const payload = { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
       const outcomes = yield* Effect.all(
-        Array.from({ length: 8 }, () => Effect.result(admin.feedback.promote({ params, payload }))),
+        Array.from({ length: 20 }, () => Effect.result(admin.feedback.promote({ params, payload }))),
         { concurrency: "unbounded" }
       )
       const tags = outcomes.map((outcome) => (Result.isSuccess(outcome) ? "promoted" : outcome.failure._tag))
       assert.deepStrictEqual(
         tags.toSorted(),
-        [...Array.from({ length: 7 }, () => "DATASET_BASE_CHANGED"), "promoted"].toSorted()
+        [...Array.from({ length: 19 }, () => "DATASET_BASE_CHANGED"), "promoted"].toSorted()
       )
       assert.lengthOf((yield* admin.datasets.list({ params })).datasets, 2)
+    })
+  )
+
+  it.effect("is promoted once each, while others go on staging", () =>
+    Effect.gen(function* () {
+      const { admin, correct, params, run, stage } = yield* desk("staging on")
+      const ids = yield* Effect.forEach(Array.from({ length: 24 }), (_, number) =>
+        Effect.flatMap(run(`text ${number}`), (trace_id) =>
+          Effect.map(correct(trace_id, { category: "billing" }), ({ id }) => id)
+        )
+      )
+      const staging = yield* Effect.forkChild(Effect.forEach(ids, stage, { discard: true }))
+      const versions: Array<{ readonly id: DatasetId; readonly promoted: ReadonlyArray<FeedbackId> }> = []
+      /** As a client does: look, promote what was seen, and look again where that has changed. */
+      const promoter: Effect.Effect<void, unknown> = Effect.gen(function* () {
+        while (versions.reduce((sum, { promoted }) => sum + promoted.length, 0) < ids.length) {
+          const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params })
+          yield* admin.feedback
+            .promote({ params, payload: { base_dataset_id, expected_feedback_revision: feedback_revision } })
+            .pipe(
+              Effect.map(({ dataset: { id }, promoted }) => void versions.push({ id, promoted })),
+              Effect.catchTags({
+                DATASET_BASE_CHANGED: () => Effect.void,
+                FEEDBACK_CHANGED: () => Effect.void,
+                NOTHING_STAGED: () => Effect.void
+              })
+            )
+        }
+      })
+      yield* Effect.all([promoter, promoter, promoter, promoter], { concurrency: "unbounded" })
+      yield* Fiber.join(staging)
+      assert.sameMembers(
+        versions.flatMap(({ promoted }) => promoted),
+        ids
+      )
+      const { datasets } = yield* admin.datasets.list({ params })
+      assert.lengthOf(datasets, 1 + versions.length)
+      assert.strictEqual(datasets[0]?.example_count, 1 + ids.length)
+      for (const { id, promoted } of versions) {
+        const [first] = promoted
+        assert.strictEqual((yield* admin.feedback.get({ params: { id: first! } })).dataset_id, id)
+      }
     })
   )
 

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { SessionId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -96,6 +96,17 @@ layer(service(), { excludeTestServices: true })("runs of a task", (it) => {
       )
       const none = yield* run({ input: "text" })
       assert.strictEqual(none.status, 400)
+      // Not even where somebody took a key for a name.
+      const secret = Redacted.value(key)
+      for (const [body, code, pointer] of [
+        [`{"input":{"text":"a","${secret}":1}}`, "INVALID_INPUT", "#/input/%5BREDACTED%5D"],
+        [`{"input":{"${secret}":1,"${secret}":2}}`, "INVALID_REQUEST", "#/input/%5BREDACTED%5D"]
+      ] as const) {
+        const refused = yield* send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body })
+        assert.strictEqual(refused.body["code"], code)
+        assert.strictEqual(refused.errors[0]?.pointer, pointer)
+        assert.notInclude(JSON.stringify(refused.body), secret)
+      }
     })
   )
 

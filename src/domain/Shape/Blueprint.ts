@@ -1,6 +1,6 @@
 import { Predicate, Result, type Schema } from "effect"
 import { formatPointer, type ShapeFault } from "./fault.ts"
-import { inPlace, kindOf, refused, walking } from "./Keywords.ts"
+import { definitions, inPlace, kindOf, misjudged, refused, walking } from "./Keywords.ts"
 import { compilePattern, type LinearPattern } from "./LinearPattern.ts"
 
 /** Limits of a schema. Its text is measured in UTF-8. */
@@ -29,6 +29,10 @@ export interface Blueprint {
   readonly schema: Priced
   /** Its patterns, compiled. */
   readonly patterns: ReadonlyMap<string, LinearPattern>
+  /** Whether a reference leads to the whole, which then judges parts of a value too. */
+  readonly recurs: boolean
+  /** Whether a keyword goes by the properties that others have judged. */
+  readonly unevaluated: boolean
 }
 
 type Priced = Readonly<Record<string, unknown>>
@@ -49,25 +53,51 @@ interface Met {
   readonly sameValue: Array<string>
 }
 
+/** A reference that was met: in which schema, by name, and what the validator is given of that. */
+interface Reference {
+  readonly place: Place
+  readonly from: string
+  readonly to: string
+  readonly priced: Record<string, unknown>
+}
+
 class Draughtsman {
   readonly #met = new Map<string, Met>()
   readonly #anchors = new Map<string, string>()
-  readonly #references: Array<{ readonly place: Place; readonly from: string; readonly to: string }> = []
+  readonly #references: Array<Reference> = []
   readonly #patterns = new Map<string, LinearPattern>()
+  /** Where the first keyword stands that goes by the properties that others have judged. */
+  #unevaluated: Place | undefined
+  #conditional = false
   #steps = 0
+  #recurs = false
 
   draw(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, ShapeFault> {
     return Result.gen(this, function* () {
       const priced = yield* this.#object(schema, [], 0)
       yield* this.#resolve()
       yield* this.#findCircle()
-      return { schema: priced, patterns: this.#patterns }
+      // The validator takes for judged what a condition looked at that does not hold.
+      if (this.#unevaluated !== undefined && this.#conditional) {
+        return yield* fault(
+          this.#unevaluated,
+          "unevaluatedProperties does not go with if in one shape: name all properties, and write additionalProperties"
+        )
+      }
+      return {
+        schema: priced,
+        patterns: this.#patterns,
+        recurs: this.#recurs,
+        unevaluated: this.#unevaluated !== undefined
+      }
     })
   }
 
   #schema(schema: unknown, place: Place, depth: number): Draft {
+    if (Predicate.isReadonlyObject(schema)) return this.#object(schema, place, depth)
     // `true` and `false` judge alone. Anything else was refused by the meta-schema.
-    return Predicate.isReadonlyObject(schema) ? this.#object(schema, place, depth) : Result.succeed(schema)
+    this.#met.set(nameOf(place), { place, sameValue: [] })
+    return Result.succeed(schema)
   }
 
   #object(schema: object, place: Place, depth: number): Result.Result<Priced, ShapeFault> {
@@ -84,11 +114,13 @@ class Draughtsman {
       let weighs = false
       for (const [keyword, value] of Object.entries(schema)) {
         const here = [...place, keyword]
-        const refusal = refused.get(keyword)
+        const refusal = refused.get(keyword) ?? misjudged(keyword, value, schema)
         if (refusal !== undefined) return yield* fault(here, refusal)
         if (keyword === "$id" && place.length > 0) {
           return yield* fault(here, "Only the whole may have an $id; give this one a place under $defs")
         }
+        if (keyword === "unevaluatedProperties") this.#unevaluated ??= here
+        if (keyword === "if") this.#conditional = true
         const kind = kindOf(keyword)
         if (kind === undefined || (keyword === "uniqueItems" && value === false)) continue
         weighs ||= walking.has(keyword)
@@ -107,6 +139,9 @@ class Draughtsman {
           const parts: Array<readonly [string, unknown]> = []
           for (const [part, inner] of Object.entries(value)) {
             const there = [...here, part]
+            if (part === "__proto__" && kind === "map" && !definitions.has(keyword)) {
+              return yield* fault(there, "No property may be called __proto__")
+            }
             if (inPlace.has(keyword)) met.sameValue.push(nameOf(there))
             if (keyword === "patternProperties") yield* this.#pattern(part, there)
             units++
@@ -116,7 +151,15 @@ class Draughtsman {
           kept.push([keyword, kind === "list" ? parts.map(([, part]) => part) : Object.fromEntries(parts)])
         }
       }
-      return Object.fromEntries([...kept, [WORK, { units, weighs } satisfies Work]])
+      const priced = Object.fromEntries([...kept, [WORK, { units, weighs } satisfies Work]])
+      const to: unknown = priced["$ref"]
+      if (typeof to === "string") {
+        this.#references.push({ place: [...place, "$ref"], from: name, to, priced })
+        if (this.#references.length > MAX_REFERENCES) {
+          return yield* fault([...place, "$ref"], `A shape has ${MAX_REFERENCES} references at most`)
+        }
+      }
+      return priced
     })
   }
 
@@ -125,11 +168,6 @@ class Draughtsman {
     switch (keyword) {
       case "pattern":
         return this.#pattern(value, place)
-      case "$ref":
-        this.#references.push({ place, from: owner, to: value })
-        return this.#references.length > MAX_REFERENCES
-          ? fault(place, `A shape has ${MAX_REFERENCES} references at most`)
-          : Result.void
       case "$anchor": {
         const taken = this.#anchors.has(value)
         this.#anchors.set(value, owner)
@@ -151,9 +189,12 @@ class Draughtsman {
       : Result.void
   }
 
-  /** Finds what each reference leads to: a schema of this document, or the shape is refused. */
+  /**
+   * Finds what each reference leads to: a schema of this document, or the shape is refused. The validator is given its pointer: it knows no
+   * anchor at the top.
+   */
   #resolve(): Result.Result<void, ShapeFault> {
-    for (const { from, place, to } of this.#references) {
+    for (const { from, place, priced, to } of this.#references) {
       if (!to.startsWith("#")) {
         return fault(place, "References lead to this document alone; write #/$defs/… or #anchor")
       }
@@ -163,6 +204,8 @@ class Draughtsman {
         return fault(place, "The reference leads to no schema of this document")
       }
       met.sameValue.push(target)
+      this.#recurs ||= target === ""
+      priced["$ref"] = `#${target.split("/").map(encodeURIComponent).join("/")}`
     }
     return Result.void
   }

@@ -60,3 +60,21 @@ export const refused: ReadonlyMap<string, string> = new Map([
   ["$recursiveRef", "Write $ref, as JSON Schema 2020-12 does"],
   ["$async", "Schemas are checked at once"]
 ])
+
+/** Keywords under which schemas stand that judge nothing until they are referred to. */
+export const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"])
+
+/** Beside these the validator does not know which items were judged, and takes right ones for wrong, or wrong ones for right. */
+const obscuring: ReadonlyArray<string> = [...inPlace, "$ref", "contains"]
+
+/** Why a keyword is refused as it stands, though it is of the dialect: the validator would misjudge it. */
+export const misjudged = (keyword: string, value: unknown, schema: object): string | undefined => {
+  if (keyword === "enum" && Array.isArray(value) && value.length === 0) {
+    return "An enum has a value at least; write false for a schema that nothing fits"
+  }
+  if (keyword !== "unevaluatedItems") return undefined
+  const beside = obscuring.find((name) => Object.hasOwn(schema, name))
+  return beside === undefined
+    ? undefined
+    : `unevaluatedItems does not go beside ${beside}: write items where the items are judged`
+}

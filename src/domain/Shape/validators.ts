@@ -26,7 +26,10 @@ const CHARACTERS_A_UNIT = 4
  * formats are annotations, as the dialect's default has them. `$data` stays off, so that no value chooses a pattern or a limit. Code is
  * made from the {@link Blueprint} alone, in which every keyword has the type that its meta-schema asks for.
  */
-export const makeValidator = ({ patterns, schema }: Blueprint, meter: Meter): Validator => {
+export const makeValidator = (
+  { patterns, recurs, schema, unevaluated }: Blueprint,
+  meter: Meter
+): Validator => {
   const regExp = (pattern: string) => {
     const compiled = patterns.get(pattern)
     if (compiled === undefined) throw new Error("The blueprint holds every pattern")
@@ -37,7 +40,6 @@ export const makeValidator = ({ patterns, schema }: Blueprint, meter: Meter): Va
     allErrors: true,
     meta: false,
     validateSchema: false,
-    addUsedSchema: false,
     validateFormats: false,
     ownProperties: true,
     inlineRefs: false,
@@ -50,7 +52,8 @@ export const makeValidator = ({ patterns, schema }: Blueprint, meter: Meter): Va
     code: ({ data, gen, it, schema: work }) => {
       if (!isWork(work)) return
       // Within `anyOf` and its like a fault may be none in the end, and what is referred to does not know where it stands.
-      const found = it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root ? _`vErrors` : _``
+      const knows = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
+      const found = knows ? _`vErrors` : _``
       const counted = gen.scopeValue("obj", { ref: meter })
       const spent = gen.scopeValue("Error", { ref: TooMuchWork })
       const { units, weighs } = work
@@ -58,6 +61,8 @@ export const makeValidator = ({ patterns, schema }: Blueprint, meter: Meter): Va
         _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * FAULTY}) < 0) throw new ${spent}(${found});`
       )
       if (weighs) gen.code(_`${counted}.weigh(${data});`)
+      // Else the package would begin to count what was judged in the first branch that has something to tell, and only there.
+      if (unevaluated) it.props = gen.var("props", _`{}`)
     }
   })
   // The package compares every item with every other.

@@ -1,8 +1,9 @@
-import { Effect, Result } from "effect"
+import { Effect } from "effect"
 import { CorrectionNeedsSafeValue, InvalidCorrection } from "../../api/Problems.ts"
 import type { JsonObject } from "../../domain/Dataset.ts"
 import { type KnownValues, redact, redactText, textsOf } from "../../domain/Redaction.ts"
-import type { Shape, ShapeFault } from "../../domain/Shape.ts"
+import { withoutSecrets } from "../../domain/Redaction/faults.ts"
+import type { Shape } from "../../domain/Shape.ts"
 
 /** Where a correction stands in its request. */
 const AT = "#/correction"
@@ -87,23 +88,3 @@ const warningOf = (pointers: ReadonlyArray<string>, count: number): string => {
   const more = count - pointers.length
   return `Protected values were removed from ${pointers.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
 }
-
-/** The same faults with nothing in them that must not be shown: a surplus property may be named by a secret. */
-const withoutSecrets = (faults: ReadonlyArray<ShapeFault>, known: KnownValues): ReadonlyArray<ShapeFault> =>
-  faults.map(({ detail, pointer }) => ({
-    pointer: cleanPointer(pointer, known),
-    detail: redactText(detail, known)
-  }))
-
-const cleanPointer = (pointer: string, known: KnownValues): string =>
-  pointer
-    .split("/")
-    .map((token) => {
-      const name = Result.getOrElse(
-        Result.try(() => decodeURIComponent(token)),
-        () => token
-      )
-      const clean = redactText(name, known)
-      return clean === name ? token : encodeURIComponent(clean)
-    })
-    .join("/")

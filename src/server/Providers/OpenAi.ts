@@ -2,6 +2,8 @@ import { Clock, Context, Duration, Effect, Layer, Option, Random, Redacted, Resu
 import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../domain/Dataset.ts"
 import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../domain/Provider.ts"
+import { KnownValues } from "../../domain/Redaction.ts"
+import { withoutSecrets } from "../../domain/Redaction/faults.ts"
 import { retryAfterMillis } from "../../domain/RetryAfter.ts"
 import type { Shape, ShapeFault } from "../../domain/Shape.ts"
 import { type EgressAnswer, type EgressFailed, type EgressReason, ProviderEgress } from "../Egress.ts"
@@ -142,7 +144,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       const repaired = fitting(second, answer.shape)
       if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls }
       return yield* fail(
-        `The model's answer does not fit the answer shape, also after it was asked to repair it: ${describe(repaired.failure)}`
+        `The model's answer does not fit the answer shape, also after it was asked to repair it: ${describe(repaired.failure, key)}`
       )
     })
   })
@@ -220,8 +222,8 @@ const fitting = (
 /** The places that a failure names. */
 const MAX_NAMED = 3
 
-const describe = (faults: ReadonlyArray<ShapeFault>): string =>
-  faults
-    .slice(0, MAX_NAMED)
+/** Where an answer does not fit. Its fields are named by the server, which knows the key. */
+const describe = (faults: ReadonlyArray<ShapeFault>, key: Option.Option<Redacted.Redacted>): string =>
+  withoutSecrets(faults.slice(0, MAX_NAMED), new KnownValues(Option.toArray(Option.map(key, Redacted.value))))
     .map(({ detail, pointer }) => `${pointer} ${detail}`)
     .join("; ")

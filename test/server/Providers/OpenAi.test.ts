@@ -13,7 +13,7 @@ import { StoreClock } from "../../../src/server/StoreClock.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { type Scripted, scriptedServer } from "../../support/scripted.ts"
 import { sorting } from "../../support/tasks.ts"
-import { answers, peer } from "../Egress/peers.ts"
+import { answers, drip, ok, peer } from "../Egress/peers.ts"
 
 const live = OpenAi.layer({ firstWait: "1 millis", longestWait: "1500 millis" }).pipe(
   Layer.provide(
@@ -155,6 +155,22 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
     })
   )
 
+  it.effect("is asked again no earlier than the date that it names", () =>
+    Effect.gen(function* () {
+      const date = new Date(Date.now() + 1_400)
+      const server = yield* scriptedServer([
+        { status: 503, headers: { "retry-after": date.toUTCString() } },
+        says({ category: "other" })
+      ])
+      yield* ask(provider(server.url))
+      assert.isAtLeast(Date.now(), Math.floor(date.getTime() / 1_000) * 1_000)
+      const tomorrow = new Date(Date.now() + 86_400_000).toUTCString()
+      const busy = yield* scriptedServer([{ status: 429, headers: { "retry-after": tomorrow } }])
+      yield* Effect.flip(ask(provider(busy.url)))
+      assert.lengthOf(busy.seen, 1)
+    })
+  )
+
   it.effect("is given up after three attempts, and at once where it asks for more time than there is", () =>
     Effect.gen(function* () {
       const broken = yield* scriptedServer([{ status: 500 }])
@@ -188,9 +204,43 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("fails within its time-out where it does not answer", () =>
     Effect.gen(function* () {
-      const server = yield* scriptedServer(["never"])
-      const failed = yield* Effect.flip(ask(provider(server.url, { timeout_seconds: 1 })))
+      const silent = yield* scriptedServer(["never"])
+      const failed = yield* Effect.flip(ask(provider(silent.url, { timeout_seconds: 1 })))
       assert.match(failed.detail, /timed out/)
+      const slow = yield* peer(
+        drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\n \r\n", 50)
+      )
+      yield* Effect.flip(ask(provider(`http://127.0.0.1:${slow.port}`, { timeout_seconds: 1 })))
+      assert.strictEqual(slow.connections(), 1)
+    })
+  )
+
+  it.effect("fails where it streams its answer, which it was told not to do", () =>
+    Effect.gen(function* () {
+      const chunk = JSON.stringify({ choices: [{ delta: { content: '{"category":"other"}' } }] })
+      const events = `data: ${chunk}\n\ndata: [DONE]\n\n`
+      const server = yield* peer(answers(ok(events, ["content-type: text/event-stream"])))
+      const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${server.port}`)))
+      assert.strictEqual(failed.detail, "The model server's answer is no chat completion")
+    })
+  )
+
+  it.effect("gives its key away to nobody, not even where it names a field by it", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const key = "Aunt-Agatha-keeps-bees-in-the-attic"
+      const contents = [{ category: "other", [key]: 1 }, `{"${key}":1,"${key}":2}`]
+      for (const content of contents) {
+        const server = yield* scriptedServer([says(content)])
+        const task_id = yield* TaskId.generate
+        const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+        const now = yield* DateTime.now
+        yield* putProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
+        const failed = yield* Effect.flip(ask(provider(server.url), task_id))
+        assert.include(failed.detail, "#/%5BREDACTED%5D")
+        assert.notInclude(JSON.stringify(failed), key)
+      }
     })
   )
 
