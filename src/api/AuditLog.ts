@@ -31,6 +31,6 @@ export class AuditLogApi extends HttpApiGroup.make("audit_log")
     OpenApi.annotations({
       title: "Audit log",
       description:
-        "Who did what to keys, endpoints, destinations, rules, decisions, tasks, releases and promotions. An entry is written with the change it tells of, in one transaction, and is never changed."
+        "Who did what to keys, endpoints, destinations, rules, decisions, sessions, feedback, tasks, datasets and releases, and who signed in to the console. An entry is written with the change it tells of, in one transaction, and is never changed."
     })
   ) {}

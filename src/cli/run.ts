@@ -1,4 +1,5 @@
-import { Cause, Effect, Exit, Layer, Logger, Runtime } from "effect"
+import { Cause, Effect, Exit, Runtime } from "effect"
+import { layerLog, showError } from "./log.ts"
 import { isFault, phraseOf } from "./phrase.ts"
 
 /** Signals that ask for an orderly stop. */
@@ -30,8 +31,18 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
     } else if (Date.now() - stoppedAt > SAME_SIGNAL_MILLIS) process.exit(1)
   }
   for (const signal of STOPS) process.on(signal, stop)
+  process.on("uncaughtException", crash)
   fiber.addObserver((exit) => process.exit(exitCode(exit)))
 })
+
+/**
+ * What nobody caught, a rejected promise included, ends the process at once: nothing is known of the state that it is in, and whatever was
+ * promised is in the store. Without this Node would end it too, and print all that hangs on the error.
+ */
+const crash = (error: unknown): void => {
+  process.stderr.write(`countersign: ended by an uncaught fault\n${showError(error)}\n`)
+  process.exit(1)
+}
 
 /** Marks a command that runs until a signal ends it: that is its success. */
 export const endsBySignal = <A, E, R>(command: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -50,9 +61,3 @@ const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
   if (isFault(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)
   return 1
 }
-
-/** Logs go to stderr, for people on a terminal and as JSON elsewhere; stdout is for what was asked for. */
-const layerLog = Layer.mergeAll(
-  Logger.layer([process.stderr.isTTY ? Logger.consolePretty() : Logger.withConsoleError(Logger.formatJson)]),
-  Layer.succeed(Logger.LogToStderr)(true)
-)

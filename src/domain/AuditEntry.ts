@@ -7,6 +7,8 @@ import { Timestamp } from "./Time.ts"
 export const AuditAction = Schema.Literals([
   "key.created",
   "key.revoked",
+  "console.signed_in",
+  "console.signed_out",
   "endpoint.created",
   "endpoint.updated",
   "endpoint.removed",
@@ -15,7 +17,6 @@ export const AuditAction = Schema.Literals([
   "endpoint.replayed",
   "delivery.replayed",
   "destination.created",
-  "destination.updated",
   "destination.removed",
   "destination.tested",
   "rules.replaced",

@@ -4,11 +4,13 @@ import { createHash, randomBytes } from "node:crypto"
 import type { ConsoleSession } from "../api/Console.ts"
 import { InvalidApiKey } from "../api/Problems.ts"
 import { KeyId, OrgId } from "../domain/Ids.ts"
-import type { Principal } from "../domain/Principal.ts"
+import { Actor, type Principal } from "../domain/Principal.ts"
 import { Scope } from "../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
 import { heldScopes } from "./ApiKeys/rows.ts"
 import { ApiKeys } from "./ApiKeys.ts"
+import { Audit } from "./Audit.ts"
+import { atomic } from "./Database.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** How long a session lasts, whatever is done in it. A key that ends first ends it. */
@@ -36,12 +38,15 @@ export class ConsoleSessions extends Context.Service<
   ConsoleSessions,
   {
     /**
-     * A new session for who holds the key, with the token that stands for it. `admit` goes before the store is asked for a key, and can
-     * refuse that.
+     * A new session for who holds the key, with the token that stands for it. `lookUp` goes before the store is asked for a key, and
+     * `request` before a session is made for one: either can refuse that.
      */
     readonly open: <E>(
       key: Redacted.Redacted,
-      admit: Effect.Effect<void, E>
+      limits: {
+        readonly lookUp: Effect.Effect<void, E>
+        readonly request: (key: KeyId) => Effect.Effect<void, E>
+      }
     ) => Effect.Effect<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
       InvalidApiKey | E
@@ -56,7 +61,9 @@ export class ConsoleSessions extends Context.Service<
     ConsoleSessions,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
       const keys = yield* ApiKeys
+      const audit = yield* Audit
       const clock = yield* StoreClock
 
       const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
@@ -75,21 +82,26 @@ export class ConsoleSessions extends Context.Service<
       })
 
       return ConsoleSessions.of({
-        open: Effect.fn("ConsoleSessions.open")(function* (key, admit) {
-          const { actor, org_id } = yield* keys.verify(key, admit)
+        open: Effect.fn("ConsoleSessions.open")(function* (key, limits) {
+          const { actor, org_id } = yield* keys.verify(key, limits.lookUp)
+          yield* limits.request(actor.id)
           const now = yield* clock.now
           const secret = randomBytes(TOKEN_BYTES).toString("base64url")
           const token: Token = { org_id, digest: digestOf(secret) }
-          yield* clearEnded(sql, org_id, now)
-          yield* sql`
-            INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
-            VALUES (
-              ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
-              ${toDate(DateTime.addDuration(now, SESSION_LIFE))}::timestamptz
-            )
-          `.pipe(Effect.orDie)
-          const opened = yield* look(token, now)
-          if (opened === undefined) return yield* notSignedIn
+          const opened = yield* atomically(
+            Effect.gen(function* () {
+              yield* clearEnded(sql, org_id, now)
+              yield* sql`
+                INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
+                VALUES (
+                  ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
+                  ${toDate(DateTime.addDuration(now, SESSION_LIFE))}::timestamptz
+                )
+              `
+              yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
+              return (yield* look(token, now)) ?? (yield* notSignedIn)
+            })
+          )
           return { token: Redacted.make(`${org_id}.${secret}`), session: opened.shown }
         }),
         find: Effect.fn("ConsoleSessions.find")(function* (text) {
@@ -100,11 +112,21 @@ export class ConsoleSessions extends Context.Service<
         close: Effect.fn("ConsoleSessions.close")(function* (text) {
           const token = parse(text)
           if (token === undefined) return
-          yield* sql`
-            DELETE FROM console_sessions
-            WHERE org_id = ${token.org_id}
-              AND digest = ${token.digest}
-          `.pipe(Effect.orDie)
+          const { digest, org_id } = token
+          yield* atomically(
+            Effect.gen(function* () {
+              const rows = yield* sql`
+                DELETE FROM console_sessions
+                USING api_keys
+                WHERE console_sessions.org_id = ${org_id}
+                  AND console_sessions.digest = ${digest}
+                  AND api_keys.org_id = console_sessions.org_id
+                  AND api_keys.key_id = console_sessions.key_id
+                RETURNING api_keys.key_id AS id, api_keys.name
+              `.pipe(Effect.flatMap(decodeActors))
+              for (const actor of rows) yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
+            })
+          )
         })
       })
     })
@@ -137,6 +159,8 @@ const decodeRows = Schema.decodeUnknownEffect(
     })
   )
 )
+
+const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
 
 type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
 

@@ -11,6 +11,7 @@ import { sessionClosed } from "../domain/SessionEvent.ts"
 import { toDate } from "../domain/Time.ts"
 import { recordAll } from "./Approvals/record.ts"
 import { type ApprovalRow, pendingApprovals, stateOf } from "./Approvals/rows.ts"
+import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf } from "./Page.ts"
@@ -43,6 +44,7 @@ export class Sessions extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
       const clock = yield* StoreClock
+      const audit = yield* Audit
       const notifications = yield* Notifications
       const spans = yield* Spans
 
@@ -73,7 +75,8 @@ export class Sessions extends Context.Service<
           return yield* there(yield* Effect.orDie(findSession(sql, org_id, id)))
         }),
         close: Effect.fn("Sessions.close")(function* (id) {
-          const { org_id } = yield* Authorized("sessions.write")
+          const principal = yield* Authorized("sessions.write")
+          const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
               yield* holdSession(sql, org_id, id)
@@ -81,6 +84,7 @@ export class Sessions extends Context.Service<
               if (session.status === "closed") return session
               const now = yield* clock.now
               // Each set of statements begins after the last one's rows: what was expired before is not looked at again.
+              let expired = 0
               for (let after: ApprovalId | "" = ""; ;) {
                 const rows: ReadonlyArray<ApprovalRow> = yield* pendingApprovals(
                   sql,
@@ -94,6 +98,7 @@ export class Sessions extends Context.Service<
                   return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
                 })
                 if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, spans, sql }, moving, now)
+                expired += moving.length
                 const last = rows.at(-1)
                 if (last === undefined || rows.length < CLOSED_AT_ONCE) break
                 after = last.approval_id
@@ -105,6 +110,7 @@ export class Sessions extends Context.Service<
                   AND session_id = ${id}
               `
               yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosed] }], now)
+              yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
               return { ...session, status: "closed" as const, closed_at: now }
             })
           )

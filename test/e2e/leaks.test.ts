@@ -1,64 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import type { SqlClient } from "effect/sql"
-import { SqlClient as Sql } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { fileURLToPath } from "node:url"
 import { generateFrom } from "../../src/domain/ApiKeyFormat.ts"
 import * as Database from "../../src/server/Database.ts"
-import { formsOf, type Hunted, leaksIn, type Searched } from "../support/leaks.ts"
+import * as flows from "../support/leaks/flows.ts"
+import { formsOf, leaksIn } from "../support/leaks/forms.ts"
+import { dump, Hunt, makeAsk, marker } from "../support/leaks/hunt.ts"
+import { echoingCollector, echoingProvider, peer, receiver } from "../support/leaks/peers.ts"
+import { mailServer } from "../support/mail.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
-
-/** A server on loopback that keeps all that it is sent, and repeats what it was sent where it is asked for more than a status. */
-const peer = (answer: (request: IncomingMessage, body: string, response: ServerResponse) => void) =>
-  Effect.gen(function* () {
-    const received: Array<string> = []
-    const server = yield* Effect.acquireRelease(
-      Effect.callback<ReturnType<typeof createServer>>((resume) => {
-        const made = createServer((request, response) => {
-          const chunks: Array<Buffer> = []
-          request.on("data", (chunk: Buffer) => chunks.push(chunk))
-          request.on("end", () => {
-            const body = Buffer.concat(chunks).toString("latin1")
-            received.push([request.url, ...request.rawHeaders, body].join("\n"))
-            answer(request, body, response)
-          })
-        })
-        made.listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
-      }),
-      (made) =>
-        Effect.sync(() => {
-          made.close()
-          made.closeAllConnections()
-        })
-    )
-    const address = server.address()
-    const port = typeof address === "object" && address !== null ? address.port : 0
-    return { url: `http://127.0.0.1:${port}`, received }
-  })
-
-/** Every row of every table as text, with what is stored as bytes also read as text. */
-const dump = Effect.gen(function* () {
-  const sql: SqlClient.SqlClient = yield* Sql.SqlClient
-  const tables = yield* sql<{ readonly name: string }>`
-    SELECT format('%I', relname) AS name FROM pg_class
-    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
-  `
-  const rows = yield* Effect.forEach(tables, ({ name }) =>
-    sql.unsafe<{ readonly row: string }>(`SELECT ${name}::text AS row FROM ${name}`)
-  )
-  const text = rows
-    .flat()
-    .map(({ row }) => row)
-    .join("\n")
-  const bytes = [...text.matchAll(/\\x([0-9a-f]{2,})/g)].map(([, hex]) =>
-    Buffer.from(hex ?? "", "hex").toString("latin1")
-  )
-  return [text, ...bytes].join("\n")
-})
-
-const marker = (name: string) => `${name}${randomBytes(24).toString("hex")}`
 
 it("a secret is found in every form that it may leak in", () => {
   const secret = marker("needle")
@@ -79,214 +32,160 @@ it("a secret is found in every form that it may leak in", () => {
   assert.isTrue(formsOf(secret).every((form) => form.length >= 20))
 })
 
+/** The store's URL with a password that is hunted: a server that trusts its clients asks for none, and takes any. */
+const withPassword = (hunt: Hunt, database: Redacted.Redacted): string => {
+  const url = new URL(Redacted.value(database))
+  if (url.password === "") url.password = hunt.secret("password of the store")
+  else if (url.password.length >= 20) hunt.secret("password of the store", url.password)
+  return url.href
+}
+
+/** The same URL at a port where nobody listens. */
+const unreachable = (text: string): string => {
+  const url = new URL(text)
+  url.searchParams.delete("host")
+  url.hostname = "127.0.0.1"
+  url.port = "1"
+  return url.href
+}
+
+/** Has a fault in the service's own process, at SIGUSR2. */
+const crashing = `--import=${new URL("../support/leaks/crash.ts", import.meta.url).href}`
+
 describe("what the service was told in confidence", () => {
   it.live(
     "is in no log, no row, no answer and no request but where it belongs, whatever fails",
     () =>
       Effect.gen(function* () {
-        const databaseUrl = yield* cloneDatabase
-        const receiver = yield* peer((request, body, response) => {
-          // One that fails repeats what it was sent, as collectors and receivers do.
-          if (request.url?.includes("broken") === true) {
-            response.writeHead(500, "Broken", { "x-echo": String(request.headers["x-svc-signature"]) })
-            return response.end(request.rawHeaders.join("\n") + body)
-          }
-          return response.writeHead(204).end()
-        })
-        const provider = yield* peer((request, _body, response) =>
-          response
-            .writeHead(401, { "content-type": "application/json" })
-            .end(
-              JSON.stringify({ error: { message: `Incorrect API key: ${request.headers.authorization}` } })
-            )
+        const hunt = new Hunt()
+        const hooks = yield* receiver
+        const models = yield* echoingProvider
+        const spans = yield* echoingCollector
+        const own = yield* peer((request, response) =>
+          response.writeHead(401).end(`no: ${request.headers.authorization}`)
         )
-        const collector = yield* peer((request, _body, response) =>
-          response.writeHead(401).end(`scheme or token does not match: ${request.headers.authorization}`)
-        )
+        const password = hunt.secret("mail password")
+        const mail = yield* mailServer({ login: { user: "countersign", password, refusals: 1 } })
 
+        const database = yield* cloneDatabase
         const adminKey = generateFrom((size) => randomBytes(size)).key
-        const hunted: Array<Hunted> = [
-          { name: "master key", secret: randomBytes(32).toString("base64") },
-          { name: "admin key", secret: Redacted.value(adminKey).slice(21) },
-          { name: "metrics token", secret: marker("metrics") },
-          { name: "mail password", secret: marker("smtp") },
-          { name: "own collector's token", secret: marker("otel") },
-          { name: "path of the receiver", secret: marker("path") },
-          { name: "path of the broken receiver", secret: marker("lost") },
-          { name: "provider key", secret: marker("model") },
-          { name: "body of a failing request", secret: marker("body") },
-          { name: "query of a failing request", secret: marker("query") },
-          { name: "mistyped key", secret: marker("csk_typo") }
-        ]
-        const secretOf = (name: string) =>
-          hunted.find((one) => one.name === name)?.secret ?? assert.fail(name)
-        const service = yield* spawnCli(["serve", "--log-level", "all"], {
+        hunt.secret("admin key", Redacted.value(adminKey).slice(21))
+        const environment = {
           PORT: "0",
-          DATABASE_URL: Redacted.value(databaseUrl),
-          COUNTERSIGN_MASTER_KEY: secretOf("master key"),
+          NODE_OPTIONS: crashing,
+          DATABASE_URL: withPassword(hunt, database),
+          COUNTERSIGN_MASTER_KEY: hunt.secret("master key", randomBytes(32).toString("base64")),
           COUNTERSIGN_ADMIN_KEY: Redacted.value(adminKey),
-          COUNTERSIGN_METRICS_TOKEN: secretOf("metrics token"),
-          COUNTERSIGN_SMTP_URL: `smtp://user:${secretOf("mail password")}@127.0.0.1:1`,
+          COUNTERSIGN_METRICS_TOKEN: hunt.secret("metrics token"),
+          COUNTERSIGN_SMTP_URL: `smtp://countersign:${password}@127.0.0.1:${mail.port}`,
           COUNTERSIGN_MAIL_FROM: "countersign@acme.example",
           COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
           COUNTERSIGN_EGRESS_HTTP: "true",
           COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8",
           COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,0",
-          OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-          OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${secretOf("own collector's token")}`
-        })
+          COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1",
+          OTEL_EXPORTER_OTLP_ENDPOINT: own.url,
+          OTEL_EXPORTER_OTLP_HEADERS: `authorization=Bearer%20${hunt.secret("own collector's token")}`
+        }
+        const service = yield* spawnCli(["serve", "--log-level", "all"], environment)
         const url =
           /address +(http:\S+)/.exec(yield* service.prints(/is this store's first admin key/))?.[1] ?? ""
+        const ask = makeAsk(hunt, url, adminKey)
+        const scene = { hunt, ask }
 
-        const searched: Array<Searched> = []
-        /** Asks, and keeps the whole answer to be searched; `but` names what it may show. */
-        const ask = (
-          method: string,
-          path: string,
-          body?: unknown,
-          options: { readonly but?: ReadonlyArray<string>; readonly headers?: Record<string, string> } = {}
-        ) =>
-          Effect.promise(async () => {
-            const answer = await fetch(url + path, {
-              method,
-              headers: {
-                authorization: `Bearer ${Redacted.value(adminKey)}`,
-                "content-type": "application/json",
-                ...options.headers
-              },
-              ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
-            })
-            const text = await answer.text()
-            const all = `${[...answer.headers].join("\n")}\n${text}`
-            searched.push({
-              place: `answer of ${method} ${path.split("?")[0]}`,
-              text: all,
-              but: options.but ?? []
-            })
-            let json: Record<string, unknown> = {}
-            try {
-              json = { ...JSON.parse(text) }
-            } catch {
-              // A text, a page, or nothing: searched all the same.
-            }
-            return { status: answer.status, json }
-          })
-        /** Hunts a secret from here on that an answer has shown for the one time. */
-        const shown = (name: string, secret: unknown) => {
-          if (typeof secret !== "string") return assert.fail(`There is no ${name}`)
-          hunted.push({ name, secret })
-          return secret
-        }
-
-        // Keys: made, made again by the same request, refused.
-        const idempotent = { headers: { "idempotency-key": "one" }, but: ["made key"] }
-        const newKey = { name: "agent", preset: "runtime", email: "ann@acme.example" }
-        const made = yield* ask("POST", "/v1/api-keys", newKey, idempotent)
-        shown("made key", String(made.json["secret"]).slice(21))
-        assert.strictEqual((yield* ask("POST", "/v1/api-keys", newKey, idempotent)).status, 201)
-        yield* ask("POST", "/v1/api-keys", { name: secretOf("body of a failing request"), scopes: ["x"] })
-        yield* ask("GET", "/v1/api-keys")
-        const mistyped = { headers: { authorization: `Bearer ${secretOf("mistyped key")}` } }
-        assert.strictEqual((yield* ask("GET", "/v1/api-keys", undefined, mistyped)).status, 401)
-
-        // Endpoints: made, turned over, delivered to, failing, refused.
-        const endpoints = "/v1/notification-endpoints"
-        for (const [name, path] of [
-          ["receiver", `${receiver.url}/${secretOf("path of the receiver")}`],
-          ["broken receiver", `${receiver.url}/broken/${secretOf("path of the broken receiver")}`]
-        ] as const) {
-          const secrets = [`secret of the ${name}`, `new secret of the ${name}`]
-          const created = yield* ask("POST", endpoints, { url: path }, { but: secrets })
-          shown(secrets[0] ?? "", created.json["secret"])
-          const { endpoint } = created.json
-          const id =
-            typeof endpoint === "object" && endpoint !== null && "id" in endpoint ? String(endpoint.id) : ""
-          yield* ask("PATCH", `${endpoints}/${id}`, { active: true })
-          const rotated = yield* ask("POST", `${endpoints}/${id}/rotate-secret`, undefined, { but: secrets })
-          shown(secrets[1] ?? "", rotated.json["secret"])
-          const { json } = yield* ask("POST", `${endpoints}/${id}/test`)
-          const wanted = name === "receiver" ? "delivered" : "failed"
-          for (let status: unknown = "pending"; status !== wanted;) {
-            status = (yield* ask("GET", `${endpoints}/${id}/deliveries/${String(json["id"])}`)).json["status"]
-          }
-          yield* ask("GET", `${endpoints}/${id}/deliveries`)
-        }
-        yield* ask("GET", endpoints)
-        yield* ask("POST", endpoints, {
-          url: `https://user:${secretOf("query of a failing request")}@acme.com/`
-        })
-
-        // A model provider that repeats its key.
-        const task = yield* ask("POST", "/v1/tasks", {
-          name: "refunds",
-          input_schema: { type: "object" },
-          answer_schema: { type: "object" },
-          provider: {
-            kind: "openai",
-            base_url: `${provider.url}/v1`,
-            model: "m",
-            api_key: secretOf("provider key")
-          }
-        })
-        assert.strictEqual(task.status, 201)
-        const run = yield* ask("POST", `/v1/tasks/${String(task.json["id"])}/run`, { input: {} })
-        assert.strictEqual(run.status, 502)
-        yield* ask("GET", `/v1/tasks/${String(task.json["id"])}`)
-
-        // An approval, so that mail is tried and events are sent.
-        const session = yield* ask("POST", "/v1/agent-sessions", {})
-        yield* ask("POST", `/v1/agent-sessions/${String(session.json["session_id"])}/steps`, {
-          step_id: "1",
-          tool: "pay",
-          action_class: "write"
-        })
-        yield* ask("GET", "/v1/agent-approvals")
+        yield* ask(
+          "POST",
+          "/v1/api-keys",
+          { name: "Ann", preset: "reviewer", email: "ann@acme.example" },
+          { but: ["Ann's key"] }
+        ).pipe(
+          Effect.tap(({ text }) => Effect.sync(() => hunt.secret("Ann's key", text("secret").slice(21))))
+        )
+        // Its mail is refused once, and comes ten seconds later, at the end of all this.
+        const approval = yield* flows.approval(scene)
+        const madeKey = yield* flows.keys(scene)
+        yield* flows.endpoints(scene, hooks)
+        yield* flows.provider(scene, models)
+        const destination = yield* flows.telemetry(scene, spans)
+        const known = [
+          "token of the collector",
+          "second header of the collector",
+          "new secret of the receiver",
+          "secret of the broken receiver",
+          "provider key that was renewed"
+        ]
+        const input = yield* flows.feedback(scene, [...known.map((name) => hunt.of(name)), madeKey])
+        yield* flows.batches(scene, destination, spans)
+        yield* flows.consoleSession(scene, url, adminKey)
+        yield* Effect.promise(() => mail.arrived(1))
+        const decided = yield* ask("POST", `/v1/agent-approvals/${approval}/decide`, { decision: "approve" })
+        assert.strictEqual(decided.status, 200)
         yield* ask("GET", "/v1/audit-log")
-        yield* ask("GET", "/metrics", undefined, {
-          headers: { authorization: `Bearer ${secretOf("metrics token")}` }
-        })
-        yield* ask("GET", "/metrics")
-        for (const path of ["/openapi.json", "/docs", "/console", "/readyz"]) yield* ask("GET", path)
+        const metrics = { authorization: `Bearer ${hunt.of("metrics token")}` }
+        yield* ask("GET", "/metrics", undefined, { headers: metrics })
+        for (const path of ["/metrics", "/openapi.json", "/docs", "/console", "/readyz"])
+          yield* ask("GET", path)
 
-        // A fault of ours, with a secret in all that the request brought; then a store that is gone.
+        // A fault of ours, with a secret in all that the request brought.
         yield* Effect.gen(function* () {
-          const sql = yield* Sql.SqlClient
-          searched.push({ place: "the store", text: yield* dump })
+          const sql = yield* SqlClient.SqlClient
+          hunt.search("the store", yield* dump, input)
           yield* sql.unsafe(`ALTER TABLE agent_sessions RENAME COLUMN metadata TO lost`)
-        }).pipe(Effect.provide(Database.layer({ url: databaseUrl })))
+        }).pipe(Effect.provide(Database.layer({ url: database })))
+        const inBody = hunt.secret("body of a failing request")
         const failing = yield* ask(
           "POST",
-          `/v1/agent-sessions?token=${secretOf("query of a failing request")}`,
-          { metadata: { token: secretOf("body of a failing request") } },
-          { headers: { cookie: `session=${secretOf("body of a failing request")}` } }
+          `/v1/agent-sessions?token=${hunt.secret("query of a failing request")}`,
+          { metadata: { token: inBody } },
+          { headers: { cookie: `session=${hunt.secret("cookie of a failing request")}` } }
         )
         assert.strictEqual(failing.status, 500)
+        yield* own.got("resourceSpans")
 
-        yield* service.kill("SIGTERM")
-        const { err, out } = yield* service.ended
-        assert.include(err, "A request failed by a fault of ours")
-        searched.push({ place: "stdout", text: out }, { place: "stderr", text: err })
-        searched.push(
-          ...receiver.received.map((text) => ({
-            place: "what a receiver got",
-            text,
-            but: ["path of the receiver", "path of the broken receiver"]
-          })),
-          ...provider.received.map((text) => ({
-            place: "what the provider got",
-            text,
-            but: ["provider key"]
-          })),
-          ...collector.received.map((text) => ({
-            place: "what our own collector got",
-            text,
-            but: ["own collector's token"]
-          }))
+        // A fault of the process itself.
+        yield* service.kill("SIGUSR2")
+        const crashed = yield* service.ended
+        assert.strictEqual(crashed.code, 1)
+        assert.include(crashed.err, "A request failed by a fault of ours")
+        assert.include(crashed.err, "ended by an uncaught fault")
+        assert.include(crashed.err, fileURLToPath(new URL("../support/leaks/crash.ts", import.meta.url)))
+        hunt.search("stdout", crashed.out)
+        hunt.search("stderr", crashed.err)
+
+        // An orderly stop, a start that fails, and what the command line shows of the configuration.
+        const again = yield* spawnCli(["serve", "--log-level", "all"], environment)
+        yield* again.prints(/is ready/)
+        yield* again.kill("SIGTERM")
+        const spoilt = Object.entries(environment).map(([name, value]) => [name, `${value}\u00e9 ,`])
+        for (const [command, variables] of [
+          ["config", {}],
+          ["config", { ...Object.fromEntries(spoilt), NODE_OPTIONS: "" }],
+          ["serve", { DATABASE_URL: unreachable(environment.DATABASE_URL) }]
+        ] as const) {
+          const process = yield* spawnCli([command], { ...environment, ...variables })
+          const { err, out } = yield* process.ended
+          hunt.search(`countersign ${command}`, out + err)
+        }
+        const { code, err, out } = yield* again.ended
+        assert.strictEqual(code, 0)
+        hunt.search("stdout of an orderly run", out)
+        hunt.search("stderr of an orderly run", err)
+
+        const sent = (place: string, received: ReadonlyArray<string>, ...but: ReadonlyArray<string>) => {
+          assert.isAbove(received.length, 0, place)
+          for (const text of received) hunt.search(place, text, ...but)
+        }
+        sent("what a receiver got", hooks.received, "path of the receiver", "path of the broken receiver")
+        sent("what the provider got", models.received, "provider key", "provider key that was renewed")
+        const headers = ["token of the collector", "second header of the collector", "path of the collector"]
+        sent("what the collector got", spans.received, ...headers)
+        sent("what our own collector got", own.received, "own collector's token")
+        sent(
+          "what mail said",
+          mail.received.map(({ html, raw, text }) => [raw, html, text].join("\n"))
         )
-        assert.isAbove(receiver.received.length, 2)
-        assert.isAbove(provider.received.length, 0)
-        assert.deepStrictEqual(leaksIn(hunted, searched), [])
+        assert.deepStrictEqual(hunt.leaks, [])
       }),
-    120_000
+    180_000
   )
 })

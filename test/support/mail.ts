@@ -25,7 +25,12 @@ export interface MailServerOptions {
   readonly tls?: Identity
   /** TLS from the first byte, not by STARTTLS. */
   readonly implicitTls?: boolean
-  readonly login?: { readonly user: string; readonly password: string }
+  readonly login?: {
+    readonly user: string
+    readonly password: string
+    /** So many logins are refused first, and what was sent is repeated. */
+    readonly refusals?: number
+  }
   /** Of each connection, counted from 1; "never" leaves it without a greeting. */
   readonly connect?: (nth: number) => number | "never" | undefined
   readonly sender?: () => number | undefined
@@ -38,7 +43,7 @@ export interface MailServerOptions {
 /** What a server that refuses says: no word of it may get any further. */
 export const GOSSIP = "go away, mallory@example.net"
 
-const refusal = (status: number) => Object.assign(new Error(GOSSIP), { responseCode: status })
+const refusal = (status: number, words = GOSSIP) => Object.assign(new Error(words), { responseCode: status })
 
 /** A real SMTP server on loopback. */
 export const mailServer = (
@@ -68,6 +73,7 @@ export const mailServer = (
       const hanging = new Promise<void>((done) => (hang = done))
       let connections = 0
       let messages = 0
+      let logins = 0
       const answer = (status: number | "never" | undefined, done: (error?: Error) => void) => {
         if (status === "never") hang()
         else done(status === undefined ? undefined : refusal(status))
@@ -88,10 +94,12 @@ export const mailServer = (
           connections++
           answer(options.connect?.(connections), done)
         },
-        onAuth: ({ password, username }, _session, done) =>
-          username === login?.user && password === login?.password
+        onAuth: ({ password, username }, _session, done) => {
+          if (++logins <= (login?.refusals ?? 0)) return done(refusal(535, `${username} ${password}`))
+          return username === login?.user && password === login?.password
             ? done(null, { user: username })
-            : done(refusal(535)),
+            : done(refusal(535))
+        },
         onMailFrom: (_address, _session, done) => answer(options.sender?.(), done),
         onRcptTo: ({ address }, _session, done) => {
           named.push(address)

@@ -3,7 +3,7 @@ import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../api/Console.ts"
 import { ConsoleSessions, SESSION_LIFE } from "../ConsoleSessions.ts"
-import { RateLimits } from "../RateLimits.ts"
+import { beyond, RateLimits } from "../RateLimits.ts"
 import { cookieFor, reached, tokenOf } from "./address.ts"
 
 /** The handlers of `/console/session`. */
@@ -19,7 +19,13 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         if (by === "open") return yield* insecure
         const { session, token } = yield* sessions.open(
           Redacted.make(payload.key.trim()),
-          limits.lookUp(Option.getOrElse(request.remoteAddress, () => "unknown"))
+          {
+            lookUp: limits.lookUp(Option.getOrElse(request.remoteAddress, () => "unknown")),
+            request: (key) =>
+              Effect.flatMap(limits.request(key), (quota) =>
+                quota.allowed ? Effect.void : Effect.fail(beyond(quota))
+              )
+          }
         )
         const { name, options } = cookieFor(by)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>

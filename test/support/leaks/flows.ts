@@ -1,0 +1,240 @@
+/** What people do with their secrets, well and badly: each flow asks, waits for what follows, and leaves what it saw with the hunt. */
+import { assert } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { generateFrom } from "../../../src/domain/ApiKeyFormat.ts"
+import { eventually } from "../../server/Delivery/support.ts"
+import type { Ask, Asked, Hunt } from "./hunt.ts"
+import type { Peer } from "./peers.ts"
+
+/** What a flow works with. */
+export interface Scene {
+  readonly hunt: Hunt
+  readonly ask: Ask
+}
+
+const is = (status: number) => (answer: Asked) =>
+  Effect.sync(() => assert.strictEqual(answer.status, status, JSON.stringify(answer.json)))
+
+/** Asks until a delivery, or any, of a list has come to a status. */
+const delivered = ({ ask }: Scene, path: string, status: string) =>
+  eventually(ask("GET", path), ({ json }) => JSON.stringify(json).includes(`"status":"${status}"`))
+
+/** Keys: made, made again by the same request, refused, mistyped. */
+export const keys = Effect.fnUntraced(function* ({ ask, hunt }: Scene) {
+  const idempotent = { headers: { "idempotency-key": "one" }, but: ["made key"] }
+  const body = { name: "agent", preset: "runtime", email: "ann@acme.example" }
+  const made = yield* Effect.tap(ask("POST", "/v1/api-keys", body, idempotent), is(201))
+  hunt.secret("made key", made.text("secret").slice(21))
+  yield* Effect.tap(ask("POST", "/v1/api-keys", body, idempotent), is(201))
+  yield* ask("POST", "/v1/api-keys", { name: hunt.secret("name of a refused key"), scopes: ["x"] })
+  yield* ask("GET", "/v1/api-keys")
+  const headers = {
+    authorization: `Bearer ${hunt.secret("mistyped key", `csk_${randomBytes(24).toString("hex")}`)}`
+  }
+  yield* Effect.tap(ask("GET", "/v1/api-keys", undefined, { headers }), is(401))
+  return made.text("secret")
+})
+
+/** Endpoints: made, turned over, delivered to, failing, refused. */
+export const endpoints = Effect.fnUntraced(function* (scene: Scene, to: Peer) {
+  const { ask, hunt } = scene
+  const path = "/v1/notification-endpoints"
+  for (const [name, begins, ends] of [
+    ["receiver", "", "delivered"],
+    ["broken receiver", "/broken", "failed"]
+  ] as const) {
+    const url = `${to.url}${begins}/${hunt.secret(`path of the ${name}`)}`
+    const but = [`secret of the ${name}`]
+    const created = yield* Effect.tap(ask("POST", path, { url }, { but }), is(201))
+    hunt.secret(`secret of the ${name}`, created.text("secret"))
+    const endpoint = `${path}/${created.text("endpoint.id")}`
+    yield* ask("PATCH", endpoint, { active: true })
+    const rotated = yield* ask("POST", `${endpoint}/rotate-secret`, undefined, {
+      but: [`new secret of the ${name}`]
+    })
+    hunt.secret(`new secret of the ${name}`, rotated.text("secret"))
+    const { text } = yield* ask("POST", `${endpoint}/test`)
+    yield* delivered(scene, `${endpoint}/deliveries/${text("id")}`, ends)
+    yield* ask("GET", `${endpoint}/deliveries`)
+    yield* ask("POST", `${endpoint}/deliveries/${text("id")}/replay`)
+  }
+  yield* ask("GET", path)
+  const credentials = hunt.secret("credentials in a URL")
+  yield* Effect.tap(ask("POST", path, { url: `https://user:${credentials}@acme.com/` }), is(400))
+  const nowhere = hunt.secret("path that was refused")
+  yield* Effect.tap(ask("POST", path, { url: `https://nowhere.invalid/${nowhere}` }), is(400))
+})
+
+/** A collector that refuses everything with the token in its answer, then takes everything with the token in its answer. */
+export const telemetry = Effect.fnUntraced(function* (
+  scene: Scene,
+  to: Peer & { readonly accept: Effect.Effect<void> }
+) {
+  const { ask, hunt } = scene
+  const path = "/v1/telemetry-destinations"
+  const token = hunt.secret("token of the collector")
+  const created = yield* Effect.tap(
+    ask("POST", path, {
+      url: `${to.url}/${hunt.secret("path of the collector")}`,
+      headers: { authorization: `Bearer ${token}`, "x-team": hunt.secret("second header of the collector") },
+      content: true
+    }),
+    is(201)
+  )
+  const destination = `${path}/${created.text("id")}`
+  yield* Effect.tap(ask("POST", `${destination}/test`), is(502))
+  yield* ask("POST", "/v1/agent-sessions", {})
+  const again = { url: `${to.url}/x`, headers: { "x-a": hunt.secret("header of a second collector") } }
+  yield* Effect.tap(ask("POST", path, again), is(409))
+  const line = hunt.secret("header that was refused")
+  for (const headers of [{ cookie: line }, { "x-a": `${line}\nx` }, { [`x-a: ${line}`]: "b" }]) {
+    yield* Effect.tap(ask("POST", path, { url: to.url, headers }), is(400))
+  }
+  yield* ask("GET", path)
+  return destination
+})
+
+/** Batches that failed, are sent again, and are taken. */
+export const batches = Effect.fnUntraced(function* (
+  scene: Scene,
+  destination: string,
+  to: { readonly accept: Effect.Effect<void> }
+) {
+  const list = `${destination}/deliveries`
+  const { json } = yield* delivered(scene, list, "failed")
+  yield* to.accept
+  const [, id] = /"id":"(tdl_[0-9a-f]{32})"/.exec(JSON.stringify(json)) ?? []
+  yield* Effect.tap(scene.ask("POST", `${list}/${id}/replay`), is(200))
+  yield* delivered(scene, list, "delivered")
+  yield* scene.ask("GET", "/v1/telemetry-destinations")
+})
+
+/** A provider that answers with the key that it was sent; keys that are refused. */
+export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: Peer) {
+  const shapes = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
+  const openai = { kind: "openai", base_url: `${to.url}/v1`, model: "m" }
+  const api_key = hunt.secret("provider key")
+  const task = yield* Effect.tap(
+    ask("POST", "/v1/tasks", { name: "refunds", ...shapes, provider: { ...openai, api_key } }),
+    is(201)
+  )
+  const path = `/v1/tasks/${task.text("id")}`
+  yield* Effect.tap(ask("POST", `${path}/run`, { input: {} }), is(502))
+  const changed = hunt.secret("provider key that was renewed")
+  yield* Effect.tap(ask("PATCH", path, { provider: { ...openai, api_key: changed } }), is(200))
+  yield* Effect.tap(ask("POST", `${path}/run`, { input: {} }), is(502))
+  const wrong = `${hunt.secret("provider key that was refused")} \u00e9`
+  yield* Effect.tap(ask("PATCH", path, { provider: { ...openai, api_key: wrong } }), is(400))
+  yield* ask("GET", path)
+  yield* ask("GET", `${path}/releases`)
+})
+
+/** The places where a text that a run was given belongs: the run is the caller's own. */
+const INPUT = "key in a run's input"
+
+/** Corrections with every secret that the organization has, in every form; and a run whose input has one, which is exported. */
+export const feedback = Effect.fnUntraced(function* (scene: Scene, secrets: ReadonlyArray<string>) {
+  const { ask, hunt } = scene
+  const task = yield* Effect.tap(
+    ask("POST", "/v1/tasks", {
+      name: "notes",
+      input_schema: { type: "object" },
+      answer_schema: {
+        type: "object",
+        required: ["note"],
+        properties: {
+          note: { type: "string" },
+          code: { type: "string", maxLength: 80, pattern: "^[a-z0-9_]+$" }
+        }
+      }
+    }),
+    is(201)
+  )
+  const path = `/v1/tasks/${task.text("id")}`
+  const foreign = Redacted.value(generateFrom((size) => randomBytes(size)).key)
+  hunt.secret(INPUT, foreign.slice(21))
+  const run = yield* Effect.tap(
+    ask("POST", `${path}/run`, { input: { text: `the key ${foreign}` }, answer: { note: "a" } }),
+    is(200)
+  )
+  const inference_log_id = run.text("trace_id")
+  const forms = secrets.flatMap((secret) => [
+    `it says ${secret}, so`,
+    `Authorization: Bearer ${secret}`,
+    Buffer.from(`user:${secret}`).toString("base64"),
+    encodeURIComponent(`?a=${secret}`),
+    `${secret.slice(0, 30)}\n${secret.slice(30)}`
+  ])
+  const give = (correction: unknown) =>
+    ask("POST", "/v1/feedback", { inference_log_id, score: -1, correction })
+  const kept = yield* Effect.tap(give({ note: forms.join("\n\n") }), is(201))
+  assert.include(kept.text("redaction_warning"), "#/correction/note")
+  yield* Effect.tap(give({ note: "a", code: secrets[0] }), is(422))
+  yield* Effect.tap(give({ note: 1, code: `${secrets[0]} !` }), is(422))
+  const seen = { but: [INPUT] }
+  const record = `/v1/feedback/${kept.text("id")}`
+  yield* ask("GET", record, undefined, seen)
+  yield* ask("GET", "/v1/feedback")
+  yield* Effect.tap(ask("POST", `${record}/stage`), is(200))
+  const preview = yield* ask("GET", `${path}/feedback/preview`, undefined, seen)
+  const dataset = yield* Effect.tap(
+    ask(
+      "POST",
+      `${path}/feedback/promote`,
+      { base_dataset_id: null, expected_feedback_revision: preview.text("feedback_revision") },
+      seen
+    ),
+    is(201)
+  )
+  for (const part of ["examples", "export"]) {
+    yield* Effect.tap(
+      ask("GET", `/v1/datasets/${dataset.text("dataset.id")}/${part}`, undefined, seen),
+      is(200)
+    )
+  }
+  return INPUT
+})
+
+/** An approval, so that mail is tried and events are sent; and what lists show of it. */
+export const approval = Effect.fnUntraced(function* ({ ask }: Scene) {
+  const rule = { effect: "require_approval", self_approval: true }
+  yield* Effect.tap(ask("PUT", "/v1/approval-rules", { rules: [rule] }), is(200))
+  const session = yield* ask("POST", "/v1/agent-sessions", {})
+  const path = `/v1/agent-sessions/${session.text("session_id")}`
+  const step = yield* ask("POST", `${path}/steps`, { step_id: "1", tool: "pay", action_class: "write" })
+  yield* ask("GET", "/v1/agent-approvals")
+  return step.text("approval_id")
+})
+
+/** Signing in to the console, wrongly and rightly, and reading what it shows. */
+export const consoleSession = Effect.fnUntraced(function* (
+  { ask, hunt }: Scene,
+  url: string,
+  key: Redacted.Redacted
+) {
+  const own = { origin: url, "sec-fetch-site": "same-origin" }
+  const typo = {
+    key: hunt.secret("key that nobody signed in with", `csk_${randomBytes(24).toString("hex")}`)
+  }
+  yield* Effect.tap(ask("POST", "/console/session", typo, { headers: own }), is(401))
+  const session = yield* Effect.tap(
+    ask("POST", "/console/session", { key: Redacted.value(key) }, { headers: own, but: ["cookie"] }),
+    is(200)
+  )
+  const cookie = session.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+  hunt.secret("cookie", cookie.split(".")[1])
+  const headers = { ...own, cookie, authorization: "" }
+  for (const path of [
+    "/console/session",
+    "/console/inbox",
+    "/console/api/v1/audit-log",
+    "/console/api/v1/api-keys"
+  ]) {
+    yield* Effect.tap(ask("GET", path, undefined, { headers }), is(200))
+  }
+  yield* ask("DELETE", "/console/session", undefined, { headers })
+  yield* Effect.tap(ask("GET", "/console/inbox", undefined, { headers }), is(401))
+  const cross = { ...headers, origin: "https://evil.example", "sec-fetch-site": "cross-site" }
+  yield* Effect.tap(ask("POST", "/console/api/v1/agent-sessions", {}, { headers: cross }), is(403))
+})

@@ -1,0 +1,85 @@
+import { Effect, type Scope } from "effect"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { gunzipSync } from "node:zlib"
+
+/** A server on loopback that keeps all that it is sent. */
+export interface Peer {
+  readonly url: string
+  /** Each request as it came: line, headers, and the body unpacked. */
+  readonly received: ReadonlyArray<string>
+  /** Whether this stands in something that was received; resolves once it does. */
+  readonly got: (text: string) => Effect.Effect<void>
+}
+
+/** What a peer answers; `echo` is all that it was sent. */
+export type Answering = (request: IncomingMessage, response: ServerResponse, echo: string) => void
+
+/** Answers until the scope closes. */
+export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const received: Array<string> = []
+    const waiting = new Set<() => void>()
+    const server = createServer((request, response) => {
+      const chunks: Array<Buffer> = []
+      request.on("data", (chunk: Buffer) => chunks.push(chunk))
+      request.on("end", () => {
+        const bytes = Buffer.concat(chunks)
+        const body = request.headers["content-encoding"] === "gzip" ? gunzipSync(bytes) : bytes
+        const echo = [request.url, ...request.rawHeaders, body.toString("latin1")].join("\n")
+        received.push(echo)
+        for (const look of waiting) look()
+        answer(request, response, echo)
+      })
+    })
+    yield* Effect.acquireRelease(
+      Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+      () =>
+        Effect.sync(() => {
+          server.close()
+          server.closeAllConnections()
+        })
+    )
+    const address = server.address()
+    return {
+      url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+      received,
+      got: (text) =>
+        Effect.callback((resume) => {
+          const look = () => {
+            if (!received.some((one) => one.includes(text))) return
+            waiting.delete(look)
+            resume(Effect.void)
+          }
+          waiting.add(look)
+          look()
+          return Effect.sync(() => void waiting.delete(look))
+        })
+    }
+  })
+
+/** A receiver that repeats what it was sent where its path says that it is broken. */
+export const receiver = peer((request, response, echo) => {
+  if (request.url?.includes("broken") !== true) response.writeHead(204).end()
+  else response.writeHead(500, "Broken", { "x-echo": String(request.headers["x-svc-signature"]) }).end(echo)
+})
+
+/** A collector that repeats the header it was sent: it refuses, or takes it all with a message, as it is told. */
+export const echoingCollector = Effect.gen(function* () {
+  let accepts = false
+  const made = yield* peer((request, response) => {
+    const said = `scheme or token does not match: ${request.headers.authorization}`
+    if (accepts) {
+      response
+        .writeHead(200, { "content-type": "application/json" })
+        .end(JSON.stringify({ partialSuccess: { rejectedSpans: 0, errorMessage: said } }))
+    } else response.writeHead(401, said, { "x-echo": said }).end(said)
+  })
+  return { ...made, accept: Effect.sync(() => void (accepts = true)) }
+})
+
+/** A model provider that repeats its key. */
+export const echoingProvider = peer((request, response) => {
+  response
+    .writeHead(401, { "content-type": "application/json" })
+    .end(JSON.stringify({ error: { message: `Incorrect API key: ${request.headers.authorization}` } }))
+})
