@@ -218,12 +218,18 @@ export const consoleSession = Effect.fnUntraced(function* (
     key: hunt.secret("key that nobody signed in with", `csk_${randomBytes(24).toString("hex")}`)
   }
   yield* Effect.tap(ask("POST", "/console/session", typo, { headers: own }), is(401))
-  const session = yield* Effect.tap(
-    ask("POST", "/console/session", { key: Redacted.value(key) }, { headers: own, but: ["cookie"] }),
-    is(200)
-  )
-  const cookie = session.headers.getSetCookie()[0]?.split(";")[0] ?? ""
-  hunt.secret("cookie", cookie.split(".")[1])
+  const signIn = (name: string) =>
+    ask("POST", "/console/session", { key: Redacted.value(key) }, { headers: own, but: [name] }).pipe(
+      Effect.tap(is(200)),
+      Effect.map((answer) => {
+        const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+        hunt.secret(name, cookie.split(".")[1])
+        return cookie
+      })
+    )
+  // One that is still signed in when the store is searched, and one that signs out.
+  yield* signIn("cookie that stays")
+  const cookie = yield* signIn("cookie")
   const headers = { ...own, cookie, authorization: "" }
   for (const path of [
     "/console/session",

@@ -1,0 +1,195 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { randomBytes } from "node:crypto"
+import { Countersign } from "../../src/testing/index.ts"
+import { service } from "../support/service.ts"
+import { type Operation, operations, type Request, targetOf } from "../support/world/operations.ts"
+import { requestOf } from "../support/world/requests.ts"
+import { type World, world, worldEnvironment } from "../support/world/world.ts"
+
+/** An answer without what differs from one request to the next. */
+interface Seen {
+  readonly status: number
+  readonly text: string
+}
+
+/** How somebody asks: with a key, or with the session of a browser. */
+interface Caller {
+  readonly base: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+const ID = /\b[a-z]{3}_[0-9a-f]{32}\b/g
+
+/** Ids, times and tokens that a service makes anew each time, made the same. */
+const masked = (text: string, asked: ReadonlyArray<string>): string =>
+  text
+    .replaceAll(/"req_[0-9a-f]{32}"/g, '"req"')
+    .replaceAll(ID, (id) => (asked.includes(id) ? "asked" : id.slice(0, 3)))
+    .replaceAll(/\b[0-9a-f]{32,64}\b/g, (digits) => (asked.includes(digits) ? "asked" : "digits"))
+    .replaceAll(/"\d{4}-\d\d-\d\dT[\d:.]+Z"/g, '"time"')
+    .replaceAll(/"(secret|url_hint)":"[^"]*"/g, '"$1":""')
+    .replaceAll(/"(revision|duration_ms|now|expires_at)":[\d.]+/g, '"$1":0')
+
+/** Sends a request; of a stream only the beginning is read. */
+const ask = ({ base, headers }: Caller, operation: Operation, request: Request) =>
+  Effect.promise(async (): Promise<Seen> => {
+    const { body } = request
+    const answer = await fetch(base + targetOf(operation, request), {
+      method: operation.method,
+      headers: { "content-type": "application/json", ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    })
+    if (answer.headers.get("content-type")?.startsWith("text/event-stream") === true) {
+      await answer.body?.cancel()
+      return { status: answer.status, text: "a stream" }
+    }
+    return { status: answer.status, text: await answer.text() }
+  })
+
+/** The same request with one id in it exchanged for another, wherever it stands. */
+const exchanged = (request: Request, id: string, by: string): Request =>
+  // What goes through JSON comes back as it was.
+  JSON.parse(JSON.stringify(request).replaceAll(id, by)) as Request
+
+/** An id of the same kind that there is none of. */
+const unknownLike = (id: string): string => {
+  const at = id.indexOf("_") + 1
+  return id.slice(0, at) + randomBytes(16).toString("hex")
+}
+
+/** What the path of a request names, and what stands in its query and body, of a world's things. */
+const namedIn = (part: unknown, { ids }: World): ReadonlyArray<string> => {
+  const text = JSON.stringify(part ?? null)
+  return [...new Set(Object.values(ids))].filter((id) => text.includes(id))
+}
+
+/** A browser's session for who holds the key. */
+const signedIn = Effect.fnUntraced(function* (key: Redacted.Redacted) {
+  const { url } = yield* Countersign
+  const own = { origin: url, "sec-fetch-site": "same-origin" }
+  const answer = yield* Effect.promise(() =>
+    fetch(`${url}/console/session`, {
+      method: "POST",
+      headers: { ...own, "content-type": "application/json" },
+      body: JSON.stringify({ key: Redacted.value(key) })
+    })
+  )
+  const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? assert.fail("a cookie")
+  return { base: `${url}/console/api`, headers: { ...own, cookie } } satisfies Caller
+})
+
+/** What the page of the console asks beside the contract, with ids in it. */
+const consoleRequests = ({ ids }: World): ReadonlyArray<readonly [Operation, Request]> => [
+  [{ name: "inbox.get", method: "GET", path: "/../inbox/approvals/:id" }, { params: { id: ids.approval } }],
+  [{ name: "health.get", method: "GET", path: "/../health/:id" }, { params: { id: ids.endpoint } }],
+  [{ name: "health.get", method: "GET", path: "/../health/:id" }, { params: { id: ids.destination } }],
+  [
+    { name: "dataset_changes.get", method: "GET", path: "/../datasets/:id/changes" },
+    { params: { id: ids.dataset }, query: { since: ids.dataset } }
+  ]
+]
+
+layer(service({ environment: worldEnvironment }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "what belongs to another organization",
+  (it) => {
+    it.effect("is answered like what there is none of, on every operation, by key and by session", () =>
+      Effect.gen(function* () {
+        const theirs = yield* world("theirs")
+        const { key, url } = yield* Countersign
+        const admin = yield* key({}, "ours")
+        const callers: ReadonlyArray<Caller> = [
+          { base: url, headers: { authorization: `Bearer ${Redacted.value(admin)}` } },
+          yield* signedIn(admin)
+        ]
+        const pathed = yield* Effect.forEach(
+          operations.filter(({ path }) => path.includes("/:")),
+          (operation) =>
+            Effect.map(requestOf(operation.name, theirs), (request) => [operation, request] as const)
+        )
+        assert.isAbove(pathed.length, 30)
+        for (const caller of callers) {
+          const more = caller === callers[0] ? [] : consoleRequests(theirs)
+          for (const [operation, request] of [...pathed, ...more]) {
+            const named = namedIn(request, theirs)
+            const nowhere = named.reduce((all, id) => exchanged(all, id, unknownLike(id)), request)
+            const about = `${operation.name} ${JSON.stringify(request)}`
+            const foreign = yield* ask(caller, operation, request)
+            const absent = yield* ask(caller, operation, nowhere)
+            if (operation.name !== "health.get")
+              assert.strictEqual(foreign.status, 404, `${about}: ${foreign.text}`)
+            assert.strictEqual(foreign.status, absent.status, about)
+            assert.strictEqual(masked(foreign.text, []), masked(absent.text, []), about)
+            for (const id of Object.values(theirs.ids)) assert.notInclude(foreign.text, id, about)
+          }
+        }
+        // All of it was there to be found, and is what it was.
+        const own: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(theirs.key)}` } }
+        for (const [operation, request] of pathed) {
+          if (operation.method !== "GET") continue
+          const { status, text } = yield* ask(own, operation, request)
+          assert.strictEqual(status, 200, `${operation.name}: ${text}`)
+        }
+      })
+    )
+
+    it.effect("is no more than an unknown id in a query, a body, or beside an id of one's own", () =>
+      Effect.gen(function* () {
+        const theirs = yield* world("referred to")
+        const ours = yield* world("referring")
+        const { url } = yield* Countersign
+        const caller: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(ours.key)}` } }
+        let tried = 0
+        for (const operation of operations) {
+          const request = yield* requestOf(operation.name, ours)
+          const theirRequest = yield* requestOf(operation.name, theirs)
+          const theirIds = namedIn(theirRequest, theirs)
+          const ourIds = namedIn(request, ours)
+          assert.strictEqual(theirIds.length, ourIds.length, operation.name)
+          for (const [index, id] of ourIds.entries()) {
+            const foreignId = theirIds[index] ?? assert.fail(operation.name)
+            const unknown = unknownLike(id)
+            const foreign = yield* ask(caller, operation, exchanged(request, id, foreignId))
+            const absent = yield* ask(caller, operation, exchanged(request, id, unknown))
+            const about = `${operation.name} with ${foreignId} for ${id}`
+            assert.strictEqual(foreign.status, absent.status, `${about}: ${foreign.text} ${absent.text}`)
+            assert.strictEqual(masked(foreign.text, [foreignId]), masked(absent.text, [unknown]), about)
+            for (const secret of Object.values(theirs.ids)) {
+              if (secret !== foreignId) assert.notInclude(foreign.text, secret, about)
+            }
+            tried++
+          }
+        }
+        assert.isAbove(tried, 40)
+      })
+    )
+
+    it.effect("is on no list, from whichever cursor one goes on", () =>
+      Effect.gen(function* () {
+        const theirs = yield* world("listed")
+        const { key, url } = yield* Countersign
+        const admin = yield* key({}, "listing")
+        const caller: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(admin)}` } }
+        const lists = operations.filter(({ method, path }) => method === "GET" && !path.includes("/:"))
+        assert.isAbove(lists.length, 8)
+        for (const operation of lists) {
+          const mine = yield* ask(caller, operation, {})
+          assert.strictEqual(mine.status, 200, operation.name)
+          const queries = [
+            {},
+            ...Object.values(theirs.ids).map((id) => ({
+              // The end of the alphabet: whatever is newest comes after it.
+              cursor: Buffer.from(id.replace(/_.*/, `_${"f".repeat(32)}`)).toString("base64url")
+            })),
+            ...Object.values(theirs.ids).map((id) => ({ cursor: Buffer.from(id).toString("base64url") }))
+          ]
+          for (const query of queries) {
+            const { status, text } = yield* ask(caller, operation, { query })
+            assert.include([200, 400], status, `${operation.name} ${JSON.stringify(query)}`)
+            for (const id of Object.values(theirs.ids)) assert.notInclude(text, id, operation.name)
+          }
+        }
+      })
+    )
+  }
+)

@@ -1,0 +1,110 @@
+import { Effect } from "effect"
+import type { Request } from "./operations.ts"
+import type { World } from "./world.ts"
+
+const task = { name: "another", input_schema: { type: "object" }, answer_schema: { type: "object" } }
+
+/**
+ * A request for every operation that it succeeds with, asked one after the other in this order of one world: what takes something away
+ * comes after what needs it. Every id that a request can name is in one of them.
+ */
+export const requests: Readonly<Record<string, (world: World) => Request | Effect.Effect<Request>>> = {
+  "tasks.list": () => ({}),
+  "tasks.get": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "tasks.create": () => ({ body: task }),
+  "tasks.update": ({ ids }) => ({ params: { task_id: ids.task }, body: { name: "renamed" } }),
+  "tasks.run": ({ ids }) => ({
+    params: { task_id: ids.task },
+    body: { input: { text: "hello" }, session_id: ids.session }
+  }),
+  "datasets.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "datasets.get": ({ ids }) => ({ params: { id: ids.dataset } }),
+  "datasets.examples": ({ ids }) => ({ params: { id: ids.dataset } }),
+  "datasets.export": ({ ids }) => ({ params: { id: ids.dataset } }),
+  "comparisons.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "comparisons.get": ({ ids }) => ({ params: { id: ids.comparison } }),
+  "comparisons.create": ({ ids }) => ({
+    params: { task_id: ids.task },
+    body: { candidate: { dataset_id: ids.dataset } }
+  }),
+  "releases.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "releases.create": ({ ids }) => ({
+    params: { task_id: ids.task },
+    body: { comparison_id: ids.comparison }
+  }),
+  "feedback.list": ({ ids }) => ({ query: { task_id: ids.task, inference_log_id: ids.trace } }),
+  "feedback.get": ({ ids }) => ({ params: { id: ids.staged } }),
+  "feedback.create": ({ ids }) => ({
+    body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
+  }),
+  "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
+  "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
+  "feedback.preview": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "feedback.promote": ({ admin, ids }) =>
+    Effect.map(
+      Effect.orDie(admin.feedback.preview({ params: { task_id: ids.task }, query: {} })),
+      ({ base_dataset_id, feedback_revision }) => ({
+        params: { task_id: ids.task },
+        body: { base_dataset_id, expected_feedback_revision: feedback_revision }
+      })
+    ),
+  "datasets.create": ({ ids }) => ({
+    params: { task_id: ids.other_task },
+    body: { examples: [{ input: { text: "a" }, answer: { category: "other" } }] }
+  }),
+  "sessions.create": ({ ids }) => ({ body: { task_id: ids.task } }),
+  "sessions.list": () => ({}),
+  "sessions.get": ({ ids }) => ({ params: { id: ids.session } }),
+  "sessions.step": ({ ids }) => ({
+    params: { id: ids.session },
+    body: { step_id: "another", task_id: ids.task, tool: "read", action_class: "read" }
+  }),
+  "sessions.complete": ({ ids }) => ({
+    params: { id: ids.session, step_id: "allowed" },
+    body: { status: "succeeded" }
+  }),
+  "sessions.stream": ({ ids }) => ({ params: { id: ids.session } }),
+  "approvals.list": ({ ids }) => ({ query: { session_id: ids.session, task_id: ids.task } }),
+  "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
+  "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
+  "sessions.close": ({ ids }) => ({ params: { id: ids.session_to_close } }),
+  "approval_rules.list": () => ({}),
+  "approval_rules.replace": ({ ids }) => ({
+    body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
+  }),
+  "notification_endpoints.list": () => ({}),
+  "notification_endpoints.create": () => ({ body: { url: "http://127.0.0.1:9/another" } }),
+  "notification_endpoints.update": ({ ids }) => ({
+    params: { id: ids.endpoint },
+    body: { events: ["approval.expired"] }
+  }),
+  "notification_endpoints.deliveries": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notification_endpoints.delivery": ({ ids }) => ({ params: { id: ids.endpoint, delivery: ids.delivery } }),
+  "notification_endpoints.replay": ({ ids }) => ({ params: { id: ids.endpoint, delivery: ids.delivery } }),
+  "notification_endpoints.replay_window": ({ ids }) => ({
+    params: { id: ids.endpoint },
+    body: { since: "2026-01-01T00:00:00Z" }
+  }),
+  "notification_endpoints.test": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notification_endpoints.rotate_secret": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notification_endpoints.remove": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "telemetry_destinations.list": () => ({}),
+  "telemetry_destinations.deliveries": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetry_destinations.test": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetry_destinations.replay": ({ ids }) => ({
+    params: { id: ids.destination, delivery: ids.batch }
+  }),
+  "telemetry_destinations.remove": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetry_destinations.create": () => ({ body: { url: "http://127.0.0.1:9/v1/traces" } }),
+  "api_keys.list": () => ({}),
+  "api_keys.create": () => ({ body: { name: "another", preset: "runtime" } }),
+  "api_keys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
+  "audit_log.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } })
+}
+
+/** The request for an operation, as things stand. */
+export const requestOf = (name: string, world: World): Effect.Effect<Request> => {
+  const request = requests[name]?.(world)
+  if (request === undefined) return Effect.die(new Error(`test/support/world has no request for ${name}`))
+  return Effect.isEffect(request) ? request : Effect.succeed(request)
+}

@@ -1,0 +1,125 @@
+import { assert } from "@effect/vitest"
+import { Effect, type Redacted } from "effect"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { Spans } from "../../../src/server/Spans.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../server/Delivery/support.ts"
+import { collector } from "../otlp/collector.ts"
+import { sorting, taskWith } from "../tasks.ts"
+
+/** Where nobody listens: what is sent there fails at once. */
+const NOBODY = "http://127.0.0.1:9/hook"
+
+/**
+ * What the world asks of the service: a delivery that fails has failed, spans go out when they are told to, and loops that retry do not
+ * come in between.
+ */
+export const worldEnvironment = {
+  COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0",
+  COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000",
+  COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1"
+}
+
+/**
+ * An organization with one of everything that there is an id for, at a point where every operation has something to do: corrections that
+ * wait and one that is staged, an approval that is pending, a step that may be completed, deliveries that failed, a comparison that has
+ * ended.
+ */
+export const world = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const key: Redacted.Redacted = yield* countersign.key({ name: "Ada" }, organization)
+  const admin = yield* countersign.clientWith(key)
+  const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
+
+  const { dataset, params, task } = yield* taskWith(
+    admin,
+    ["where is my parcel", "shipping"],
+    ["pay", "billing"]
+  )
+  const other = yield* admin.tasks.create({ payload: sorting })
+  const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+  yield* eventually(
+    admin.comparisons.get({ params: { id: comparison.id }, query: {} }),
+    (found) => found.comparison.status === "completed"
+  )
+  const [release] = (yield* admin.releases.list({ params, query: {} })).releases
+
+  // A collector that refuses is there before anything happens, so that there is a batch that failed.
+  const peer = yield* collector({ status: 400 })
+  const destination = yield* admin.telemetry_destinations.create({
+    payload: { url: `${peer.url}/v1/traces` }
+  })
+  const run = yield* agent.tasks.run({
+    params,
+    payload: { input: { text: "hello" }, answer: { category: "other" } }
+  })
+  yield* Effect.flatMap(Spans, (spans) => spans.flush)
+  const batches = yield* eventually(
+    Effect.map(
+      admin.telemetry_destinations.deliveries({ params: destination }),
+      ({ deliveries }) => deliveries
+    ),
+    (list) => list.some(({ status }) => status === "failed")
+  )
+
+  const correct = (category: string) =>
+    admin.feedback.create({
+      payload: { inference_log_id: run.trace_id, score: -1, correction: { category } }
+    })
+  const toStage = yield* correct("billing")
+  const toReject = yield* correct("shipping")
+  const staged = yield* correct("other")
+  yield* admin.feedback.stage({ params: { id: staged.id } })
+
+  const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: NOBODY } })
+  const delivery = yield* admin.notification_endpoints.test({ params: { id: endpoint.id } })
+  yield* eventually(
+    admin.notification_endpoints.delivery({ params: { id: endpoint.id, delivery: delivery.id } }),
+    ({ status }) => status === "failed"
+  )
+
+  const rules = [
+    { effect: "allow", tool: "read" },
+    { effect: "require_approval", task_id: task.id }
+  ] as const
+  const { rules: made } = yield* admin.approval_rules.replace({ payload: { rules } })
+  const { session_id } = yield* agent.sessions.create({ payload: { task_id: task.id } })
+  const step = (step_id: string, tool: string) =>
+    agent.sessions.step({
+      params: { id: session_id },
+      payload: { step_id: StepId.make(step_id), tool, action_class: "write" }
+    })
+  yield* step("allowed", "read")
+  const { approval_id } = yield* step("waiting", "pay")
+  const toClose = yield* agent.sessions.create({ payload: {} })
+  const spare = yield* admin.api_keys.create({ payload: { name: "spare", preset: "runtime" } })
+
+  return {
+    key,
+    admin,
+    agent,
+    ids: {
+      task: task.id,
+      other_task: other.id,
+      dataset: dataset.id,
+      comparison: comparison.id,
+      release: release?.id ?? assert.fail("a release"),
+      trace: run.trace_id,
+      feedback_to_stage: toStage.id,
+      feedback_to_reject: toReject.id,
+      staged: staged.id,
+      endpoint: endpoint.id,
+      delivery: delivery.id,
+      destination: destination.id,
+      batch: batches.find(({ status }) => status === "failed")?.id ?? assert.fail("a batch"),
+      rule: made[1]?.id ?? assert.fail("a rule"),
+      session: session_id,
+      session_to_close: toClose.session_id,
+      approval: approval_id ?? assert.fail("an approval"),
+      spare_key: spare.key.id
+    }
+  }
+})
+
+/** What {@link world} makes. */
+export type World = Effect.Success<ReturnType<typeof world>>
