@@ -48,9 +48,12 @@ const ask = ({ base, headers }: Caller, operation: Operation, request: Request) 
   })
 
 /** The same request with one id in it exchanged for another, wherever it stands. */
-const exchanged = (request: Request, id: string, by: string): Request =>
-  // What goes through JSON comes back as it was.
-  JSON.parse(JSON.stringify(request).replaceAll(id, by)) as Request
+const exchanged = ({ body, params = {}, query = {} }: Request, id: string, by: string): Request => {
+  const swap = (texts: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text === id ? by : text]))
+  const swapped: unknown = JSON.parse(JSON.stringify(body ?? null).replaceAll(id, by))
+  return { params: swap(params), query: swap(query), body: body === undefined ? undefined : swapped }
+}
 
 /** An id of the same kind that there is none of. */
 const unknownLike = (id: string): string => {
@@ -124,11 +127,17 @@ layer(service({ environment: worldEnvironment }), { excludeTestServices: true, t
           }
         }
         // All of it was there to be found, and is what it was.
-        const own: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(theirs.key)}` } }
-        for (const [operation, request] of pathed) {
-          if (operation.method !== "GET") continue
-          const { status, text } = yield* ask(own, operation, request)
-          assert.strictEqual(status, 200, `${operation.name}: ${text}`)
+        const owners: ReadonlyArray<Caller> = [
+          { base: url, headers: { authorization: `Bearer ${Redacted.value(theirs.key)}` } },
+          yield* signedIn(theirs.key)
+        ]
+        for (const owner of owners) {
+          const more = owner === owners[0] ? [] : consoleRequests(theirs)
+          for (const [operation, request] of [...pathed, ...more]) {
+            if (operation.method !== "GET") continue
+            const { status, text } = yield* ask(owner, operation, request)
+            assert.strictEqual(status, 200, `${operation.name}: ${text}`)
+          }
         }
       })
     )

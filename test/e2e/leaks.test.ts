@@ -158,11 +158,11 @@ describe("what the service was told in confidence", () => {
         yield* again.kill("SIGTERM")
         const spoilt = Object.entries(environment).map(([name, value]) => [name, `${value}\u00e9 ,`])
         for (const [command, variables] of [
-          ["config", {}],
+          ["config --json", {}],
           ["config", { ...Object.fromEntries(spoilt), NODE_OPTIONS: "" }],
           ["serve", { DATABASE_URL: unreachable(environment.DATABASE_URL) }]
         ] as const) {
-          const process = yield* spawnCli([command], { ...environment, ...variables })
+          const process = yield* spawnCli(command.split(" "), { ...environment, ...variables })
           const { err, out } = yield* process.ended
           hunt.search(`countersign ${command}`, out + err)
         }

@@ -46,6 +46,28 @@ layer(service(limited), { excludeTestServices: true })("a key beyond its rate", 
     })
   )
 
+  it.effect("signs in to the console no oftener either", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key()
+      assert.strictEqual((yield* send("/v1/agent-sessions", { key })).status, 200)
+      const signIn = send("/console/session", {
+        method: "POST",
+        headers: { origin: countersign.url, "sec-fetch-site": "same-origin" },
+        body: JSON.stringify({ key: Redacted.value(key) })
+      })
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, () => signIn),
+        { concurrency: AT_ONCE }
+      )
+      assert.sameMembers([...new Set(statuses(answers))], [200, 429])
+      for (const { headers, status } of answers) {
+        assert.strictEqual(headers.has("set-cookie"), status === 200)
+        assert.strictEqual(headers.get("retry-after"), status === 429 ? "1" : null)
+      }
+    })
+  )
+
   it.effect("that there is none of asks the store no oftener, and does not hold up one in use", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
