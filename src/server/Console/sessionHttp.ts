@@ -17,16 +17,13 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
       sign_in: Effect.fnUntraced(function* ({ payload, request }) {
         const by = reached(request)
         if (by === "open") return yield* insecure
-        const { session, token } = yield* sessions.open(
-          Redacted.make(payload.key.trim()),
-          {
-            lookUp: limits.lookUp(Option.getOrElse(request.remoteAddress, () => "unknown")),
-            request: (key) =>
-              Effect.flatMap(limits.request(key), (quota) =>
-                quota.allowed ? Effect.void : Effect.fail(beyond(quota))
-              )
-          }
-        )
+        const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
+          lookUp: limits.lookUp(Option.getOrElse(request.remoteAddress, () => "unknown")),
+          request: (key) =>
+            Effect.flatMap(limits.request(key), (quota) =>
+              quota.allowed ? Effect.void : Effect.fail(beyond(quota))
+            )
+        })
         const { name, options } = cookieFor(by)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.orDie(
