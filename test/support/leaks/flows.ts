@@ -28,7 +28,9 @@ export const keys = Effect.fnUntraced(function* ({ ask, hunt }: Scene) {
   hunt.secret("made key", made.text("secret").slice(21))
   yield* Effect.tap(ask("POST", "/v1/api-keys", body, idempotent), is(201))
   yield* ask("POST", "/v1/api-keys", { name: hunt.secret("name of a refused key"), scopes: ["x"] })
-  yield* ask("GET", "/v1/api-keys")
+  yield* ask("GET", `/v1/api-keys?limit=9&token=${hunt.secret("query")}`, undefined, {
+    headers: { cookie: `session=${hunt.secret("cookie of a stranger")}`, "x-api-key": hunt.secret("header") }
+  })
   const headers = {
     authorization: `Bearer ${hunt.secret("mistyped key", `csk_${randomBytes(24).toString("hex")}`)}`
   }
