@@ -7,7 +7,7 @@ import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
 import { FeedbackApi } from "./Feedback.ts"
-import { Frame } from "./Frame.ts"
+import { Frame, gatheringFaults } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
@@ -32,7 +32,7 @@ export class Api extends HttpApi.make("countersign")
   .add(NotificationEndpointsApi)
   .add(AuditLogApi)
   .add(TelemetryDestinationsApi)
-  .annotate(HttpApi.ParseOptions, { errors: "all" })
+  .annotate(HttpApi.ParseOptions, gatheringFaults)
   // What services answer was checked when it came in; checking each id again on its way out buys nothing.
   .annotate(HttpApi.SuccessParseOptions, { disableChecks: true })
   .middleware(Frame)

@@ -11,7 +11,7 @@ import { Actor } from "../domain/Principal.ts"
 import { Scope } from "../domain/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Frame, RequestBody } from "./Frame.ts"
+import { Frame, gatheringFaults, RequestBody } from "./Frame.ts"
 import { problem } from "./Problem.ts"
 import { InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
@@ -170,5 +170,5 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
   .add(ConsoleDatasetsApi)
-  .annotate(HttpApi.ParseOptions, { errors: "all" })
+  .annotate(HttpApi.ParseOptions, gatheringFaults)
   .middleware(Frame) {}

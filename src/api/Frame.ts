@@ -2,7 +2,7 @@
  * What every operation runs in: the answer to malformed requests, oversize bodies, lost stores and our own faults, in one
  * place. Implemented by `server/Frame.ts`.
  */
-import { ByteSize, Context, Schema } from "effect"
+import { ByteSize, Context, Fiber, Schema, type SchemaAST } from "effect"
 import type { HttpServerRespondable } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import type { CurrentPrincipal } from "./Authorization.ts"
@@ -26,6 +26,22 @@ export class Frame extends HttpApiMiddleware.Service<Frame>()("countersign/api/F
 export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("countersign/api/RequestBody", {
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType]
 }) {}
+
+/** How often the reading of a request may yet ask whether to go on after a fault. */
+export const FaultsLeft = Context.Reference<{ count: number } | undefined>("countersign/api/FaultsLeft", {
+  defaultValue: () => undefined
+})
+
+/**
+ * Every fault of a request is gathered, so that a caller mends them all at once; but only while `FaultsLeft` lasts. A fault costs some
+ * microseconds and a body has room for a million: past that the next one is the only one that is told.
+ */
+export const gatheringFaults: SchemaAST.ParseOptions = {
+  get errors() {
+    const left = Fiber.getCurrent()?.getRef(FaultsLeft)
+    return left === undefined || left.count-- > 0 ? "all" : "first"
+  }
+}
 
 /** The most bytes a body may have: 1 MiB, unless an operation is annotated with more. */
 export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/BodyLimit", {

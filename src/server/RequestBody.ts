@@ -1,13 +1,16 @@
 import { ByteSize, Context, Effect, Layer, Result } from "effect"
 import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
-import { BodyLimit, RequestBody } from "../api/Frame.ts"
+import { BodyLimit, FaultsLeft, RequestBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { scanStrict } from "../domain/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
 const MAX_DEPTH = 64
+
+/** Faults of a body that are gathered, and places in it where one could be: some 20 ms of work at most. */
+const MAX_FAULTS = 5_000
 
 /**
  * Reads the body of an operation that takes one, and refuses what no schema sees: too many bytes (before reading on), another
@@ -21,7 +24,11 @@ export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (opera
     return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
   }
   // What was read within the limit here is what the operation is given from memory.
-  return Effect.andThen(checkBody(Context.get(endpoint.annotations, BodyLimit)), operation)
+  const check = checkBody(Context.get(endpoint.annotations, BodyLimit))
+  return Effect.andThen(
+    check,
+    Effect.suspend(() => Effect.provideService(operation, FaultsLeft, { count: MAX_FAULTS }))
+  )
 })
 
 /** Plain functions instead of generators: this runs with every body. */
@@ -30,8 +37,10 @@ const checkBody = (limit: ByteSize.ByteSize) => {
     new PayloadTooLarge({ detail: `The body may have ${Number(limit)} bytes at most` })
   )
   return Effect.flatMap(HttpServerRequest.HttpServerRequest, (request): Effect.Effect<void, Refusal> => {
-    const type = request.headers["content-type"]
-    if (type !== undefined && !/^application\/json\s*(;|$)/i.test(type)) return notJson
+    const { "content-encoding": coding, "content-type": type } = request.headers
+    if (type !== undefined && !isJson(type)) return notJson
+    // Who stands in front and decodes it would read another text than we do.
+    if (coding !== undefined && coding.toLowerCase() !== "identity") return encoded
     const length = request.headers["content-length"]
     if (Number(length ?? 0) > Number(limit)) return refuse
     const bytes = Effect.matchEffect(request.arrayBuffer, {
@@ -52,9 +61,16 @@ const checkBytes = (buffer: ArrayBuffer): Effect.Effect<void, InvalidRequest> =>
   return Effect.fail(new InvalidRequest({ detail, errors: withoutSecrets([{ pointer, detail }]) }))
 }
 
+/** JSON, and in no other character set than it is read in: whoever stands in front may go by the one that is named. */
+const isJson = (type: string): boolean =>
+  /^application\/json\s*(;|$)/i.test(type) && !/;\s*charset\s*=\s*(?!"?utf-8"?\s*(?:;|$))/i.test(type)
+
 type Refusal = InvalidRequest | PayloadTooLarge | UnsupportedMediaType
 
-const notJson = Effect.fail(new UnsupportedMediaType({ detail: "Send application/json" }))
+const notJson = Effect.fail(new UnsupportedMediaType({ detail: "Send application/json, in UTF-8" }))
+const encoded = Effect.fail(
+  new UnsupportedMediaType({ detail: "Send the body as it is, without a content-encoding" })
+)
 const unreadable = Effect.fail(new InvalidRequest({ detail: "The body could not be read" }))
 
 const isTooLarge = (error: HttpServerError.HttpServerError): boolean =>

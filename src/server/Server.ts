@@ -211,7 +211,12 @@ export const layer = (settings: Settings) =>
   // Over the listening server, so that a stop ends open streams first and then waits for the requests that are left.
   Layer.mergeAll(SessionStream.layerEndAtStop, ApprovalFeed.layerEndAtStop).pipe(
     Layer.provideMerge(
-      HttpRouter.serve(layerRoutes(settings), { disableLogger: true, disableListenLog: true })
+      HttpRouter.serve(layerRoutes(settings), {
+        disableLogger: true,
+        disableListenLog: true,
+        // What a proxy closes by its path is not opened by another case or a second slash.
+        routerConfig: { caseSensitive: true, ignoreDuplicateSlashes: false }
+      })
     ),
     Layer.provideMerge(layerSchedulers(settings)),
     Layer.provideMerge(OwnTelemetry.layerCollecting(settings.ownTelemetry)),

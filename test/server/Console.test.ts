@@ -159,6 +159,32 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
+    it.effect("is read by no other site's page: nothing here lets another origin read an answer", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const cookie = yield* cookieFor({ preset: "admin" })
+        const origin = "https://evil.example"
+        const preflight = {
+          origin,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "authorization"
+        }
+        for (const [path, init] of [
+          ["/v1/agent-sessions", { headers: { origin }, key: yield* key() }],
+          ["/v1/agent-sessions", { method: "OPTIONS", headers: preflight }],
+          ["/console/api/v1/agent-sessions", { headers: { origin, cookie } }],
+          ["/console/api/v1/agent-sessions", { method: "OPTIONS", headers: { ...preflight, cookie } }],
+          ["/console/session", { headers: { ...ownPage(url), cookie } }],
+          ["/console", { headers: { origin } }],
+          ["/openapi.json", { headers: { origin } }]
+        ] as const) {
+          const answer = yield* send(path, init)
+          const named = [...answer.headers.keys()].filter((name) => name.startsWith("access-control-"))
+          assert.deepStrictEqual(named, [], path)
+        }
+      })
+    )
+
     it.effect("ends with its key at once, by signing out, and by time", () =>
       Effect.gen(function* () {
         const { key, client, url } = yield* Countersign

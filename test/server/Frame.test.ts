@@ -78,6 +78,72 @@ layer(service(), { excludeTestServices: true })("the frame of every operation", 
     })
   )
 
+  it.effect("refuses a body that whoever stands in front might read as another text", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const post = (headers: Record<string, string>) =>
+        Effect.map(
+          send("/v1/agent-sessions", { method: "POST", key, body: "{}", headers }),
+          ({ status }) => status
+        )
+      const typed = (type: string) => post({ "content-type": type })
+      for (const type of [
+        "application/json; charset=utf-16",
+        "application/json;CHARSET=latin1",
+        'application/json; a=b; charset = "utf-7"',
+        "application/json; charset=utf-80"
+      ]) {
+        assert.strictEqual(yield* typed(type), 415, type)
+      }
+      for (const type of [
+        "application/json",
+        "APPLICATION/JSON ; charset=UTF-8",
+        'application/json; charset="utf-8"; a=b',
+        "application/json; version=1"
+      ]) {
+        assert.strictEqual(yield* typed(type), 201, type)
+      }
+      for (const coding of ["gzip", "br", "identity, gzip"]) {
+        assert.strictEqual(yield* post({ "content-encoding": coding }), 415, coding)
+      }
+      assert.strictEqual(yield* post({ "content-encoding": "Identity" }), 201)
+    })
+  )
+
+  it.effect("gathers the faults of a body, but not a million of them", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const replace = (rules: number) =>
+        send("/v1/approval-rules", {
+          method: "PUT",
+          key,
+          body: JSON.stringify({ rules: Array.from({ length: rules }, () => ({})) })
+        })
+      const few = yield* replace(500)
+      assert.deepStrictEqual([few.status, few.errors.length], [400, 20])
+      assert.strictEqual(few.errors[0]?.pointer, "#/rules/0/effect")
+      const many = yield* replace(300_000)
+      assert.deepStrictEqual([many.status, many.errors.length], [400, 1])
+      const [, index] = /^#\/rules\/(\d+)\/effect$/.exec(many.errors[0]?.pointer ?? "") ?? []
+      assert.isAtMost(Number(index), 5_000)
+    })
+  )
+
+  it.effect("knows a path by one case and by single slashes", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      for (const path of [
+        "/V1/agent-sessions",
+        "/v1//agent-sessions",
+        "//v1/agent-sessions",
+        "/HEALTHZ",
+        "/Console/api"
+      ]) {
+        assert.strictEqual((yield* send(path, { key })).status, 404, path)
+      }
+    })
+  )
+
   it.effect("answers unknown paths, methods and identifiers with problems", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key()

@@ -72,7 +72,7 @@ class GuardedServer extends Server {
     return super.emit(event, ...args)
   }
 
-  #refusal({ httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
+  #refusal({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
     if (this.listenerCount("request") === 0) return "starting"
     if (rawHeaders.length > 2 * this.#fields) return "headers"
     let hosts = 0
@@ -80,9 +80,15 @@ class GuardedServer extends Server {
       const name = rawHeaders[index]
       if (name?.length === 4 && name.toLowerCase() === "host") hosts++
     }
-    return hosts === 1 || (hosts === 0 && httpVersionMinor === 0) ? undefined : "host"
+    if (hosts > 1 || (hosts === 0 && httpVersionMinor !== 0)) return "host"
+    if (headers.host !== undefined && !host.test(headers.host)) return "host"
+    const coding = headers["transfer-encoding"]
+    return coding === undefined || coding.toLowerCase() === "chunked" ? undefined : "coding"
   }
 }
+
+/** A host and a port, or nothing (RFC 9112, 3.2): what is none, another in the chain of servers may take for another host. */
+const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
 /** A server that is not listening yet. */
 export const makeServer = (limits: ListenLimits = defaultListenLimits): Server => new GuardedServer(limits)

@@ -18,7 +18,8 @@ import { timeOrdered } from "../../domain/Ids.ts"
 const refusals = {
   starting: [Unavailable, "The service is starting; try again in a moment", { "retry-after": "1" }],
   malformed: [InvalidRequest, "This is not HTTP/1.1 as RFC 9112 has it", {}],
-  host: [InvalidRequest, "Send the header Host, once", {}],
+  host: [InvalidRequest, "Send the header Host, once, with a host in it", {}],
+  coding: [InvalidRequest, "Send the body as it is, or chunked and nothing else", {}],
   slow: [RequestTimeout, "The request did not come in within the time for it", {}],
   chunks: [PayloadTooLarge, "The extensions of the body's chunks are too large", {}],
   expectation: [ExpectationFailed, "Expect nothing, or 100-continue", {}],

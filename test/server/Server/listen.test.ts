@@ -111,6 +111,21 @@ describe("a request that cannot be read", () => {
       400,
       "INVALID_REQUEST"
     ],
+    [
+      "has a host that is none",
+      "GET / HTTP/1.1\r\nHost: a b/c?d@e\r\nConnection: close\r\n\r\n",
+      400,
+      "INVALID_REQUEST"
+    ],
+    ...["gzip, chunked", "identity, chunked", "chunked, identity", "gzip"].map(
+      (coding) =>
+        [
+          `is encoded for the way as ${coding}`,
+          `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+          400,
+          "INVALID_REQUEST"
+        ] as const
+    ),
     ["has a blank before a colon", `GET / HTTP/1.1\r\n${CLOSE}a : b\r\n\r\n`, 400, "INVALID_REQUEST"],
     ["folds a header", `GET / HTTP/1.1\r\n${CLOSE}a: b\r\n c\r\n\r\n`, 400, "INVALID_REQUEST"],
     ["has NUL in a header", `GET / HTTP/1.1\r\n${CLOSE}a: b\0c\r\n\r\n`, 400, "INVALID_REQUEST"],
@@ -149,6 +164,11 @@ describe("a request that cannot be read", () => {
   it.live.each([
     ["a hundred headers", `GET / HTTP/1.1\r\n${CLOSE}${fields(98)}\r\n`],
     ["HTTP/1.0 without a host", "GET / HTTP/1.0\r\n\r\n"],
+    ...["", "acme.com", "my_host:8080", "127.0.0.1:1", "[::1]:8080", "xn--bcher-kva.example:"].map(
+      (host) =>
+        [`the host "${host}"`, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`] as const
+    ),
+    ["a body in chunks", `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
     [
       "an upgrade that nobody offers",
       `GET / HTTP/1.1\r\n${HOST}Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n`
