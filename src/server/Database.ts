@@ -112,6 +112,9 @@ export const atomic =
 const isStoreFault = (error: unknown): error is SqlError.SqlError | Schema.SchemaError =>
   SqlError.isSqlError(error) || Schema.isSchemaError(error)
 
+/** Whether a transaction is open. */
+export const isInTransaction: Effect.Effect<boolean> = Effect.map(CommitHooks, (hooks) => hooks !== undefined)
+
 /** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.flatMap(CommitHooks, (hooks) =>
@@ -119,8 +122,8 @@ export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
   )
 
 /** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
-export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(CommitHooks, (hooks) =>
-  hooks === undefined ? Effect.die(new Error("This is written within its caller's transaction")) : Effect.void
+export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
+  inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))
 )
 
 const inTransaction = <A, E, R>(

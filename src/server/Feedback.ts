@@ -31,8 +31,10 @@ import {
   holdFeedback,
   insertFeedback,
   listFeedback,
+  type NewRow,
   readFeedback,
-  taskOfRun,
+  type RunName,
+  tasksOfRuns,
   toFeedback,
   writeReview
 } from "./Feedback/rows.ts"
@@ -43,9 +45,14 @@ import { findRun } from "./Runs/rows.ts"
 import { Shapes } from "./Shapes.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
+import { together } from "./Together.ts"
 
 /** Corrections of a task that may be staged at a time: more are promoted first. */
 const MAX_STAGED = 10_000
+
+/** Feedback that is written in one statement, and the characters from which a correction has one of its own. */
+const AT_ONCE = 64
+const LARGE = 64 * 1024
 
 /** What people say of answers, its review, and its way into the next dataset version. */
 export class Feedback extends Context.Service<
@@ -104,6 +111,21 @@ export class Feedback extends Context.Service<
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
 
+      // Feedback comes by the thousand: what comes at once is read for and written together.
+      const taskOf = yield* together({
+        atOnce: AT_ONCE,
+        run: (runs: ReadonlyArray<RunName>) => tasksOfRuns(sql, runs)
+      })
+      const insertTogether = yield* together({
+        atOnce: AT_ONCE,
+        run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertFeedback(sql, rows), rows)
+      })
+      /** Committed when this ends. */
+      const insert = (row: NewRow): Effect.Effect<void> =>
+        (row.correction?.length ?? 0) > LARGE
+          ? Effect.orDie(Effect.asVoid(insertFeedback(sql, [row])))
+          : Effect.orDie(Effect.asVoid(insertTogether(row)))
+
       const find = Effect.fnUntraced(function* (org_id: OrgId, id: FeedbackId) {
         const row = Arr.head(yield* Effect.orDie(readFeedback(sql, org_id, [id])))
         return Option.isSome(row) ? row.value : yield* noFeedback
@@ -141,7 +163,7 @@ export class Feedback extends Context.Service<
           const { actor, org_id } = yield* Authorized("feedback.write")
           const trace_id = asTraceId(input.inference_log_id)
           if (Option.isNone(trace_id)) return yield* noRun
-          const run = yield* taskOfRun(sql, org_id, trace_id.value)
+          const run = yield* Effect.orDie(taskOf({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
           const { answer_shape, secrets_state, task_id } = run.value
           const given = input.correction ?? null
@@ -168,7 +190,7 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* Effect.orDie(insertFeedback(sql, org_id, record, safe?.text ?? null))
+          yield* insert({ org_id, record, correction: safe?.text ?? null })
           yield* recordSpan(spans, org_id, record)
           return record
         }),

@@ -156,6 +156,40 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
     })
   )
 
+  it.effect("that comes at once from many is each caller's own, of whichever organization", () =>
+    Effect.gen(function* () {
+      const one = yield* notes("at-once-1")
+      const other = yield* notes("at-once-2")
+      const numbers = Array.from({ length: 30 }, (_, index) => `${index}`)
+      const all = { concurrency: "unbounded" } as const
+      const told = (desk: typeof one) =>
+        Effect.forEach(numbers, (note) => desk.correct(desk.trace_id, { note }), all)
+      const [ones, others, strangers] = yield* Effect.all(
+        [
+          told(one),
+          told(other),
+          Effect.forEach(numbers, (note) => tag(one.correct(other.trace_id, { note })), all)
+        ],
+        all
+      )
+      assert.deepStrictEqual([...new Set(strangers)], ["NOT_FOUND"])
+      for (const [desk, made] of [
+        [one, ones],
+        [other, others]
+      ] as const) {
+        assert.deepStrictEqual(
+          made.map(({ correction }) => correction?.["note"]),
+          numbers
+        )
+        const { feedback } = yield* desk.reviewer.feedback.list({ query: { limit: 100 } })
+        assert.sameMembers(
+          feedback.map(({ id }) => id),
+          made.map(({ id }) => id)
+        )
+      }
+    })
+  )
+
   it.effect("is written once under one idempotency key", () =>
     Effect.gen(function* () {
       const { integration, run } = yield* desk("idempotent")

@@ -7,7 +7,7 @@ import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../..
 import type { Actor } from "../../domain/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { uuidTime } from "../Delivery/Channel.ts"
-import { texts } from "../Delivery/Columns.ts"
+import { ints, texts, times } from "../Delivery/Columns.ts"
 import { secretsState } from "../KnownSecrets/rows.ts"
 import { rowsFor } from "../Page.ts"
 
@@ -67,22 +67,37 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
 /** The most bytes of corrections that one page reads, unless its first alone has more. */
 export const PAGE_BYTES = 8 * 2 ** 20
 
-/** Writes new feedback. `correction` is its JSON text. */
-export const insertFeedback = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  record: FeedbackRecord,
-  correction: string | null
-) => sql`
+/** New feedback to be written. `correction` is its JSON text. */
+export interface NewRow {
+  readonly org_id: OrgId
+  readonly record: FeedbackRecord
+  readonly correction: string | null
+}
+
+/** Writes new feedback. */
+export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
   INSERT INTO feedback (
-    org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning,
-    created_at, created_by_id, created_by_name
+    org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning, created_at,
+    created_by_id, created_by_name
   )
-  VALUES (
-    ${org_id}, ${record.id}, ${record.task_id}, ${record.inference_log_id}, ${record.score}, ${correction},
-    ${correction === null ? 0 : Buffer.byteLength(correction)}, ${record.status},
-    ${record.redaction_warning ?? null}, ${toDate(record.created_at)}, ${record.created_by.id},
-    ${record.created_by.name}
+  SELECT
+    org_id, feedback_id, task_id, trace_id, score, correction::json, coalesce(octet_length(correction), 0), status,
+    redaction_warning, created_at, created_by_id, created_by_name
+  FROM unnest(
+    ${texts(rows.map(({ org_id }) => org_id))}::text[],
+    ${texts(rows.map(({ record }) => record.id))}::text[],
+    ${texts(rows.map(({ record }) => record.task_id))}::text[],
+    ${texts(rows.map(({ record }) => record.inference_log_id))}::text[],
+    ${ints(rows.map(({ record }) => record.score))}::int[],
+    ${texts(rows.map(({ correction }) => correction))}::text[],
+    ${texts(rows.map(({ record }) => record.status))}::text[],
+    ${texts(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
+    ${times(rows.map(({ record }) => record.created_at))}::timestamptz[],
+    ${texts(rows.map(({ record }) => record.created_by.id))}::text[],
+    ${texts(rows.map(({ record }) => record.created_by.name))}::text[]
+  ) AS r (
+    org_id, feedback_id, task_id, trace_id, score, correction, status, redaction_warning, created_at,
+    created_by_id, created_by_name
   )
 `
 
@@ -203,6 +218,12 @@ export const writeReview = Effect.fnUntraced(function* (
   return reviewed
 })
 
+/** A run as feedback names it. */
+export interface RunName {
+  readonly org_id: OrgId
+  readonly trace_id: TraceId
+}
+
 /** What a run's feedback belongs to. */
 const RunTask = Schema.Struct({
   task_id: TaskId,
@@ -211,18 +232,46 @@ const RunTask = Schema.Struct({
   /** What the organization's secrets are known by now. */
   secrets_state: Schema.String
 })
+export type RunTask = typeof RunTask.Type
 
-const decodeRunTasks = Schema.decodeUnknownEffect(Schema.Array(RunTask), { disableChecks: true })
+const decodeRunTasks = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ ...RunTask.fields, number: Schema.Int })),
+  { disableChecks: true }
+)
 
-/** The task of a run, if the organization has such a run. */
-export const taskOfRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
+/** The tasks of runs, in their order; none where the organization has no such run. */
+export const tasksOfRuns = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunName>) =>
   sql`
-    SELECT task_id, answer_shape, ${secretsState(sql, org_id)} AS secrets_state
-    FROM runs
-      JOIN tasks USING (org_id, task_id)
-    WHERE org_id = ${org_id}
-      AND trace_id = ${trace_id}
-  `.pipe(Effect.flatMap(decodeRunTasks), Effect.map(Arr.head), Effect.orDie)
+    WITH named AS (
+      SELECT *
+      FROM unnest(
+        ${texts(runs.map(({ org_id }) => org_id))}::text[],
+        ${texts(runs.map(({ trace_id }) => trace_id))}::text[]
+      ) WITH ORDINALITY AS n (org_id, trace_id, number)
+    ), states AS (
+      SELECT org_id, ${secretsState(sql, sql.literal("o.org_id"))} AS secrets_state
+      FROM (SELECT DISTINCT org_id FROM named) AS o
+    )
+    SELECT number::int AS number, task_id, answer_shape, secrets_state
+    FROM named AS n
+      JOIN states USING (org_id)
+      -- One look-up for each, whatever the planner makes of a table that was small once.
+      CROSS JOIN LATERAL (
+        SELECT task_id, answer_shape
+        FROM runs
+          JOIN tasks USING (org_id, task_id)
+        WHERE runs.org_id = n.org_id
+          AND runs.trace_id = n.trace_id
+        LIMIT 1
+      ) AS task
+  `.pipe(
+    Effect.flatMap(decodeRunTasks),
+    Effect.catchTag("SchemaError", Effect.die),
+    Effect.map((rows) => {
+      const found = new Map(rows.map(({ number, ...task }) => [number, task]))
+      return runs.map((_, index) => Option.fromUndefinedOr(found.get(index + 1)))
+    })
+  )
 
 /** The schema that a task's answers fit. */
 export const answerSchemaOf = Effect.fnUntraced(function* (

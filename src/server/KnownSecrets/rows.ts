@@ -1,5 +1,5 @@
 import { Effect, Redacted, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { EndpointId, type OrgId, TaskId, TelemetryDestinationId } from "../../domain/Ids.ts"
 import { endpointPlace } from "../Notifications/rows.ts"
 import { providerKeyPlace } from "../Providers/keys.ts"
@@ -11,9 +11,9 @@ const MAX_PROVIDER_KEYS = 1_000
 
 /**
  * An expression whose text changes with the organization's secrets: when one is made, renewed or replaced. Index look-ups alone; an
- * organization has 50 endpoints at most.
+ * organization has 50 endpoints at most. `org_id` is its id, or the column that holds it.
  */
-export const secretsState = (sql: SqlClient.SqlClient, org_id: OrgId) => sql`
+export const secretsState = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
   concat_ws(
     ' ',
     (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),

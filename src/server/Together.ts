@@ -1,0 +1,95 @@
+import { Array as Arr, Cause, Effect, Exit, Fiber, type Scope } from "effect"
+import type { SqlError } from "effect/sql"
+import { isInTransaction, isOutOfReach } from "./Database.ts"
+
+/** Statements of one kind under way at once: while they are, what comes next gathers. */
+const UNDER_WAY = 2
+
+interface Waiting<Input, Output> {
+  readonly input: Input
+  readonly resume: (exit: Exit.Exit<Output, SqlError.SqlError>) => void
+}
+
+/**
+ * One statement for many callers, who are strangers to each other: whoever asks while statements are under way goes into the next one,
+ * `atOnce` of them at most. Nobody waits for others to come, so that a lone caller is as fast as without this. `run` answers with one
+ * output for each input, in their order. What the store refuses is run again one by one: a caller's fault stays its own. Within a
+ * transaction a caller is alone, and its statement part of it.
+ */
+export const together = Effect.fnUntraced(function* <Input, Output>(options: {
+  readonly atOnce: number
+  readonly run: (
+    inputs: Arr.NonEmptyReadonlyArray<Input>
+  ) => Effect.Effect<ReadonlyArray<Output>, SqlError.SqlError>
+}): Effect.fn.Return<(input: Input) => Effect.Effect<Output, SqlError.SqlError>, never, Scope.Scope> {
+  const scope = yield* Effect.scope
+  const fork = Effect.runForkWith(yield* Effect.context())
+  const waiting = new Set<Waiting<Input, Output>>()
+  let underWay = 0
+  let gathering = false
+
+  const runAll = (group: Arr.NonEmptyReadonlyArray<Waiting<Input, Output>>): Effect.Effect<void> =>
+    options.run(Arr.map(group, ({ input }) => input)).pipe(
+      Effect.onExit((exit) => {
+        if (group.length > 1 && isRefused(exit)) {
+          return Effect.forEach(group, (one) => runAll([one]), { discard: true })
+        }
+        return Effect.sync(() =>
+          group.forEach(({ resume }, index) =>
+            resume(Exit.isSuccess(exit) ? outputAt(exit.value, index) : Exit.failCause(exit.cause))
+          )
+        )
+      }),
+      Effect.ignoreCause
+    )
+
+  /** Who goes into the next statement. A flight that finds nobody has ended by then: who comes next begins another. */
+  const next = (): ReadonlyArray<Waiting<Input, Output>> => {
+    gathering = false
+    const group: Array<Waiting<Input, Output>> = []
+    for (const one of waiting) {
+      if (group.length === options.atOnce) break
+      group.push(one)
+      waiting.delete(one)
+    }
+    if (group.length === 0) underWay--
+    return group
+  }
+
+  const flight = Effect.gen(function* () {
+    // Whoever came in the same turn of the event loop is there after this.
+    yield* Effect.yieldNow
+    for (;;) {
+      const group = next()
+      if (!Arr.isReadonlyArrayNonEmpty(group)) return
+      yield* runAll(group)
+    }
+  })
+
+  return (input) =>
+    Effect.flatMap(isInTransaction, (inside) => {
+      if (inside) return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
+      return Effect.callback<Output, SqlError.SqlError>((resume) => {
+        const one: Waiting<Input, Output> = { input, resume }
+        waiting.add(one)
+        if (!gathering && underWay < UNDER_WAY) {
+          gathering = true
+          underWay++
+          Fiber.runIn(fork(flight), scope)
+        }
+        return Effect.sync(() => void waiting.delete(one))
+      })
+    })
+})
+
+/** The store said no to a statement, and not that it is away. */
+const isRefused = (exit: Exit.Exit<unknown, SqlError.SqlError>): boolean =>
+  Exit.isFailure(exit) &&
+  exit.cause.reasons.some((reason) => Cause.isFailReason(reason) && !isOutOfReach(reason.error))
+
+const outputAt = <Output>(outputs: ReadonlyArray<Output>, index: number): Exit.Exit<Output> => {
+  const output = outputs[index]
+  return output === undefined
+    ? Exit.die(new Error("A statement has no answer for one of its inputs"))
+    : Exit.succeed(output)
+}
