@@ -46,11 +46,10 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
     allowed,
     waitMillis,
     onAnswer: (answer) =>
-      HttpServerResponse.setHeader(
-        HttpServerResponse.setHeader(answer, "ratelimit-policy", policy),
-        "ratelimit",
-        `"key";r=${remaining};t=1`
-      )
+      HttpServerResponse.setHeaders(answer, {
+        "ratelimit-policy": policy,
+        ratelimit: `"key";r=${remaining};t=1`
+      })
   })
 
   return RateLimits.of({
