@@ -15,7 +15,7 @@ const EXAMPLES = 100
 /** Examples that are recorded together: what was answered of them before a kill is asked again. */
 const RECORDED_AT_ONCE = 32
 
-const numberOf = ({ input }: Asked): number => Number(String(input["text"]).slice(1))
+const numberOf = ({ text }: Asked): number => Number(text.slice(1))
 
 /** The candidate is wrong about every tenth example, the live release about every other. */
 const isRight = (asked: Asked): boolean =>
@@ -118,14 +118,14 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
 
         // What was recorded was not asked again; what was not, at most once more for each end.
         const times = new Map<string, number>()
-        for (const { input, instructions } of model.asked) {
-          const name = `${instructions} ${String(input["text"])}`
+        for (const { instructions, text } of model.asked) {
+          const name = `${instructions} ${JSON.stringify({ text })}`
           times.set(name, (times.get(name) ?? 0) + 1)
         }
         assert.lengthOf([...times.keys()], 2 * EXAMPLES)
         for (const { input } of recorded.results) {
           for (const side of ["Candidate.", "Live."]) {
-            assert.strictEqual(times.get(`${side} ${String(input["text"])}`), 1)
+            assert.strictEqual(times.get(`${side} ${JSON.stringify(input)}`), 1)
           }
         }
         assert.isAtMost(model.asked.length, 2 * (EXAMPLES + 2 * RECORDED_AT_ONCE))

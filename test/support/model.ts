@@ -2,10 +2,10 @@ import { Effect, Schema, type Scope } from "effect"
 import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 
-/** What a model was asked: the first line of what it was told, and the input. */
+/** What a model was asked: the first line of what it was told, and the input's text. */
 export interface Asked {
   readonly instructions: string
-  readonly input: Schema.JsonObject
+  readonly text: string
 }
 
 /** A model's answer, and the tokens that it counts for it. */
@@ -30,7 +30,7 @@ const decodeChat = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Struct({ messages: Schema.Array(Schema.Struct({ content: Schema.String })) }))
 )
 
-const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json)))
+const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ text: Schema.String })))
 
 /** A real HTTP server on loopback that speaks chat completions. */
 export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<ModelServer, never, Scope.Scope> =>
@@ -47,7 +47,7 @@ export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<Model
             const [told, given] = decodeChat(Buffer.concat(chunks).toString()).messages
             const question: Asked = {
               instructions: told?.content.split("\n")[0] ?? "",
-              input: decodeInput(given?.content ?? "")
+              ...decodeInput(given?.content ?? "")
             }
             asked.push(question)
             if (left-- > 0) say(response, answer(question))

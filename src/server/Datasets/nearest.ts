@@ -73,7 +73,8 @@ const overlapping = (
       FROM dataset_examples
       WHERE telling && ${keys}
     ),
-    overlap AS (
+    -- Once: each use of a column of it would count anew.
+    overlap AS MATERIALIZED (
       SELECT
         example_id,
         cardinality(tokens) AS own,

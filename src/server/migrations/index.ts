@@ -17,6 +17,7 @@ import console from "./0015_console.ts"
 import masterKeys from "./0019_master_keys.ts"
 import keys from "./0020_keys.ts"
 import queueStatistics from "./0021_queue_statistics.ts"
+import exampleWords from "./0022_example_words.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -36,5 +37,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0015_console": console,
   "0019_master_keys": masterKeys,
   "0020_keys": keys,
-  "0021_queue_statistics": queueStatistics
+  "0021_queue_statistics": queueStatistics,
+  "0022_example_words": exampleWords
 }
