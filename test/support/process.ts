@@ -1,5 +1,6 @@
 import { Effect, type Scope } from "effect"
 import { spawn } from "node:child_process"
+import type { Readable } from "node:stream"
 import { fileURLToPath } from "node:url"
 
 /** How a process ended. */
@@ -13,6 +14,12 @@ export interface Ended {
 export interface CliProcess {
   /** Resolves with everything on stdout so far once that matches; rejects where the process ends before. */
   readonly prints: (pattern: RegExp) => Effect.Effect<string>
+  /** The same of stderr. */
+  readonly tells: (pattern: RegExp) => Effect.Effect<string>
+  /** Writes to its stdin. */
+  readonly write: (text: string) => Effect.Effect<void>
+  /** Ends its stdin, which stays open until then. */
+  readonly close: Effect.Effect<void>
   readonly ended: Effect.Effect<Ended>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
 }
@@ -28,7 +35,7 @@ export const spawnCli = (
     Effect.acquireRelease(
       Effect.sync(() =>
         spawn(process.execPath, [main, ...args], {
-          stdio: ["ignore", "pipe", "pipe"],
+          stdio: ["pipe", "pipe", "pipe"],
           env: { PATH: process.env["PATH"], ...environment }
         })
       ),
@@ -45,17 +52,23 @@ export const spawnCli = (
       child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text))
       child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text))
       const ended = new Promise<Ended>((done) => child.once("close", (code) => done({ code, out, err })))
+      // Whoever is killed reads no more.
+      child.stdin.on("error", () => undefined)
+      const matched = (stream: Readable, soFar: () => string) => (pattern: RegExp) =>
+        Effect.promise(
+          () =>
+            new Promise<string>((done, fail) => {
+              const look = () => (pattern.test(soFar()) ? done(soFar()) : undefined)
+              stream.on("data", look)
+              void ended.then(() => fail(new Error(`ended without ${pattern}: ${out}${err}`)))
+              look()
+            })
+        )
       return {
-        prints: (pattern) =>
-          Effect.promise(
-            () =>
-              new Promise<string>((done, fail) => {
-                const look = () => (pattern.test(out) ? done(out) : undefined)
-                child.stdout.on("data", look)
-                void ended.then(() => fail(new Error(`ended without ${pattern}: ${out}${err}`)))
-                look()
-              })
-          ),
+        prints: matched(child.stdout, () => out),
+        tells: matched(child.stderr, () => err),
+        write: (text) => Effect.sync(() => void child.stdin.write(text)),
+        close: Effect.sync(() => void child.stdin.end()),
         ended: Effect.promise(() => ended),
         kill: (signal) => Effect.sync(() => void child.kill(signal))
       }

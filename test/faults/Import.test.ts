@@ -1,0 +1,54 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Countersign } from "../../src/testing/index.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { spawnCli } from "../support/process.ts"
+import { sorting } from "../support/tasks.ts"
+
+const line = (number: number) =>
+  `${JSON.stringify({ input: { text: `message ${number}` }, answer: { category: "other" } })}\n`
+
+const lines = (count: number) => Array.from({ length: count }, (_, number) => line(number)).join("")
+
+it.live(
+  "an import that is killed leaves nothing, and the next one need not wait for it",
+  () =>
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const admin = yield* (yield* Countersign).client({}, "acme")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        const params = { task_id: task.id }
+        const importing = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
+          DATABASE_URL: Redacted.value(databaseUrl),
+          COUNTERSIGN_MASTER_KEY: Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
+            "base64"
+          )
+        })
+        const killed = yield* importing
+        // Most of them are written by then, and the rest is waited for.
+        yield* killed.write(lines(10_400))
+        yield* killed.tells(/10,000 lines read/)
+        yield* killed.kill("SIGKILL")
+        yield* killed.ended
+
+        const next = yield* importing
+        yield* next.write(lines(3))
+        yield* next.close
+        const { err } = yield* next.ended
+        assert.include(err, "version 1: 3 examples, 3 added, 0 replaced")
+        const { datasets } = yield* admin.datasets.list({ params })
+        assert.deepStrictEqual(
+          datasets.map(({ example_count, version }) => ({ example_count, version })),
+          [{ version: 1, example_count: 3 }]
+        )
+        const [kept] = yield* sql`SELECT count(*)::int AS examples FROM dataset_examples`
+        assert.deepStrictEqual(kept, { examples: 3 })
+        const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.created" } })
+        assert.lengthOf(entries, 1)
+      }).pipe(Effect.provide(Countersign.layer({ databaseUrl })))
+    }).pipe(Effect.scoped),
+  60_000
+)
