@@ -9,6 +9,7 @@ import { layerDatasets } from "../server/Server/datasets.ts"
 import { readSettings } from "./environment.ts"
 import { linesOf } from "./lines.ts"
 import { DEFAULT_ORGANIZATION } from "./organization.ts"
+import { drained } from "./stdout.ts"
 
 /** Lines between two words of progress. */
 const TELL_EVERY = 10_000
@@ -90,7 +91,10 @@ const exportCommand = Command.make(
       Effect.flatMap(
         datasets.exportFor(org_id, flags.id),
         Stream.runForEach((example) =>
-          Effect.flatMap(encodeExample(example), (encoded) => Console.log(JSON.stringify(encoded)))
+          encodeExample(example).pipe(
+            Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
+            Effect.andThen(drained())
+          )
         )
       )
     )

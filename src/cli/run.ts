@@ -1,6 +1,7 @@
 import { Cause, Effect, Exit, Runtime } from "effect"
 import { layerLog, showError } from "./log.ts"
 import { isFault, phraseOf } from "./phrase.ts"
+import { whenWritten } from "./stdout.ts"
 
 /** Signals that ask for an orderly stop. */
 const STOPS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
@@ -16,7 +17,7 @@ const CUT_SHORT = 130
 
 /**
  * Runs a command as the process. A signal interrupts it and whatever it has acquired is released; a second signal, a second later,
- * ends it at once. A failure is one line on stderr and exit code 1. A command for which a signal is the way to end
+ * ends it at once. It ends when what it printed is taken. A failure is one line on stderr and exit code 1. A command for which a signal is the way to end
  * ({@link endsBySignal}) exits with 0 then, others with 130.
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
@@ -32,7 +33,12 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
   }
   for (const signal of STOPS) process.on(signal, stop)
   process.on("uncaughtException", crash)
-  fiber.addObserver((exit) => process.exit(exitCode(exit)))
+  // Whoever reads has seen enough, as behind `| head`.
+  process.stdout.on("error", stop)
+  fiber.addObserver((exit) => {
+    const code = exitCode(exit)
+    whenWritten(process.stdout, () => whenWritten(process.stderr, () => process.exit(code)))
+  })
 })
 
 /**

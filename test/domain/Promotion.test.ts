@@ -32,6 +32,15 @@ describe("a promotion", () => {
     ])
   })
 
+  it("takes the later feedback of two that were staged at once", () => {
+    const set = [staged(1, 1, 10), staged(2, 1, 10)]
+    for (const either of [set, set.toReversed()]) {
+      assert.deepStrictEqual(planPromotion(either).superseded, [
+        { id: staged(1, 1, 10).feedback_id, superseded_by: staged(2, 1, 10).feedback_id }
+      ])
+    }
+  })
+
   it("leaves nobody out, takes one a run and none before a later one; the order of the set does not matter", () => {
     fc.assert(
       fc.property(sets, fc.integer(), (set, seed) => {

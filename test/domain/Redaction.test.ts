@@ -144,6 +144,17 @@ describe("redaction", () => {
     assert.strictEqual(redactText("K4ffee-mit-\n  Milch-und-Zuc\u200bker", known), REDACTED)
   })
 
+  it("finds values that are known in base64 of what is no text, however they fall on it", () => {
+    const secret = "K4ffee-mit-Milch-und-Zucker"
+    const known = new KnownValues([secret])
+    for (const before of [0, 1, 2, 3, 4, 5]) {
+      const bytes = Buffer.concat([Buffer.alloc(before, 0xfe), Buffer.from(secret), Buffer.alloc(40, 0x01)])
+      for (const form of ["base64", "base64url"] as const) {
+        assert.include(redactText(`blob ${bytes.toString(form)}`, known), REDACTED, `${form} after ${before}`)
+      }
+    }
+  })
+
   it("comes to an end with texts that are made to cost, and leaves nothing for a second pass", () => {
     const known = new KnownValues(secretCases(4).known)
     for (const [what, text] of hostileTexts(8_192)) {

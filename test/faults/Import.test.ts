@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Array, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
@@ -9,7 +9,7 @@ import { sorting } from "../support/tasks.ts"
 const line = (number: number) =>
   `${JSON.stringify({ input: { text: `message ${number}` }, answer: { category: "other" } })}\n`
 
-const lines = (count: number) => Array.from({ length: count }, (_, number) => line(number)).join("")
+const lines = (count: number) => Array.makeBy(count, line).join("")
 
 it.live(
   "an import that is killed leaves nothing, and the next one need not wait for it",
@@ -23,9 +23,7 @@ it.live(
         const params = { task_id: task.id }
         const importing = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
           DATABASE_URL: Redacted.value(databaseUrl),
-          COUNTERSIGN_MASTER_KEY: Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
-            "base64"
-          )
+          COUNTERSIGN_MASTER_KEY: Buffer.from(Array.range(0, 31)).toString("base64")
         })
         const killed = yield* importing
         // Most of them are written by then, and the rest is waited for.
