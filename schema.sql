@@ -200,7 +200,7 @@ CREATE TABLE dataset_examples (
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
 CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, input_digest);
-CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling);
+CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling) WITH (fastupdate=off);
 
 CREATE TABLE dataset_words (
   org_id text COLLATE "C" NOT NULL,
