@@ -15,6 +15,7 @@ const limited = { environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "3" } }
 /** Requests at once: how fast the machine is does not matter much then. */
 const AT_ONCE = 40
 
+// Each has a service of its own: they share an address, which has only so many keys looked up.
 layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
   it.effect("is answered 429 with when to come back, while others are served", () =>
     Effect.gen(function* () {
@@ -45,7 +46,9 @@ layer(service(limited), { excludeTestServices: true })("a key beyond its rate", 
       assert.strictEqual(other.status, 200)
     })
   )
+})
 
+layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
   it.effect("signs in to the console no oftener either", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
@@ -67,8 +70,10 @@ layer(service(limited), { excludeTestServices: true })("a key beyond its rate", 
       }
     })
   )
+})
 
-  it.effect("that there is none of asks the store no oftener, and does not hold up one in use", () =>
+layer(service(limited), { excludeTestServices: true })("a key that there is none of", (it) => {
+  it.effect("asks the store no oftener, and does not hold up one in use", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const used = yield* countersign.key()
