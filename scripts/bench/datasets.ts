@@ -108,10 +108,8 @@ const program = Effect.gen(function* () {
       answer: { category: `corrected in ${round}` },
       source_feedback_id: null
     }))
-    const [first, ...others] = examples
-    if (first === undefined) return base
     const made = yield* transaction(
-      datasets.derive({ org_id, task_id, base, by: OPERATOR, now }, [first, ...others])
+      datasets.derive({ org_id, task_id, base, by: OPERATOR, now }, Stream.fromIterable(examples))
     )
     return made.dataset.id
   })

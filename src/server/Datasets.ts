@@ -1,17 +1,17 @@
-import { type Array as Arr, Context, Effect, Layer, Option, type Schema, Stream } from "effect"
+import { Context, Effect, Layer, Option, type Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { NewDataset } from "../api/Datasets.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
 import { type DatasetBaseChanged, InvalidInput, NotFound } from "../api/Problems.ts"
-import type { Dataset, Example, JsonObject, NewExample } from "../domain/Dataset.ts"
+import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { Audit, type Author } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { importLines, type LineRefused } from "./Datasets/import.ts"
-import { inputDigest, readExamples, sameInputs } from "./Datasets/examples.ts"
+import { readExamples } from "./Datasets/examples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { Shapes } from "./Shapes.ts"
@@ -70,23 +70,13 @@ export class Datasets extends Context.Service<
     /**
      * Within the caller's transaction: makes the next version from the base and these examples. An example takes the place of those
      * of the base that have the very same input (as JSON, whatever the order of keys), else it is added. Refused unless `base` is the
-     * task's newest version. Holds the task's row to the end of the transaction. The examples fit the task's shapes: callers see to it.
+     * task's newest version. Holds the task's row to the end of the transaction. The examples fit the task's shapes: callers see to it. They
+     * are taken as they are needed, so that they need not fit into memory together; there must be one at least.
      */
     readonly derive: (
       version: NewVersion,
-      examples: Arr.NonEmptyReadonlyArray<NewExample>
-    ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
-    /** The same from examples that are read as they are needed, and need not fit into memory together. There must be one at least. */
-    readonly deriveFrom: (
-      version: NewVersion,
       examples: Stream.Stream<NewExample>
     ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
-    /** For each input, whether the task's newest version has it: a new example with it would take that one's place. */
-    readonly has: (
-      org_id: OrgId,
-      task_id: TaskId,
-      inputs: ReadonlyArray<JsonObject>
-    ) => Effect.Effect<ReadonlyArray<boolean>>
   }
 >()("countersign/server/Datasets") {
   static readonly layer = Layer.effect(
@@ -194,25 +184,11 @@ export class Datasets extends Context.Service<
         derive: Effect.fn("Datasets.derive")(
           function* (version, examples) {
             const change = yield* beginVersion(sql, version)
-            yield* Effect.forEach(examples, change.put, { discard: true })
-            return Option.getOrThrow(yield* change.finish)
-          },
-          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        ),
-        deriveFrom: Effect.fn("Datasets.deriveFrom")(
-          function* (version, examples) {
-            const change = yield* beginVersion(sql, version)
             yield* Stream.runForEach(examples, change.put)
             return Option.getOrThrow(yield* change.finish)
           },
           Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        ),
-        has: Effect.fn("Datasets.has")(function* (org_id, task_id, inputs) {
-          const digests = inputs.map((input) => inputDigest(task_id, input))
-          const found = yield* sameInputs(sql, org_id, AFTER_ALL, [...new Set(digests)])
-          const known = new Set(found.map(({ digest }) => digest))
-          return digests.map((digest) => known.has(digest))
-        }, Effect.orDie)
+        )
       })
     })
   )
@@ -223,8 +199,5 @@ const EXPORTED_AT_ONCE = 200
 
 /** The most faults that one answer lists. */
 const MAX_FAULTS = 20
-
-/** A version after every version there is. */
-const AFTER_ALL = 2 ** 31 - 1
 
 const noDataset = Effect.fail(new NotFound({ detail: "There is no such dataset in this organization" }))

@@ -4,7 +4,7 @@ import { KnownValues } from "../domain/Redaction.ts"
 import type { OrgId } from "../domain/Ids.ts"
 import { secretsOf, stateOfSecrets } from "./KnownSecrets/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { LeastRecent } from "./Shapes/LeastRecent.ts"
+import { LeastRecent } from "./LeastRecent.ts"
 
 /** Organizations whose secrets one process keeps ready to be looked for, and secrets of all of them together. */
 const KEPT_ORGANIZATIONS = 1_000

@@ -10,14 +10,7 @@ import {
 } from "../api/Problems.ts"
 import type { NewRun } from "../api/Tasks.ts"
 import type { JsonObject } from "../domain/Dataset.ts"
-import {
-  generateTraceId,
-  type OrgId,
-  RunId,
-  type SessionId,
-  type TaskId,
-  type TraceId
-} from "../domain/Ids.ts"
+import { generateTraceId, type OrgId, RunId, type SessionId, type TaskId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { noUsage } from "../domain/Provider.ts"
 import { type TaskRun, traceparentOf } from "../domain/Run.ts"
@@ -26,15 +19,7 @@ import type { Shape } from "../domain/Shape.ts"
 import { atomic } from "./Database.ts"
 import { Providers } from "./Providers.ts"
 import { runOnce } from "./Runs/once.ts"
-import {
-  type FinishedRun,
-  findRun,
-  fixShapes,
-  insertRun,
-  type LoggedRun,
-  type Plan,
-  planOf
-} from "./Runs/rows.ts"
+import { type FinishedRun, fixShapes, insertRun, type Plan, planOf } from "./Runs/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -72,8 +57,6 @@ export class Runs extends Context.Service<
       NotFound | InvalidInput | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
       Authorized<"tasks.run">
     >
-    /** The organization's run of a trace, for those who judge it. */
-    readonly find: (org_id: OrgId, trace_id: TraceId) => Effect.Effect<Option.Option<LoggedRun>>
   }
 >()("countersign/server/Runs") {
   static readonly layer = Layer.effect(
@@ -233,7 +216,6 @@ export class Runs extends Context.Service<
       })
 
       return Runs.of({
-        find: (org_id, trace_id) => Effect.orDie(findRun(sql, org_id, trace_id)),
         run: Effect.fn("Runs.run")(function* (task_id, given, headers) {
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]

@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Result, type Schema } from "effect"
 import { InvalidSchema } from "../api/Problems.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { compile, type Shape, shapeDigest, type ShapeFault } from "../domain/Shape.ts"
-import { LeastRecent } from "./Shapes/LeastRecent.ts"
+import { LeastRecent } from "./LeastRecent.ts"
 
 export type { Shape } from "../domain/Shape.ts"
 

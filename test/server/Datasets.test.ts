@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { type Array as Arr, DateTime, Effect, Layer } from "effect"
+import { type Array as Arr, DateTime, Effect, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import type { Example, NewExample } from "../../src/domain/Dataset.ts"
@@ -42,7 +42,9 @@ const example = (input: string, answer: string): NewExample => ({
 type Task = Effect.Success<typeof newTask>
 
 const derive = (task: Task, base: DatasetId | null, ...examples: Arr.NonEmptyArray<NewExample>) =>
-  Effect.flatMap(Datasets, (datasets) => transaction(datasets.derive({ ...task, base }, examples)))
+  Effect.flatMap(Datasets, (datasets) =>
+    transaction(datasets.derive({ ...task, base }, Stream.fromIterable(examples)))
+  )
 
 /** All of a version, read in pages of two. */
 const contents = (task: Task, id: DatasetId) =>

@@ -70,7 +70,7 @@ const decodeHead = Schema.decodeUnknownEffect(
   { disableChecks: true }
 )
 
-const StagedWithInput = Schema.Struct({ ...FeedbackRow.fields, input: JsonObject })
+const StagedWithInput = Schema.Struct({ ...FeedbackRow.fields, correction: JsonObject, input: JsonObject })
 const decodeWithInput = Schema.decodeUnknownEffect(Schema.Array(StagedWithInput), { disableChecks: true })
 
 /** Corrections with the inputs of their runs, newest first. */
@@ -163,7 +163,7 @@ export const promote = Effect.fnUntraced(function* (
       ...current
     })
   }
-  const { dataset } = yield* datasets.deriveFrom(
+  const { dataset } = yield* datasets.derive(
     { org_id, task_id, base: dataset_id, by: actor, now },
     examplesOf(sql, org_id, plan)
   )
@@ -188,7 +188,7 @@ const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promo
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
     Stream.map(({ correction, feedback_id, input }): NewExample => ({
       input,
-      answer: correction ?? {},
+      answer: correction,
       source_feedback_id: feedback_id
     }))
   )

@@ -437,6 +437,10 @@ export const ordinaryCases = (seed: number): ReadonlyArray<Ordinary> => {
     ["our prefix by name", { note: "A key reads csk_, a public id, and a secret." }],
     ["our key with a wrong checksum", { note: broken.slice(0, -1) + (broken.endsWith("0") ? "1" : "0") }],
     ["GitHub's form with a wrong checksum", { note: `ghp_${github}${crc62(`${github}x`)}` }],
+    [
+      "Grafana's form with a wrong checksum",
+      { note: `glsa_${draw.of(base62, 32)}_${hex(7)}x`.replace("x", "0") }
+    ],
     ["publishable key", { stripe: `pk_live_${draw.of(base62, 24)}` }],
     ["example key", { key_id: "AKIAIOSFODNNEXAMPLE" }],
     ["public key", { key: publicKey.toString() }],
