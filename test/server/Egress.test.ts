@@ -177,6 +177,19 @@ describe("a look-up", () => {
   )
 })
 
+describe("a name with many addresses", () => {
+  it.live("is tried at four of them, and no further", () =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()), { host: "127.0.0.6" })
+      const dns = yield* moving(["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"])
+      const { send } = yield* egress({ dns: dns.address })
+      const failed = yield* Effect.flip(send(post(`http://${hooks}:${canary.port}/`)))
+      assert.strictEqual(failed.reason, "ConnectionRefused")
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+})
+
 describe("an address that is not open", () => {
   it.live("is not connected to, however it is written", () =>
     Effect.gen(function* () {

@@ -109,11 +109,26 @@ describe("TLS", () => {
     Effect.gen(function* () {
       const receiver = yield* peer(() => undefined, options)
       const { send } = yield* trusting("127.0.0.1")
-      const refused = yield* Effect.flip(
-        send(post(`https://${hooks}:${receiver.port}/`, { timeout: "400 millis" }))
-      )
+      // Only what never answers is waited for to the end.
+      const timeout = reason === "TimedOut" ? "400 millis" : "20 seconds"
+      const refused = yield* Effect.flip(send(post(`https://${hooks}:${receiver.port}/`, { timeout })))
       assert.strictEqual(refused.reason, reason)
       assert.lengthOf(receiver.requests, 0)
+    })
+  )
+
+  it.live("that fails does not lead on to the name's next address", () =>
+    Effect.gen(function* () {
+      const wrong = yield* peer(answers(ok()), { tls: selfSigned({ hosts: [hooks] }) })
+      const right = yield* peer(answers(ok()), {
+        host: "127.0.0.2",
+        port: wrong.port,
+        tls: authority.issue({ hosts: [hooks] })
+      })
+      const { send } = yield* trusting("127.0.0.1", "127.0.0.2")
+      const refused = yield* Effect.flip(send(post(`https://${hooks}:${wrong.port}/`)))
+      assert.strictEqual(refused.reason, "CertificateUntrusted")
+      assert.deepStrictEqual([wrong.connections(), right.connections()], [1, 0])
     })
   )
 
@@ -233,6 +248,21 @@ describe("a kept-open connection", () => {
       yield* send(post(`http://127.0.0.1:${receiver.port}/`))
       yield* TestClock.adjust("50 seconds")
       yield* receiver.closed
+    })
+  )
+
+  it.live("gives way when a thousand other destinations have come", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok("", ["keep-alive: timeout=3600"])))
+      const others = yield* peer(answers(ok("", ["connection: close"])))
+      const { send } = yield* egress()
+      yield* send(post(`http://127.0.0.1:${receiver.port}/`, { pool: "nep_0" }))
+      for (let count = 1; count <= 1_024; count++) {
+        yield* send(post(`http://127.0.0.1:${others.port}/`, { pool: `nep_${count}` }))
+      }
+      yield* receiver.closed
+      yield* send(post(`http://127.0.0.1:${receiver.port}/`, { pool: "nep_0" }))
+      assert.strictEqual(receiver.connections(), 2)
     })
   )
 
