@@ -5,50 +5,45 @@ import { Pool } from "undici"
 import { judgeAddress, parseAllowances } from "../../src/domain/PublicAddress.ts"
 import { PublicUrl, urlRule } from "../../src/domain/PublicUrl.ts"
 import { Egress } from "../../src/server/Egress.ts"
+import { makeConnections } from "../../src/server/Egress/Connections.ts"
 import { nameServer } from "../../test/support/dns.ts"
+import { alternate, limit, line, machine, median } from "./measure.ts"
 
 /**
- * What the care for outgoing requests costs, in microseconds: the rule alone, and the processor time of a whole
- * request next to the same request by undici alone, eight in flight to a server in this process, whose share is in
- * both. Medians over rounds.
+ * What the care for outgoing requests costs, in microseconds of this process: the rule alone, the check as each attempt makes it, and a
+ * whole request next to the same by undici alone, in turn, eight in flight to a server in this process, whose share is in both.
  */
 
-const rounds = 15
-const checksPerRound = 20_000
-const requestsPerRound = 1_000
-const inFlight = 8
+const ROUNDS = 15
+const CHECKS = 20_000
+const REQUESTS = 1_000
+const IN_FLIGHT = 8
 
-const median = (values: ReadonlyArray<number>): number => {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
-}
-
-const print = (what: string, microseconds: number): void => {
-  process.stdout.write(`${what.padEnd(64)} ${microseconds.toFixed(2).padStart(9)} µs\n`)
-}
-
-const sync = (what: string, run: () => void): void => {
+const sync = (what: string, run: () => void): ReadonlyArray<number> => {
   const round = (): number => {
-    const begin = performance.now()
-    for (let count = 0; count < checksPerRound; count++) run()
-    return ((performance.now() - begin) * 1_000) / checksPerRound
+    const before = process.cpuUsage()
+    for (let count = 0; count < CHECKS; count++) run()
+    const { system, user } = process.cpuUsage(before)
+    return (user + system) / CHECKS
   }
   round()
-  print(what, median(Array.from({ length: rounds }, round)))
+  const values = Array.from({ length: ROUNDS }, round)
+  console.log(line(what, values, "µs"))
+  return values
 }
 
-const asynchronous = (what: string, request: Effect.Effect<unknown, unknown>): Effect.Effect<void, unknown> =>
-  Effect.gen(function* () {
-    const times: Array<number> = []
-    const all = Array.from({ length: requestsPerRound }, () => request)
-    for (let round = -1; round < rounds; round++) {
-      const before = process.cpuUsage()
-      yield* Effect.all(all, { concurrency: inFlight, discard: true })
-      const { user, system } = process.cpuUsage(before)
-      if (round >= 0) times.push((user + system) / requestsPerRound)
-    }
-    print(what, median(times))
-  })
+/** A round of requests, by the processor time of one. */
+const round = (request: Effect.Effect<unknown, unknown>) => async (): Promise<number> => {
+  const before = process.cpuUsage()
+  await Effect.runPromise(
+    Effect.all(
+      Array.from({ length: REQUESTS }, () => request),
+      { concurrency: IN_FLIGHT, discard: true }
+    )
+  )
+  const { system, user } = process.cpuUsage(before)
+  return (user + system) / REQUESTS
+}
 
 const body = Buffer.from(JSON.stringify({ hello: "world" }))
 const headers = { "content-type": "application/json" }
@@ -69,6 +64,7 @@ const bare = (pool: Pool): Effect.Effect<void, Error> =>
   })
 
 const program = Effect.gen(function* () {
+  console.log(machine())
   const server = createServer((request, response) => {
     request.resume()
     request.on("end", () => response.writeHead(200, { "content-length": "2" }).end("ok"))
@@ -80,14 +76,21 @@ const program = Effect.gen(function* () {
 
   const rule = urlRule({ allow: [], allowHttp: false, deny: [], ownHost: "app.acme.com" })
   const url = "https://hooks.acme.com/services/T00000000/B00000000?source=countersign"
-  const literal = "https://93.184.216.34:8443/services/T00000000/B00000000"
   const ipv4 = NetAddress.ipFromStringUnsafe("93.184.216.34")
   const ipv6 = NetAddress.ipFromStringUnsafe("2606:2800:220:1:248:1893:25c8:1946")
-  sync("rule: the text of a URL with a name", () => void PublicUrl.parse(url, rule))
-  sync("rule: the text of a URL with an address, judged", () => void PublicUrl.parse(literal, rule))
-  sync("rule: one IPv4 address judged", () => void judgeAddress(rule.addresses, ipv4, 443))
-  sync("rule: one IPv6 address judged", () => void judgeAddress(rule.addresses, ipv6, 443))
-  sync("of these, new URL alone", () => void URL.parse(url))
+  sync("the text of a URL, at creation", () => void PublicUrl.parse(url, rule))
+  sync("of this, new URL alone", () => void URL.parse(url))
+  sync("one IPv4 address", () => void judgeAddress(rule.addresses, ipv4, 443))
+  sync("one IPv6 address", () => void judgeAddress(rule.addresses, ipv6, 443))
+  // As an attempt does it: the URL was read before, all addresses of the look-up are judged, the kept pool is found.
+  const connections = yield* makeConnections([])
+  const remembered = new Map([[url, Result.getOrThrow(PublicUrl.parse(url, rule))]])
+  connections.to("nep_1", Result.getOrThrow(PublicUrl.parse(url, rule)), ipv4)
+  const check = sync("the check of an attempt: both addresses, and the pool", () => {
+    const known = remembered.get(url)
+    if (known === undefined || [ipv4, ipv6].some((one) => known.judge(one, rule) !== undefined)) return
+    if ([ipv4, ipv6].some((one) => connections.has("nep_1", known, one))) connections.to("nep_1", known, ipv4)
+  })
 
   const pool = new Pool(`http://127.0.0.1:${port}`, { allowH2: false })
   const { send } = yield* Egress.pipe(
@@ -111,9 +114,20 @@ const program = Effect.gen(function* () {
       timeout: "5 seconds",
       maxResponseBytes: 16_384
     })
-  yield* asynchronous("request: undici alone, connection kept open", bare(pool))
-  yield* asynchronous("request: Egress, a literal address, connection kept open", to("127.0.0.1"))
-  yield* asynchronous("request: Egress, a name, looked up each time", to("hooks.acme.com"))
+  const [alone = [], literal = [], named = []] = yield* Effect.promise(() =>
+    alternate([round(bare(pool)), round(to("127.0.0.1")), round(to("hooks.acme.com"))], {
+      warmUp: 2,
+      rounds: ROUNDS
+    })
+  )
+  console.log(line("a request by undici alone, connection kept", alone, "µs"))
+  console.log(line("by Egress, a literal address", literal, "µs"))
+  console.log(line("by Egress, a name, looked up each time", named, "µs"))
+  const more = median(literal.map((value, index) => value - (alone[index] ?? Number.NaN)))
+  console.log(
+    `All of Egress adds ${more.toFixed(1)} µs to a request of undici; a look-up is two packets and back.`
+  )
+  console.log(limit("The address check, its pool kept", check, 10, "µs"))
   yield* Effect.promise(() => pool.close())
   server.closeAllConnections()
   server.close()

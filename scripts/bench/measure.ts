@@ -32,6 +32,12 @@ export const alternate = async (
 export const line = (what: string, values: ReadonlyArray<number>, unit: string): string =>
   `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`
 
+/** One sentence: a figure, and the most that it may be. */
+export const limit = (what: string, values: ReadonlyArray<number>, most: number, unit: string): string => {
+  const value = median(values)
+  return `${what}: ${value.toFixed(1)} ${unit}, of ${most} ${unit} at most: ${value <= most ? "holds" : "DOES NOT HOLD"}`
+}
+
 /** The machine, as a reader needs to know it. */
 export const machine = (): string => {
   const [first] = cpus()

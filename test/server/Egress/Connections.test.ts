@@ -166,7 +166,7 @@ describe("TLS", () => {
     })
   )
 
-  it.live("trusts what NODE_EXTRA_CA_CERTS names, and not without it", () =>
+  it.live("trusts what NODE_EXTRA_CA_CERTS names, and what the system trusts, and nothing else", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { tls: authority.issue({ hosts: ["127.0.0.1"] }) })
       const folder = yield* Effect.acquireRelease(
@@ -193,10 +193,12 @@ describe("TLS", () => {
             (error, stdout) => resume(Effect.succeed(error === null ? stdout : error.message))
           )
         })
-      const [extra, bare] = yield* Effect.all([run({ NODE_EXTRA_CA_CERTS: file }), run({})], {
-        concurrency: 2
-      })
-      assert.deepStrictEqual([extra, bare], ["200", "CertificateUntrusted"])
+      // Where the system keeps its authorities, as OpenSSL is told.
+      const results = yield* Effect.all(
+        [run({ NODE_EXTRA_CA_CERTS: file }), run({ SSL_CERT_FILE: file }), run({})],
+        { concurrency: 2 }
+      )
+      assert.deepStrictEqual(results, ["200", "200", "CertificateUntrusted"])
     })
   )
 })
