@@ -58,7 +58,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
                     onChoose={() => setOpen(false)}
                     key={route.path}
                     route={route}
-                    active={found?.route === route || isUnder(path, route)}
+                    active={isUnder(found?.route.under ?? path, start(route))}
                   />
                 ))}
               </ul>
@@ -75,7 +75,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   )
 }
 
-const isUnder = (path: string, route: Route): boolean => path.startsWith(`${start(route)}/`)
+const isUnder = (path: string, begin: string): boolean => path === begin || path.startsWith(`${begin}/`)
 
 const NavItem = ({
   active,

@@ -15,6 +15,8 @@ export interface Route {
   readonly Page: LazyExoticComponent<ComponentType<PageProps>>
   /** Under which heading the navigation lists it; undefined: it is reached from another page. */
   readonly nav?: "Review" | "Agents" | "Answers" | "Settings"
+  /** Of a page that is reached from another: where the navigation shows the reader to be. */
+  readonly under?: string
 }
 
 export const routes: ReadonlyArray<Route> = [
@@ -40,6 +42,7 @@ export const routes: ReadonlyArray<Route> = [
   },
   {
     path: "/promotion/:task",
+    under: "/feedback",
     title: "Promotion",
     scope: "feedback.read",
     Page: lazy(() => import("../pages/feedback/Promotion.tsx"))
@@ -72,19 +75,33 @@ export const routes: ReadonlyArray<Route> = [
     Page: lazy(() => import("../pages/tasks/Tasks.tsx"))
   },
   {
-    path: "/tasks/:id",
+    path: "/tasks/new",
+    title: "New task",
+    scope: "tasks.write",
+    Page: lazy(() => import("../pages/tasks/NewTask.tsx"))
+  },
+  {
+    path: "/tasks/:id/edit",
+    title: "Working copy",
+    scope: "tasks.write",
+    Page: lazy(() => import("../pages/tasks/EditTask.tsx"))
+  },
+  {
+    path: "/tasks/:id/:tab?",
     title: "Task",
     scope: "tasks.read",
     Page: lazy(() => import("../pages/tasks/Task.tsx"))
   },
   {
     path: "/datasets/:id",
+    under: "/tasks",
     title: "Dataset",
     scope: "datasets.read",
     Page: lazy(() => import("../pages/tasks/Dataset.tsx"))
   },
   {
     path: "/comparisons/:id",
+    under: "/tasks",
     title: "Comparison",
     scope: "tasks.read",
     Page: lazy(() => import("../pages/tasks/Comparison.tsx"))
@@ -129,7 +146,7 @@ export const routes: ReadonlyArray<Route> = [
 export const match = (
   path: string
 ): { readonly route: Route; readonly params: PageProps["params"] } | undefined => {
-  const parts = path.split("/").slice(1)
+  const parts = path.split("/").slice(1).map(decoded)
   for (const route of routes) {
     const wanted = route.path.split("/").slice(1)
     if (parts.length > wanted.length) continue
@@ -138,12 +155,21 @@ export const match = (
       const given = parts[index]
       if (!part.startsWith(":")) return part === given
       if (given === undefined) return part.endsWith("?")
-      params[part.slice(1).replace("?", "")] = decodeURIComponent(given)
+      params[part.slice(1).replace("?", "")] = given
       return true
     })
     if (fits) return { route, params }
   }
   return undefined
+}
+
+/** One part of an address as it is meant; as it stands where it is no such thing. */
+const decoded = (part: string): string => {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
 }
 
 /** Where a page of the navigation begins. */

@@ -6,13 +6,6 @@ import { Safe } from "./Safe.tsx"
 
 type Kind = "same" | "changed" | "added" | "removed"
 
-const words: Record<Kind, string> = {
-  same: "",
-  changed: "differs",
-  added: "only here",
-  removed: "missing"
-}
-
 const isObject = (value: Schema.Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
@@ -74,7 +67,13 @@ export const Diff = ({
           <tr key={name} className={kind}>
             <th scope="row">
               <Safe text={name} />
-              {kind === "same" ? null : <span className="diff-word">{words[kind]}</span>}
+              {kind === "same" ? null : (
+                <span className="diff-word">
+                  {kind === "changed"
+                    ? "differs"
+                    : `only in “${kind === "added" ? afterTitle : beforeTitle}”`}
+                </span>
+              )}
             </th>
             <td>
               {before !== null && Object.hasOwn(before, name) ? (

@@ -1,5 +1,5 @@
 /** What went wrong, in words for a person. */
-import { Cause, Option } from "effect"
+import { Cause, JsonPointer, Option, Schema, SchemaIssue } from "effect"
 
 /** A failure as it is shown. */
 export interface Failure {
@@ -25,6 +25,26 @@ const unreachable: Failure = {
   errors: [],
   requestId: undefined
 }
+
+const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** Fields at fault that are named, the most. */
+const MAX_ERRORS = 20
+
+/** What was filled in and the contract does not take: the client finds it before anything is sent. */
+const unfit = (error: Schema.SchemaError): Failure => ({
+  ...unreachable,
+  title: "This cannot be sent as it is",
+  detail: "",
+  errors: formatIssues(error.issue)
+    .issues.slice(0, MAX_ERRORS)
+    .map(({ message, path = [] }) => ({
+      pointer: JsonPointer.formatUriFragment(
+        path.map((segment) => String(typeof segment === "object" ? segment.key : segment))
+      ),
+      detail: message
+    }))
+})
 
 /** The failure of an error: a problem of the contract speaks for itself, all else is a service out of reach or not understood. */
 export const failureOf = (error: unknown): Failure => {
@@ -59,6 +79,16 @@ export const failureOf = (error: unknown): Failure => {
 export const failureOfCause = (cause: Cause.Cause<unknown>): Failure | undefined =>
   Cause.hasInterruptsOnly(cause) ? undefined : failureOf(Option.getOrUndefined(Cause.findErrorOption(cause)))
 
-/** What is wrong with a field, if something is. */
-export const faultOf = (failure: Failure | undefined, field: string): string | undefined =>
-  failure?.errors.find(({ pointer }) => pointer === `#/${field}` || pointer.startsWith(`#/${field}/`))?.detail
+/** The failure of something that a person had done, with what they filled in. */
+export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefined => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  return Schema.isSchemaError(error) ? unfit(error) : failureOfCause(cause)
+}
+
+/** What is wrong with a field, if something is; for one that holds more than one value, with the place in it. */
+export const faultOf = (failure: Failure | undefined, field: string): string | undefined => {
+  const whole = `#/${field}`
+  const found = failure?.errors.find(({ pointer }) => pointer === whole || pointer.startsWith(`${whole}/`))
+  if (found === undefined || found.pointer === whole) return found?.detail
+  return `${found.pointer.slice(whole.length)}: ${found.detail}`
+}

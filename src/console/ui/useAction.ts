@@ -1,7 +1,7 @@
 /** Something that a person has the service do: at most one at a time, with what it is doing and why it failed. */
 import { Effect, Exit } from "effect"
 import { useRef, useState } from "react"
-import { type Failure, failureOfCause } from "./failure.ts"
+import { type Failure, failureOfAction } from "./failure.ts"
 
 export interface Action<Args extends ReadonlyArray<unknown>, A> {
   /** Answers with what came of it; undefined where it failed, or one is under way. */
@@ -28,7 +28,7 @@ export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
     busy.current = false
     setPending(false)
     if (Exit.isSuccess(exit)) return { value: exit.value }
-    setFailure(failureOfCause(exit.cause))
+    setFailure(failureOfAction(exit.cause))
     return undefined
   }
   const run = async (...args: Args) => (await runExit(...args))?.value

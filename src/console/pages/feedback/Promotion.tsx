@@ -8,6 +8,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
+import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
@@ -18,8 +19,6 @@ import { PageHead } from "../../ui/PageHead.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { datasetsAtom } from "../tasks/Datasets.tsx"
-import { taskAtom } from "../tasks/Task.tsx"
 
 const previewAtom = Atom.family((task_id: TaskId) =>
   Atom.make(service.feedback.preview({ params: { task_id }, query: { limit: 50 } }))

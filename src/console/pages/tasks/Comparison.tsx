@@ -9,6 +9,7 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagesOf } from "../../state/pages.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
+import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Confirm } from "../../ui/Confirm.tsx"
 import { Empty } from "../../ui/Empty.tsx"
@@ -20,9 +21,7 @@ import { At } from "../../ui/Time.tsx"
 import { say } from "../../ui/toasts.tsx"
 import { Agreement } from "./Agreement.tsx"
 import { share } from "./Comparisons.tsx"
-import { releasesAtom } from "./Releases.tsx"
 import { Result } from "./Result.tsx"
-import { taskAtom } from "./Task.tsx"
 
 const comparisonAtom = Atom.family((id: ComparisonId) =>
   Atom.make(
@@ -79,7 +78,7 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
   return (
     <div className="stack">
       <p>
-        <Link to={`/tasks/${task_id}`}>← The task</Link>
+        <Link to={`/tasks/${task_id}/comparisons`}>← Comparisons of the task</Link>
       </p>
       <PageHead
         title="Comparison"
@@ -96,7 +95,7 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
                 say("The candidate is live")
-                navigate(`/tasks/${task_id}`)
+                navigate(`/tasks/${task_id}/releases`)
               }}
             >
               <p>

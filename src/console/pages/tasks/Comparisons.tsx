@@ -1,12 +1,10 @@
-import { Atom } from "effect/reactivity"
 import type { Comparison } from "../../../domain/Comparison.ts"
-import type { ComparisonId, TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
+import { comparisonsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
@@ -14,14 +12,6 @@ import { Pages } from "../../ui/Pages.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Ago } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
-
-const comparisonsAtom = Atom.family((task_id: TaskId) =>
-  pagesOf(
-    (cursor: ComparisonId | undefined) =>
-      service.comparisons.list({ params: { task_id }, query: cursor === undefined ? {} : { cursor } }),
-    "comparisons"
-  )
-)
 
 /** What was tried against what is live, newest first, and the way to try the working copy. */
 export const Comparisons = ({ task }: { readonly task: Task }) => {

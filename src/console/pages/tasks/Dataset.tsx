@@ -8,6 +8,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { pagesOf } from "../../state/pages.ts"
 import { own, service } from "../../state/service.ts"
+import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { Empty } from "../../ui/Empty.tsx"
@@ -18,7 +19,6 @@ import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { At } from "../../ui/Time.tsx"
-import { datasetsAtom } from "./Datasets.tsx"
 
 const datasetAtom = Atom.family((id: DatasetId) => Atom.make(service.datasets.get({ params: { id } })))
 
@@ -55,7 +55,7 @@ const Open = ({ id }: { readonly id: DatasetId }) => {
         return (
           <div className="stack">
             <p>
-              <Link to={`/tasks/${dataset.task_id}`}>← The task</Link>
+              <Link to={`/tasks/${dataset.task_id}/datasets`}>← Datasets of the task</Link>
             </p>
             <PageHead
               title={`Version ${dataset.version}`}

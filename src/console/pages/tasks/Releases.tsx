@@ -1,21 +1,10 @@
-import { Atom } from "effect/reactivity"
-import type { ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/Task.ts"
 import { Link } from "../../app/router.tsx"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { releasesAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { At } from "../../ui/Time.tsx"
-
-export const releasesAtom = Atom.family((task_id: TaskId) =>
-  pagesOf(
-    (cursor: ReleaseId | undefined) =>
-      service.releases.list({ params: { task_id }, query: cursor === undefined ? {} : { cursor } }),
-    "releases"
-  )
-)
 
 /** What a task's runs were answered by, newest first. */
 export const Releases = ({ task }: { readonly task: Task }) => (

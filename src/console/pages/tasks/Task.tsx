@@ -1,13 +1,11 @@
 import { Schema } from "effect"
-import { Atom } from "effect/reactivity"
-import { useState } from "react"
 import { TaskId } from "../../../domain/Ids.ts"
 import type { Task as TaskModel } from "../../../domain/Task.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
+import { taskAtom } from "../../state/tasks.ts"
 import { Empty } from "../../ui/Empty.tsx"
 import { Json } from "../../ui/Json.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
@@ -19,37 +17,43 @@ import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
 
-export const taskAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(service.tasks.get({ params: { task_id } }))
-)
-
 const isTaskId = Schema.is(TaskId)
 
 /** One task: what it is, the versions of its dataset, what was compared and what was released. */
 export default function Task({ params }: PageProps) {
   const id = params["id"]
-  return isTaskId(id) ? <Open id={id} /> : <Empty title="There is no such task" />
+  return isTaskId(id) ? <Open id={id} tab={params["tab"]} /> : <Empty title="There is no such task" />
 }
 
-type Tab = "about" | "datasets" | "comparisons" | "releases"
+const allTabs = [
+  ["about", "About"],
+  ["datasets", "Datasets"],
+  ["comparisons", "Comparisons"],
+  ["releases", "Releases"]
+] as const
 
-const Open = ({ id }: { readonly id: TaskId }) => {
+const Open = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
   const result = useAtomValue(taskAtom(id))
   const can = useCan()
-  const [tab, setTab] = useState<Tab>("about")
-  const tabs: ReadonlyArray<readonly [Tab, string]> = [
-    ["about", "About"],
-    ...(can("datasets.read") ? [["datasets", "Datasets"] as const] : []),
-    ["comparisons", "Comparisons"],
-    ["releases", "Releases"]
-  ]
+  const tabs = allTabs.filter(([name]) => name !== "datasets" || can("datasets.read"))
+  const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "about"
   return (
     <Loaded result={result} atom={taskAtom(id)}>
       {(task) => (
         <div className="stack">
+          <p>
+            <Link to="/tasks">← All tasks</Link>
+          </p>
           <PageHead
             title={<Safe text={task.name} />}
-            aside={<Tabs label="Of the task" chosen={tab} onChoose={setTab} options={tabs} />}
+            aside={
+              <Tabs
+                label="Of the task"
+                chosen={tab}
+                onChoose={(name) => navigate(`/tasks/${id}/${name}`, { replace: true })}
+                options={tabs}
+              />
+            }
           >
             <span className="id">{task.id}</span>
           </PageHead>
@@ -151,6 +155,13 @@ const About = ({ task }: { readonly task: TaskModel }) => {
           Instructions and provider are the working copy: what the next comparison tries. What is live stays
           as it was released.
         </p>
+        {can("tasks.write") ? (
+          <p>
+            <Link className="button" to={`/tasks/${task.id}/edit`}>
+              Change the working copy
+            </Link>
+          </p>
+        ) : null}
       </aside>
     </div>
   )

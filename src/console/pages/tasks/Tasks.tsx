@@ -1,29 +1,38 @@
-import type { TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
+import { tasksAtom } from "../../state/tasks.ts"
 import { Empty } from "../../ui/Empty.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { Ago } from "../../ui/Time.tsx"
 
-export const tasksAtom = pagesOf(
-  (cursor: TaskId | undefined) => service.tasks.list({ query: cursor === undefined ? {} : { cursor } }),
-  "tasks"
-)
-
 /** What an AI is asked over and over. */
 export default function Tasks() {
+  const can = useCan()
   return (
     <>
-      <PageHead title="Tasks">Each with its dataset, its comparisons and what is live.</PageHead>
+      <PageHead
+        title="Tasks"
+        aside={
+          can("tasks.write") ? (
+            <Link className="button primary" to="/tasks/new">
+              New task
+            </Link>
+          ) : null
+        }
+      >
+        Each with its dataset, its comparisons and what is live.
+      </PageHead>
       <Pages atom={tasksAtom}>
         {(tasks) =>
           tasks.length === 0 ? (
-            <Empty title="No task yet">
-              A task is made with <code>POST /v1/tasks</code>: its shapes, its instructions, and who answers.
-            </Empty>
+            <div className="card">
+              <Empty title="No task yet">
+                A task is a question that an AI is asked over and over: the shapes of its inputs and answers,
+                and who answers.
+              </Empty>
+            </div>
           ) : (
             <div className="card table-scroll">
               <table className="table">
@@ -54,8 +63,10 @@ export default function Tasks() {
                       <td>
                         {task.dataset_id === null ? (
                           <span className="quiet">none yet</span>
-                        ) : (
+                        ) : can("datasets.read") ? (
                           <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
+                        ) : (
+                          "one or more versions"
                         )}
                       </td>
                       <td>

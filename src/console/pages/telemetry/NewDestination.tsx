@@ -28,10 +28,12 @@ export const NewDestination = ({
   const [headers, setHeaders] = useState<ReadonlyArray<Header>>([
     { key: 0, name: "Authorization", value: "" }
   ])
+  const [content, setContent] = useState(false)
   const create = useAction(() =>
     service.telemetry_destinations.create({
       payload: {
         url: url.trim(),
+        content,
         headers: Object.fromEntries(
           headers.filter(({ value }) => value !== "").map(({ name, value }) => [name.trim(), value])
         )
@@ -100,6 +102,15 @@ export const NewDestination = ({
             </div>
           ) : null}
         </fieldset>
+        <label className="check">
+          <input type="checkbox" checked={content} onChange={({ target }) => setContent(target.checked)} />
+          <span>
+            Contents, too{" "}
+            <span className="quiet">
+              inputs, answers, arguments and results, without the secrets in them; else only what happened
+            </span>
+          </span>
+        </label>
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending}>

@@ -1,0 +1,137 @@
+/** A task as it is filled in, before it is sent: what is written by hand is text until then. */
+import { Redacted, Result } from "effect"
+import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
+import { completedProvider, type NewProvider, type OpenAiProvider } from "../../../domain/Provider.ts"
+import type { Task } from "../../../domain/Task.ts"
+import { sameJson } from "../../ui/Diff.tsx"
+import { readObject, writeJson } from "../../ui/jsonText.ts"
+
+/** Who answers, as it is filled in. A number that is left empty is the service's default. */
+export interface ProviderDraft {
+  readonly kind: NewProvider["kind"]
+  readonly base_url: string
+  readonly model: string
+  /** Empty: the key that the task has for the address, if it has one. */
+  readonly api_key: string
+  readonly structured_output: OpenAiProvider["structured_output"]
+  readonly temperature: string
+  readonly timeout_seconds: string
+  readonly input_price: string
+  readonly output_price: string
+}
+
+export interface TaskDraft {
+  readonly name: string
+  readonly instructions: string
+  readonly input_schema: string
+  readonly answer_schema: string
+  readonly provider: ProviderDraft
+}
+
+const exampleProvider: ProviderDraft = {
+  kind: "examples",
+  base_url: "https://",
+  model: "",
+  api_key: "",
+  structured_output: "json_schema",
+  temperature: "",
+  timeout_seconds: "",
+  input_price: "",
+  output_price: ""
+}
+
+/** A task that works as it stands, to be written over. */
+export const newDraft: TaskDraft = {
+  name: "",
+  instructions: "",
+  input_schema: writeJson({
+    type: "object",
+    properties: { text: { type: "string" } },
+    required: ["text"],
+    additionalProperties: false
+  }),
+  answer_schema: writeJson({
+    type: "object",
+    properties: { category: { enum: ["billing", "shipping", "other"] } },
+    required: ["category"],
+    additionalProperties: false
+  }),
+  provider: exampleProvider
+}
+
+const written = (number: number | null | undefined): string => (number === null ? "" : String(number ?? ""))
+
+/** The working copy of a task, to be changed. */
+export const draftOf = ({ answer_schema, input_schema, instructions, name, provider }: Task): TaskDraft => ({
+  name,
+  instructions,
+  input_schema: writeJson(input_schema),
+  answer_schema: writeJson(answer_schema),
+  provider:
+    provider.kind === "examples"
+      ? exampleProvider
+      : {
+          kind: "openai",
+          base_url: provider.base_url,
+          model: provider.model,
+          api_key: "",
+          structured_output: provider.structured_output,
+          temperature: written(provider.temperature),
+          timeout_seconds: written(provider.timeout_seconds),
+          input_price: written(provider.price?.input_per_million),
+          output_price: written(provider.price?.output_per_million)
+        }
+})
+
+const read = (text: string): number | undefined => (text.trim() === "" ? undefined : Number(text))
+
+const providerOf = (draft: ProviderDraft): NewProvider => {
+  if (draft.kind === "examples") return { kind: "examples" }
+  const temperature = read(draft.temperature)
+  const timeout_seconds = read(draft.timeout_seconds)
+  const input_per_million = read(draft.input_price)
+  const output_per_million = read(draft.output_price)
+  return {
+    kind: "openai",
+    base_url: draft.base_url.trim(),
+    model: draft.model.trim(),
+    structured_output: draft.structured_output,
+    ...(draft.api_key === "" ? {} : { api_key: Redacted.make(draft.api_key.trim()) }),
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(timeout_seconds === undefined ? {} : { timeout_seconds }),
+    ...(input_per_million === undefined && output_per_million === undefined
+      ? {}
+      : {
+          price: { input_per_million: input_per_million ?? 0, output_per_million: output_per_million ?? 0 }
+        })
+  }
+}
+
+/** What is sent to make the task; undefined while a shape is no JSON object. */
+export const newTaskOf = (draft: TaskDraft): NewTask | undefined => {
+  const inputs = readObject(draft.input_schema)
+  const answers = readObject(draft.answer_schema)
+  if (Result.isFailure(inputs) || Result.isFailure(answers)) return undefined
+  return {
+    name: draft.name.trim(),
+    instructions: draft.instructions,
+    input_schema: inputs.success,
+    answer_schema: answers.success,
+    provider: providerOf(draft.provider)
+  }
+}
+
+/** What is sent to change the task: what differs, and so nothing where nothing does; undefined while a shape is no JSON object. */
+export const changeOf = (task: Task, draft: TaskDraft): TaskChange | undefined => {
+  const wanted = newTaskOf(draft)
+  if (wanted?.provider === undefined) return undefined
+  const { answer_schema, input_schema, name, provider } = wanted
+  const keyed = provider.kind === "openai" && provider.api_key !== undefined
+  return {
+    ...(name === task.name ? {} : { name }),
+    ...(draft.instructions === task.instructions ? {} : { instructions: draft.instructions }),
+    ...(sameJson(input_schema, task.input_schema) ? {} : { input_schema }),
+    ...(sameJson(answer_schema, task.answer_schema) ? {} : { answer_schema }),
+    ...(!keyed && sameJson(completedProvider(provider), task.provider) ? {} : { provider })
+  }
+}
