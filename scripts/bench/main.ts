@@ -11,7 +11,8 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),
-  stream: () => import("./stream.ts")
+  stream: () => import("./stream.ts"),
+  console: () => import("./console.ts")
 }
 
 const [first = "ground", ...rest] = process.argv.slice(2)
