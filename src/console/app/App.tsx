@@ -1,11 +1,23 @@
 import { Effect } from "effect"
 import { useEffect } from "react"
 import { useAtomValue, registry } from "../state/atoms.ts"
-import { own } from "../state/service.ts"
+import { own } from "../state/own.ts"
 import { sessionAtom, sessionOver, signedIn } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
+import { pathAtom } from "./router.tsx"
+import { match } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
 import { SignIn } from "./SignIn.tsx"
+
+/** The page's code comes while it is asked who is signed in, not after. */
+const begin = () => {
+  const path = registry.get(pathAtom)
+  void match(path === "/" ? START : path)?.route.load()
+  ask()
+}
+
+/** Where the page begins for most: what waits for a person. */
+const START = "/approvals"
 
 /** Learns who is signed in. Nobody is an answer too; none at all is said, and asked again on request. */
 const ask = () =>
@@ -19,7 +31,7 @@ const ask = () =>
 /** The whole page: the way in, or what is behind it. */
 export const App = () => {
   const state = useAtomValue(sessionAtom)
-  useEffect(ask, [])
+  useEffect(begin, [])
   switch (state._tag) {
     case "Unknown":
       return <div className="boot" aria-busy="true" />

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Component, type ReactNode, Suspense, useEffect, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
-import { own } from "../state/service.ts"
+import { own } from "../state/own.ts"
 import { sessionAtom } from "../state/session.ts"
 import { registry } from "../state/atoms.ts"
 import { Button } from "../ui/Button.tsx"

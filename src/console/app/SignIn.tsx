@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { type FormEvent, useState } from "react"
-import { own } from "../state/service.ts"
+import { own } from "../state/own.ts"
 import { signedIn } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { Field } from "../ui/Field.tsx"

@@ -7,12 +7,18 @@ export interface PageProps {
   readonly params: Readonly<Record<string, string>>
 }
 
+type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>
+
+const page = (load: Load) => ({ load, Page: lazy(load) })
+
 export interface Route {
   /** `:name` stands for one part, `:name?` at the end for one that may be missing. */
   readonly path: string
   readonly title: string
   readonly scope: Scope
   readonly Page: LazyExoticComponent<ComponentType<PageProps>>
+  /** Loads the page's code, or has it already. */
+  readonly load: Load
   /** Under which heading the navigation lists it; undefined: it is reached from another page. */
   readonly nav?: "Review" | "Agents" | "Answers" | "Settings"
   /** Of a page that is reached from another: where the navigation shows the reader to be. */
@@ -25,120 +31,120 @@ export const routes: ReadonlyArray<Route> = [
     title: "Approvals",
     scope: "approvals.read",
     nav: "Review",
-    Page: lazy(() => import("../pages/approvals/Inbox.tsx"))
+    ...page(() => import("../pages/approvals/Inbox.tsx"))
   },
   {
     path: "/feedback/:id?",
     title: "Feedback",
     scope: "feedback.read",
     nav: "Review",
-    Page: lazy(() => import("../pages/feedback/Queue.tsx"))
+    ...page(() => import("../pages/feedback/Queue.tsx"))
   },
   {
     path: "/feedback/task/:task",
     title: "Feedback",
     scope: "feedback.read",
-    Page: lazy(() => import("../pages/feedback/Queue.tsx"))
+    ...page(() => import("../pages/feedback/Queue.tsx"))
   },
   {
     path: "/promotion/:task",
     under: "/feedback",
     title: "Promotion",
     scope: "feedback.read",
-    Page: lazy(() => import("../pages/feedback/Promotion.tsx"))
+    ...page(() => import("../pages/feedback/Promotion.tsx"))
   },
   {
     path: "/sessions",
     title: "Sessions",
     scope: "sessions.read",
     nav: "Agents",
-    Page: lazy(() => import("../pages/sessions/Sessions.tsx"))
+    ...page(() => import("../pages/sessions/Sessions.tsx"))
   },
   {
     path: "/sessions/:id",
     title: "Session",
     scope: "sessions.read",
-    Page: lazy(() => import("../pages/sessions/Session.tsx"))
+    ...page(() => import("../pages/sessions/Session.tsx"))
   },
   {
     path: "/rules",
     title: "Rules",
     scope: "approvals.read",
     nav: "Agents",
-    Page: lazy(() => import("../pages/rules/Rules.tsx"))
+    ...page(() => import("../pages/rules/Rules.tsx"))
   },
   {
     path: "/tasks",
     title: "Tasks",
     scope: "tasks.read",
     nav: "Answers",
-    Page: lazy(() => import("../pages/tasks/Tasks.tsx"))
+    ...page(() => import("../pages/tasks/Tasks.tsx"))
   },
   {
     path: "/tasks/new",
     title: "New task",
     scope: "tasks.write",
-    Page: lazy(() => import("../pages/tasks/NewTask.tsx"))
+    ...page(() => import("../pages/tasks/NewTask.tsx"))
   },
   {
     path: "/tasks/:id/edit",
     title: "Working copy",
     scope: "tasks.write",
-    Page: lazy(() => import("../pages/tasks/EditTask.tsx"))
+    ...page(() => import("../pages/tasks/EditTask.tsx"))
   },
   {
     path: "/tasks/:id/:tab?",
     title: "Task",
     scope: "tasks.read",
-    Page: lazy(() => import("../pages/tasks/Task.tsx"))
+    ...page(() => import("../pages/tasks/Task.tsx"))
   },
   {
     path: "/datasets/:id",
     under: "/tasks",
     title: "Dataset",
     scope: "datasets.read",
-    Page: lazy(() => import("../pages/tasks/Dataset.tsx"))
+    ...page(() => import("../pages/tasks/Dataset.tsx"))
   },
   {
     path: "/comparisons/:id",
     under: "/tasks",
     title: "Comparison",
     scope: "tasks.read",
-    Page: lazy(() => import("../pages/tasks/Comparison.tsx"))
+    ...page(() => import("../pages/tasks/Comparison.tsx"))
   },
   {
     path: "/endpoints",
     title: "Notifications",
     scope: "org_config.read",
     nav: "Settings",
-    Page: lazy(() => import("../pages/endpoints/Endpoints.tsx"))
+    ...page(() => import("../pages/endpoints/Endpoints.tsx"))
   },
   {
     path: "/endpoints/:id",
     title: "Endpoint",
     scope: "org_config.read",
-    Page: lazy(() => import("../pages/endpoints/Endpoint.tsx"))
+    ...page(() => import("../pages/endpoints/Endpoint.tsx"))
   },
   {
     path: "/telemetry",
     title: "Telemetry",
     scope: "org_config.read",
     nav: "Settings",
-    Page: lazy(() => import("../pages/telemetry/Telemetry.tsx"))
+    ...page(() => import("../pages/telemetry/Telemetry.tsx"))
   },
   {
     path: "/keys",
     title: "Keys",
     scope: "keys.write",
     nav: "Settings",
-    Page: lazy(() => import("../pages/Keys.tsx"))
+    ...page(() => import("../pages/Keys.tsx"))
   },
   {
     path: "/audit",
     title: "Audit log",
     scope: "approvals.admin",
     nav: "Settings",
-    Page: lazy(() => import("../pages/Audit.tsx"))
+    ...page(() => import("../pages/Audit.tsx"))
   }
 ]
 

@@ -7,7 +7,7 @@ import { Atom } from "effect/reactivity"
 import { CONSOLE_PATH, INBOX_PAGE } from "../../api/Console.ts"
 import { ApprovalSnapshot } from "../../api/SessionStream.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
-import { own } from "./service.ts"
+import { own } from "./own.ts"
 import { sessionOver } from "./session.ts"
 
 export interface InboxState {
@@ -34,7 +34,7 @@ const byDeadline = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
   DateTime.toEpochMillis(left.expires_at) - DateTime.toEpochMillis(right.expires_at) ||
   (left.approval_id < right.approval_id ? -1 : 1)
 
-/** Follows the inbox until it is stopped; `show` is called at most once a frame. */
+/** Follows the inbox until it is stopped; after the first page `show` is called at most once a frame. */
 const follow = (show: (state: InboxState) => void) => {
   let pending = new Map<ApprovalId, ApprovalSnapshot>()
   const closed = new Map<ApprovalId, ApprovalSnapshot>()
@@ -46,12 +46,13 @@ const follow = (show: (state: InboxState) => void) => {
   /** What came while everything is read again: newer than what the reading brings. */
   let meanwhile: Map<ApprovalId, ApprovalSnapshot> | undefined
 
+  const showNow = () => {
+    frame = undefined
+    show({ phase, pending: [...pending.values()].toSorted(byDeadline), closed: new Map(closed) })
+  }
+
   const changed = () => {
-    if (stopped) return
-    frame ??= requestAnimationFrame(() => {
-      frame = undefined
-      show({ phase, pending: [...pending.values()].toSorted(byDeadline), closed: new Map(closed) })
-    })
+    if (!stopped) frame ??= requestAnimationFrame(showNow)
   }
 
   const put = (into: Map<ApprovalId, ApprovalSnapshot>, approval: ApprovalSnapshot) => {
@@ -88,7 +89,7 @@ const follow = (show: (state: InboxState) => void) => {
         phase = "live"
         for (const approval of meanwhile.values()) put(found, approval)
         pending = new Map(found)
-        changed()
+        if (!stopped) showNow()
       }
       last = approvals.at(-1)
       if (!more || approvals.length < INBOX_PAGE || last === undefined) break

@@ -2,8 +2,15 @@ import { DateTime } from "effect"
 import type { Timestamp } from "../../domain/Time.ts"
 import { useNow } from "../state/clock.ts"
 
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })
+let full: Intl.DateTimeFormat | undefined
+let relative: Intl.RelativeTimeFormat | undefined
+
+/** The day and the time. The formatters are made when the first is needed: that takes some milliseconds. */
+const fullText = (millis: number): string =>
+  (full ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })).format(millis)
+
+const relativeText = (value: number, unit: Intl.RelativeTimeFormatUnit): string =>
+  (relative ??= new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })).format(value, unit)
 
 const MINUTE = 60
 const HOUR = 60 * MINUTE
@@ -31,7 +38,7 @@ export const At = ({ time }: { readonly time: Timestamp | null }) =>
   time === null ? (
     <span className="quiet">never</span>
   ) : (
-    <time dateTime={DateTime.formatIso(time)}>{full.format(DateTime.toEpochMillis(time))}</time>
+    <time dateTime={DateTime.formatIso(time)}>{fullText(DateTime.toEpochMillis(time))}</time>
   )
 
 /** How long ago, with the exact time on pointing at it. */
@@ -40,7 +47,7 @@ export const Ago = ({ time }: { readonly time: Timestamp | null }) => {
   if (time === null) return <span className="quiet">never</span>
   const at = DateTime.toEpochMillis(time)
   return (
-    <time dateTime={DateTime.formatIso(time)} title={full.format(at)}>
+    <time dateTime={DateTime.formatIso(time)} title={fullText(at)}>
       {agoText((at - now) / 1_000)}
     </time>
   )
@@ -49,10 +56,10 @@ export const Ago = ({ time }: { readonly time: Timestamp | null }) => {
 const agoText = (seconds: number): string => {
   const size = Math.abs(seconds)
   if (size < 5) return "now"
-  if (size < MINUTE) return relative.format(Math.round(seconds), "second")
-  if (size < HOUR) return relative.format(Math.round(seconds / MINUTE), "minute")
-  if (size < DAY) return relative.format(Math.round(seconds / HOUR), "hour")
-  return relative.format(Math.round(seconds / DAY), "day")
+  if (size < MINUTE) return relativeText(Math.round(seconds), "second")
+  if (size < HOUR) return relativeText(Math.round(seconds / MINUTE), "minute")
+  if (size < DAY) return relativeText(Math.round(seconds / HOUR), "hour")
+  return relativeText(Math.round(seconds / DAY), "day")
 }
 
 /** What is left until a deadline. Under a tenth of the window, or a minute, it is marked as near. */
@@ -71,7 +78,7 @@ export const Countdown = ({
   return (
     <time
       dateTime={DateTime.formatIso(until)}
-      title={full.format(end)}
+      title={fullText(end)}
       className={near ? "countdown near" : "countdown"}
     >
       {left <= 0 ? "closing" : formatSeconds(left)}

@@ -16,13 +16,13 @@ const allAtom = pagesOf(
 )
 
 /** What was decided, newest first, with who did. */
-export const Decided = ({
+export default function Decided({
   onSelect,
   selected
 }: {
   readonly selected: ApprovalId | undefined
   readonly onSelect: (id: ApprovalId) => void
-}) => {
+}) {
   const { closed } = useAtomValue(inboxAtom)
   return (
     <div className="decided-list">

@@ -6,7 +6,8 @@ import type { ApprovalId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
-import { own, service } from "../../state/service.ts"
+import { own } from "../../state/own.ts"
+import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -33,7 +34,7 @@ interface DetailProps {
 }
 
 /** One approval: what the agent wants to do, with what, until when, and the decision. */
-export const Detail = (props: DetailProps) => {
+export default function Detail(props: DetailProps) {
   const result = useAtomValue(itemAtom(props.id))
   return (
     <Loaded result={result} atom={itemAtom(props.id)}>

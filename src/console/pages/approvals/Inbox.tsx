@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { useState } from "react"
+import { lazy, Suspense, useEffect, useState } from "react"
 import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
@@ -10,9 +10,14 @@ import { PageHead } from "../../ui/PageHead.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useKeys } from "../../ui/useKeys.ts"
-import { Detail, type Verdict } from "./Detail.tsx"
-import { Decided } from "./Decided.tsx"
+import type { Verdict } from "./Detail.tsx"
 import { PendingList } from "./PendingList.tsx"
+
+const loadDetail = () => import("./Detail.tsx")
+
+// What is beside the list comes after it: the list is what most look for first.
+const Detail = lazy(loadDetail)
+const Decided = lazy(() => import("./Decided.tsx"))
 
 const isApprovalId = Schema.is(ApprovalId)
 
@@ -26,6 +31,10 @@ export default function Inbox({ params }: PageProps) {
   const [verdict, setVerdict] = useState<Verdict>()
   const selected = isApprovalId(params["id"]) ? params["id"] : undefined
   const at = usePosition(inbox, selected)
+  const listed = inbox.phase !== "loading"
+  useEffect(() => {
+    if (listed) void loadDetail()
+  }, [listed])
 
   const move = (by: number) => {
     const { pending } = inbox
@@ -76,7 +85,9 @@ export default function Inbox({ params }: PageProps) {
           aria-label={tab === "waiting" ? "Waiting approvals" : "Closed approvals"}
         >
           {tab === "decided" ? (
-            <Decided selected={selected} onSelect={go} />
+            <Suspense fallback={<Skeleton lines={8} />}>
+              <Decided selected={selected} onSelect={go} />
+            </Suspense>
           ) : inbox.phase === "loading" ? (
             <Skeleton lines={8} />
           ) : inbox.pending.length === 0 ? (
@@ -103,15 +114,17 @@ export default function Inbox({ params }: PageProps) {
               </p>
             </div>
           ) : (
-            <Detail
-              key={selected}
-              id={selected}
-              inbox={inbox}
-              verdict={verdict}
-              onVerdict={setVerdict}
-              onNext={() => move(1)}
-              onBack={() => go(undefined)}
-            />
+            <Suspense fallback={<Skeleton />}>
+              <Detail
+                key={selected}
+                id={selected}
+                inbox={inbox}
+                verdict={verdict}
+                onVerdict={setVerdict}
+                onNext={() => move(1)}
+                onBack={() => go(undefined)}
+              />
+            </Suspense>
           )}
         </section>
       </div>

@@ -2,7 +2,7 @@ import { DateTime, Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import type { HealthBucket } from "../../../api/Console.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { own } from "../../state/service.ts"
+import { own } from "../../state/own.ts"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { type Column, Plot } from "../../ui/Plot.tsx"
 

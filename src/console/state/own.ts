@@ -1,0 +1,29 @@
+/** The console's own operations, as this page calls them: by the cookie of its session. */
+import { Effect, Layer } from "effect"
+import { FetchHttpClient, HttpClient } from "effect/http"
+import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
+import { Authentication } from "../../api/Authorization.ts"
+import { ConsoleApi } from "../../api/Console.ts"
+import { sessionOver } from "./session.ts"
+
+const OWN_REQUESTS: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
+
+/** An answer that nobody is signed in shows the sign-in, whatever was asked. */
+const noticing = HttpClient.tap((response) =>
+  Effect.sync(() => {
+    if (response.status === 401) sessionOver()
+  })
+)
+
+/** How this page asks its service. */
+export const http = Layer.effect(HttpClient.HttpClient, Effect.map(HttpClient.HttpClient, noticing)).pipe(
+  Layer.provide(FetchHttpClient.layer),
+  Layer.provide(Layer.succeed(FetchHttpClient.RequestInit, OWN_REQUESTS))
+)
+
+const byCookie = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
+
+/** The operations. */
+export const own = Effect.runSync(
+  Effect.scoped(HttpApiClient.make(ConsoleApi).pipe(Effect.provide(Layer.mergeAll(http, byCookie))))
+)
