@@ -5,9 +5,10 @@
  */
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
+import { spawnSync } from "node:child_process"
+import { fileURLToPath } from "node:url"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 import * as Database from "../../src/server/Database.ts"
-import { setup } from "../setup.js"
 import { line, machine, median, quantile } from "./measure.ts"
 import { startService, startStore } from "./service.ts"
 
@@ -141,7 +142,7 @@ const decide = async (page: Page): Promise<number> => {
   return await page.evaluate<number>("window.decided")
 }
 
-setup()
+spawnSync(process.execPath, [fileURLToPath(new URL("../setup.js", import.meta.url))], { stdio: "inherit" })
 const store = await startStore()
 const url = await store.database("bench_console")
 const { child: service, ended, key, port } = await startService(url)

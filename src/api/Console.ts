@@ -62,8 +62,9 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
   .prefix(`${CONSOLE_PATH}/session`)
   .middleware(RequestBody) {}
 
-/** The most approvals of one page: a few hundred bytes each. */
+/** The most approvals of one page: a few hundred bytes each. The first is what somebody waits to see, so it is small. */
 export const INBOX_PAGE = 1_000
+export const INBOX_FIRST_PAGE = 100
 
 /** What waits for a person, in the order in which it closes. */
 export const Inbox = Schema.Struct({

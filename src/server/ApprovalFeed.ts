@@ -1,7 +1,7 @@
 import { type Cause, Context, Effect, Latch, Layer, Queue, Schedule, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
-import { type Inbox, INBOX_PAGE, type InboxItem } from "../api/Console.ts"
+import { type Inbox, INBOX_FIRST_PAGE, INBOX_PAGE, type InboxItem } from "../api/Console.ts"
 import { NotFound, Unavailable } from "../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId, SessionId } from "../domain/Ids.ts"
 import type { Timestamp } from "../domain/Time.ts"
@@ -113,10 +113,9 @@ export class ApprovalFeed extends Context.Service<
       return ApprovalFeed.of({
         list: Effect.fn("ApprovalFeed.list")(function* ({ after, after_id }) {
           const { org_id } = yield* Authorized("approvals.read")
-          const approvals = yield* Effect.orDie(
-            pendingByDeadline(sql, org_id, INBOX_PAGE + 1, after, after_id)
-          )
-          return { approvals: approvals.slice(0, INBOX_PAGE), more: approvals.length > INBOX_PAGE }
+          const most = after === undefined ? INBOX_FIRST_PAGE : INBOX_PAGE
+          const approvals = yield* Effect.orDie(pendingByDeadline(sql, org_id, most + 1, after, after_id))
+          return { approvals: approvals.slice(0, most), more: approvals.length > most }
         }),
         get: Effect.fn("ApprovalFeed.get")(function* (id) {
           const { actor, org_id } = yield* Authorized("approvals.read")

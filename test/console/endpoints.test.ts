@@ -95,4 +95,95 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
+
+  test(
+    "after a receiver was away, every delivery of a window is replayed, and how it fared is seen",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const hook = yield* receiver
+        hook.state.status = 503
+        const admin = yield* client({}, "window")
+        const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
+        const agent = yield* client({ preset: "runtime" }, "window")
+        const { session_id } = yield* agent.sessions.create({})
+        const { page } = yield* signedIn(yield* key({}, "window"), `/endpoints/${endpoint.id}`)
+        for (const step of ["one", "two", "three"]) {
+          yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(step), tool: "mail.send", action_class: "write" }
+          })
+        }
+        const rows = page.getByRole("region", { name: "Deliveries" }).getByRole("listitem")
+        yield* Effect.promise(async () => {
+          await hook.count(3)
+          await rows.getByText("failed").nth(2).waitFor()
+          await page.getByText("the last 3 attempts failed").waitFor()
+          hook.state.status = 200
+          await page.getByRole("button", { name: "Replay a window" }).click()
+          await page.getByLabel("From").fill("2000-01-01T00:00")
+          await page.getByLabel("Until").fill("2000-01-02T00:00")
+          await page.getByRole("button", { name: "Replay", exact: true }).last().click()
+          await page.getByText("0 queued again").waitFor()
+          await page.getByRole("button", { name: "Replay a window" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Replay" }).click()
+          await page.getByText("3 queued again").waitFor()
+          await hook.count(6)
+          await rows.getByText("delivered").nth(2).waitFor()
+          await page.getByText("50 % of 6 were taken").waitFor()
+        })
+        const ids = hook.received.map(({ headers }) => headers["webhook-id"])
+        assert.deepStrictEqual(ids.slice(0, 3).toSorted(), ids.slice(3).toSorted())
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+
+  test(
+    "one is tested, its events are chosen anew, its secret is rotated, it is switched off and on, and deleted",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const hook = yield* receiver
+        const admin = yield* client({}, "settings")
+        const { endpoint, secret } = yield* admin.notification_endpoints.create({
+          payload: { url: hook.url }
+        })
+        const { faults, page } = yield* signedIn(yield* key({}, "settings"), `/endpoints/${endpoint.id}`)
+        const rotated = yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Events" }).click()
+          for (const event of ["requested", "expiring", "escalated", "approved", "rejected"])
+            await page.getByLabel(`approval.${event}`).uncheck()
+          await page.getByRole("button", { name: "Save" }).click()
+          await page.getByRole("dialog").waitFor({ state: "detached" })
+          await page.getByRole("button", { name: "Rotate secret" }).click()
+          await page.getByRole("button", { name: "Rotate", exact: true }).click()
+          const shown = page.getByRole("dialog", { name: "The new signing secret" })
+          const text = await shown.locator("code").innerText()
+          await shown.getByRole("button", { name: "It is kept" }).click()
+          await page.getByRole("button", { name: "Send a test" }).click()
+          await hook.count(1)
+          await page.getByRole("listitem").getByText("delivered").waitFor()
+          await page.getByRole("button", { name: "Switch off" }).click()
+          await page.getByText("It is switched off").waitFor()
+          await page.getByRole("button", { name: "Switch on" }).click()
+          await page.getByText("It is switched off").waitFor({ state: "detached" })
+          return text
+        })
+        const [sent] = hook.received
+        for (const one of [secret, rotated]) {
+          assert.isTrue((yield* Effect.promise(() => verify(sent!.body, sent!.headers, one))).ok)
+        }
+        const { endpoints } = yield* admin.notification_endpoints.list()
+        assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Delete" }).click()
+          await page.getByRole("button", { name: "Keep it" }).click()
+          await page.getByRole("button", { name: "Delete" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
+          await page.getByText("No endpoint yet").waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
 })

@@ -115,4 +115,67 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
+
+  test(
+    "an admin is told of a version that somebody made since the preview, and promotes on top of it after a look",
+    () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { admin, task } = yield* corrected("base", [{ payer: "Grace", amount: 2 }])
+        const { feedback } = yield* admin.feedback.list({ query: { status: "pending" } })
+        for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
+        const { faults, page } = yield* signedIn(yield* key({}, "base"), `/promotion/${task.id}`)
+        yield* Effect.promise(() => page.getByText("0", { exact: true }).first().waitFor())
+        const params = { task_id: task.id }
+        const { dataset_id } = yield* admin.tasks.get({ params })
+        // The very input that the correction is about: what was to be added is to be replaced now.
+        yield* admin.datasets.create({
+          params,
+          payload: {
+            base_dataset_id: dataset_id,
+            examples: [{ input: { text: "invoice 0" }, answer: { payer: "Somebody", amount: 9 } }]
+          }
+        })
+        const figure = (text: string) => page.locator(".figure").filter({ hasText: text }).locator("strong")
+        yield* Effect.promise(async () => {
+          assert.strictEqual(await figure("examples replaced").innerText(), "0")
+          await page.getByRole("button", { name: "Promote one correction" }).click()
+          await page.getByText("The dataset has a newer version since this preview").waitFor()
+          assert.isTrue(await page.getByRole("button", { name: "Promote one correction" }).isDisabled())
+          await page.getByRole("button", { name: "Reload and review" }).click()
+          await figure("examples replaced").filter({ hasText: "1" }).waitFor()
+          await page.getByRole("button", { name: "Promote one correction" }).click()
+          await page.getByRole("link", { name: "Version 3" }).click()
+          await page.getByText("1 replaced").waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+
+  test("what a reviewer decides meanwhile is said, and a removed secret is warned of", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const { admin, task } = yield* corrected("warned", [{ payer: "password: hunter2-hunter2", amount: 2 }])
+      const { page } = yield* signedIn(
+        yield* key({ preset: "reviewer", name: "Ada" }, "warned"),
+        `/feedback/task/${task.id}`
+      )
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: /wrong/ }).click()
+        await page.getByText("Protected values were removed from").waitFor()
+        await page.getByText("#/correction/payer").waitFor()
+        await page.getByText("[REDACTED]").waitFor()
+      })
+      const { feedback } = yield* admin.feedback.list()
+      yield* admin.feedback.reject({ params: { id: feedback[0]!.id }, payload: { note: "Not this one" } })
+      yield* Effect.promise(async () => {
+        await page.keyboard.press("s")
+        await page.getByText("The correction is not pending").waitFor()
+        await page.getByRole("button", { name: "Load it anew" }).click()
+        await page.getByText("rejected by Owner").waitFor()
+        await page.getByText("Not this one").waitFor()
+        assert.strictEqual(await page.getByRole("button", { name: /^Stage/ }).count(), 0)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
 })

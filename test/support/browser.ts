@@ -60,6 +60,9 @@ export interface Opened {
   readonly faults: Array<string>
 }
 
+/** The longest that anything in a page is waited for: less than a test may take, so that what did not come is named. */
+const LONGEST_WAIT_MS = 20_000
+
 /** An empty page in a window of its own. */
 export const openPage = (
   options: BrowserContextOptions = {}
@@ -71,6 +74,7 @@ export const openPage = (
       Effect.promise(() => browser.newContext({ baseURL: url, ...options })),
       (context) => Effect.promise(() => context.close())
     )
+    context.setDefaultTimeout(LONGEST_WAIT_MS)
     const page = yield* Effect.promise(() => context.newPage())
     const faults: Array<string> = []
     page.on("pageerror", (error) => faults.push(String(error)))
@@ -103,13 +107,29 @@ export const signedIn = (
     return opened
   })
 
-/** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. */
-export const accessibilityFaults = (page: Page): Effect.Effect<ReadonlyArray<string>> =>
+/** Goes to an address of the console within the page that is open, as the browser's way back does. */
+export const goTo = async (page: Page, path: string): Promise<void> => {
+  await page.evaluate(
+    `history.pushState(null, "", "/console${path}"); dispatchEvent(new PopStateEvent("popstate"))`
+  )
+}
+
+const LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+/** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. `contrast`: by its colours alone. */
+export const accessibilityFaults = (
+  page: Page,
+  which: "all" | "contrast" = "all"
+): Effect.Effect<ReadonlyArray<string>> =>
   Effect.promise(async () => {
     // Through the debugger: the page's policy lets nobody add a script.
-    await page.evaluate(axe.source)
+    if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
+    // A colour on its way to another is neither.
+    await page.evaluate(
+      "Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))"
+    )
     const found: unknown = await page.evaluate(
-      `axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] })
+      `axe.run(document, { runOnly: ${JSON.stringify(which === "all" ? LEVELS : ["color-contrast"])} })
         .then((result) => result.violations.flatMap((violation) =>
           violation.nodes.map((node) => violation.id + ": " + node.target.join(" ") + " " + node.failureSummary)))`
     )

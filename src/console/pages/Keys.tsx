@@ -56,7 +56,7 @@ export default function Keys() {
       <Pages atom={keysAtom}>
         {(keys) => (
           <div className="card table-scroll">
-            <table className="table">
+            <table className="table listed">
               <thead>
                 <tr>
                   <th scope="col">Name</th>

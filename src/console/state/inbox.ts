@@ -4,7 +4,7 @@
  */
 import { DateTime, Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { CONSOLE_PATH, INBOX_PAGE } from "../../api/Console.ts"
+import { CONSOLE_PATH } from "../../api/Console.ts"
 import { ApprovalSnapshot } from "../../api/SessionStream.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import { own } from "./own.ts"
@@ -19,7 +19,7 @@ export interface InboxState {
   readonly closed: ReadonlyMap<ApprovalId, ApprovalSnapshot>
 }
 
-/** Pages that are read at most: with 1,000 approvals each, far more than people decide. */
+/** Pages that are read at most: with up to 1,000 approvals each, far more than people decide. */
 const MAX_PAGES = 50
 
 /** Closed approvals that are remembered. */
@@ -92,7 +92,7 @@ const follow = (show: (state: InboxState) => void) => {
         if (!stopped) showNow()
       }
       last = approvals.at(-1)
-      if (!more || approvals.length < INBOX_PAGE || last === undefined) break
+      if (!more || last === undefined) break
     }
     for (const approval of meanwhile.values()) put(found, approval)
     meanwhile = undefined

@@ -75,14 +75,14 @@ export const Diff = ({
                 </span>
               )}
             </th>
-            <td>
+            <td data-label={beforeTitle}>
               {before !== null && Object.hasOwn(before, name) ? (
                 <Json label={name} value={before[name]} />
               ) : (
                 <span className="quiet">none</span>
               )}
             </td>
-            <td>
+            <td data-label={afterTitle}>
               {after !== null && Object.hasOwn(after, name) ? (
                 <Json label={name} value={after[name]} />
               ) : (

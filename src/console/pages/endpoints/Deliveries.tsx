@@ -151,7 +151,7 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
             <p className="quiet">No attempt was made.</p>
           ) : (
             <div className="table-scroll">
-              <table className="table">
+              <table className="table listed">
                 <thead>
                   <tr>
                     <th scope="col">Attempt</th>

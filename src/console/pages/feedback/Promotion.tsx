@@ -24,6 +24,9 @@ const previewAtom = Atom.family((task_id: TaskId) =>
   Atom.make(service.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
 )
 
+/** Superseded corrections that are listed at most. */
+const SHOWN_SUPERSEDED = 100
+
 const isTaskId = Schema.is(TaskId)
 
 /** What promoting a task's staged corrections would do, and doing it. */
@@ -119,6 +122,24 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
             <Figure value={preview.examples_replaced} text="examples replaced" />
             <Figure value={preview.superseded_count} text="superseded by a later one of the same run" />
           </div>
+          {preview.superseded.length === 0 ? null : (
+            <details>
+              <summary>What is superseded</summary>
+              <ul>
+                {preview.superseded.slice(0, SHOWN_SUPERSEDED).map(({ id, superseded_by }) => (
+                  <li key={id} className="small">
+                    <Link className="id" to={`/feedback/${id}`}>
+                      {id}
+                    </Link>{" "}
+                    by{" "}
+                    <Link className="id" to={`/feedback/${superseded_by}`}>
+                      {superseded_by}
+                    </Link>
+                  </li>
+                ))}
+              </ul>
+            </details>
+          )}
           <p className="quiet">
             {preview.base_dataset_id === null ? (
               "The task has no dataset yet: this makes version 1."

@@ -172,6 +172,9 @@ export default function Queue({ params }: PageProps) {
   )
 }
 
+/** Of a correction, what a row has room for at most. */
+const SHOWN_CHARACTERS = 120
+
 const Row = ({
   onSelect,
   record,
@@ -189,7 +192,14 @@ const Row = ({
       onClick={() => onSelect(record.id)}
     >
       <span className="row-main">
-        <span className="row-tool">{scoreText(record.score)}</span>
+        <span className="row-said">
+          {scoreText(record.score)}
+          {record.correction === null ? null : (
+            <span className="row-content">
+              <Safe text={JSON.stringify(record.correction).slice(0, SHOWN_CHARACTERS)} />
+            </span>
+          )}
+        </span>
         <Badge tone={tones[record.status]}>{record.status}</Badge>
       </span>
       <span className="row-more">

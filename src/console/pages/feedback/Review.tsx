@@ -90,7 +90,7 @@ const Open = ({
       </Problem>
       {detail.redaction_warning === undefined ? null : (
         <p className="notice warn">
-          <strong>A protected value was removed. </strong>
+          <strong>Redacted. </strong>
           <Safe text={detail.redaction_warning} />
         </p>
       )}

@@ -19,10 +19,13 @@ const isTaskId = Schema.is(TaskId)
 /** One rule, edited. What it becomes is saved with the list. */
 export const RuleDialog = ({
   draft,
+  listed,
   onClose,
   onPut
 }: {
   readonly draft: Draft
+  /** Whether it stands in the list already, saved or not. */
+  readonly listed: boolean
   readonly onClose: () => void
   readonly onPut: (draft: Draft) => void
 }) => {
@@ -36,7 +39,7 @@ export const RuleDialog = ({
     onPut({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null } })
   }
   return (
-    <Dialog open title={draft.isNew ? "New rule" : "Edit the rule"} onClose={onClose}>
+    <Dialog open title={listed ? "Edit the rule" : "New rule"} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
         <Field label="Tool" hint="Exactly, or with * for any run of characters.">
           {(field) => (
@@ -152,7 +155,7 @@ export const RuleDialog = ({
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit">
-            {draft.isNew ? "Add it at the end" : "Change it"}
+            {listed ? "Change it" : "Add it at the end"}
           </Button>
         </div>
       </form>

@@ -125,7 +125,14 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
         <RuleList drafts={edited.drafts} editable={editable} onChange={change} onEdit={setOpen} />
         <Tester drafts={edited.drafts} changed={changed} />
       </div>
-      {open === undefined ? null : <RuleDialog draft={open} onClose={() => setOpen(undefined)} onPut={put} />}
+      {open === undefined ? null : (
+        <RuleDialog
+          draft={open}
+          listed={edited.drafts.includes(open)}
+          onClose={() => setOpen(undefined)}
+          onPut={put}
+        />
+      )}
     </>
   )
 }

@@ -65,6 +65,9 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
   const closed = session.status === "closed" || events.at(-1)?.type === "session:closed"
   return (
     <div className="stack">
+      <p>
+        <Link to="/sessions">← All sessions</Link>
+      </p>
       <PageHead
         title="Session"
         aside={

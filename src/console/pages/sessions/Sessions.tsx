@@ -1,3 +1,4 @@
+import type { Schema } from "effect"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
@@ -31,7 +32,7 @@ export default function Sessions() {
             </Empty>
           ) : (
             <div className="card table-scroll">
-              <table className="table">
+              <table className="table listed">
                 <thead>
                   <tr>
                     <th scope="col">Session</th>
@@ -54,12 +55,7 @@ export default function Sessions() {
                           .slice(0, 3)
                           .map(([name, value]) => (
                             <span key={name} className="fact">
-                              <Safe
-                                text={`${name} ${typeof value === "string" ? value : JSON.stringify(value)}`.slice(
-                                  0,
-                                  80
-                                )}
-                              />
+                              <Safe text={factOf(name, value)} />
                             </span>
                           ))}
                       </td>
@@ -86,4 +82,12 @@ export default function Sessions() {
       </Pages>
     </>
   )
+}
+
+/** The most characters of one fact that a row shows. */
+const FACT_CHARACTERS = 80
+
+const factOf = (name: string, value: Schema.Json): string => {
+  const text = `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`
+  return text.length <= FACT_CHARACTERS ? text : `${text.slice(0, FACT_CHARACTERS)}…`
 }

@@ -57,7 +57,7 @@ export const Agreement = ({ summary }: { readonly summary: ComparisonSummary }) 
 }
 
 const points = (value: number): string =>
-  `${value > 0 ? "+" : ""}${(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
+  `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
 
 const Bar = ({ label, side }: { readonly label: string; readonly side: SideSummary }) => {
   const { high, low } = side.agreement_interval

@@ -46,7 +46,7 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
             </Empty>
           ) : (
             <div className="card table-scroll">
-              <table className="table">
+              <table className="table listed">
                 <thead>
                   <tr>
                     <th scope="col">Comparison</th>
@@ -90,8 +90,12 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
         </Badge>
       )}
     </td>
-    <td className="number">{share(comparison.summary.candidate.agreement)}</td>
-    <td className="number">{share(comparison.summary.live.agreement)}</td>
+    <td className="number" data-label="candidate">
+      {share(comparison.summary.candidate.agreement)}
+    </td>
+    <td className="number" data-label="live">
+      {share(comparison.summary.live.agreement)}
+    </td>
   </tr>
 )
 

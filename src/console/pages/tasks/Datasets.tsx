@@ -33,7 +33,7 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
             </Empty>
           ) : (
             <div className="card table-scroll">
-              <table className="table">
+              <table className="table listed">
                 <thead>
                   <tr>
                     <th scope="col">Version</th>
@@ -51,7 +51,9 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
                         <Link to={`/datasets/${dataset.id}`}>Version {dataset.version}</Link>{" "}
                         {dataset.id === task.dataset_id ? <Badge tone="note">newest</Badge> : null}
                       </td>
-                      <td className="number">{dataset.example_count.toLocaleString("en")}</td>
+                      <td className="number" data-label="examples">
+                        {dataset.example_count.toLocaleString("en")}
+                      </td>
                       <td>
                         <Ago time={dataset.created_at} /> by <Safe text={dataset.created_by.name} />
                       </td>

@@ -35,7 +35,7 @@ export default function Tasks() {
             </div>
           ) : (
             <div className="card table-scroll">
-              <table className="table">
+              <table className="table listed">
                 <thead>
                   <tr>
                     <th scope="col">Task</th>

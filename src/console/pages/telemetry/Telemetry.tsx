@@ -102,8 +102,14 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
               <Safe text={destination.url_hint} />
             </h2>
             <p className="quiet small">
-              set <At time={destination.created_at} /> · last took spans{" "}
-              <Ago time={destination.last_delivered_at} />
+              set <At time={destination.created_at} /> ·{" "}
+              {destination.last_delivered_at === null ? (
+                "took no spans yet"
+              ) : (
+                <>
+                  last took spans <Ago time={destination.last_delivered_at} />
+                </>
+              )}
             </p>
           </div>
           {can("org_config.write") ? (

@@ -1,0 +1,82 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { OrgId } from "../../src/domain/Ids.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { SqlClient } from "effect/sql"
+import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { accepted, collector } from "../support/otlp/collector.ts"
+import { recordSpans, sendSpans, TOKEN } from "../support/otlp/telemetry.ts"
+import { service } from "../support/service.ts"
+
+const environment = Layer.provideMerge(
+  Browser.layer,
+  service({
+    environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "60", COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "512" }
+  })
+)
+
+const orgId = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{ readonly org_id: string }>`SELECT org_id FROM organizations WHERE name = 'test'`
+  return OrgId.make(row?.org_id ?? assert.fail("an organization"))
+})
+
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("telemetry in a browser", (it) => {
+  const test = inBrowser(it)
+
+  test(
+    "a collector is set and tested; what waits, was dropped and failed shows; a batch is replayed; the collector is removed",
+    () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const peer = yield* collector([accepted, { status: 400 }])
+        const { faults, page } = yield* signedIn({ preset: "admin" }, "/telemetry")
+        yield* Effect.promise(async () => {
+          await page.getByText("No collector is set").waitFor()
+          await page.getByRole("button", { name: "Set the collector" }).click()
+          await page.getByLabel("Address").fill(`${peer.url}/private-path`)
+          await page.getByLabel("Name of header 1").fill("cookie")
+          await page.getByLabel("Value of header 1").fill(`Bearer ${TOKEN}`)
+          await page.getByRole("button", { name: "Set it" }).click()
+          await page.getByRole("alert").getByText("#/headers/cookie").waitFor()
+          await page.getByLabel("Name of header 1").fill("Authorization")
+          await page.getByRole("button", { name: "Set it" }).click()
+          await page.getByText("Nothing was exported yet").waitFor()
+          assert.notMatch(await page.content(), new RegExp(`${TOKEN}|private-path`))
+          await page.getByRole("button", { name: "Send a test span" }).click()
+          await page.getByText("The collector took the test span").waitFor()
+          // Again within ten seconds: refused, and said.
+          await page.getByRole("button", { name: "Send a test span" }).click()
+          await page.getByRole("alert").waitFor()
+        })
+        const org_id = yield* orgId
+        yield* sendSpans(org_id, 3)
+        const batch = page.getByRole("listitem").filter({ hasText: "3 spans" })
+        yield* Effect.promise(async () => {
+          await batch.getByText("failed").waitFor()
+          await batch.getByText("400").first().waitFor()
+          peer.answer(accepted)
+          await batch.getByRole("button", { name: "Replay" }).click()
+          await batch.getByText("delivered").waitFor()
+          assert.strictEqual(await batch.getByRole("button", { name: "Replay" }).count(), 0)
+        })
+        // Held by the collector: these wait. Over the limit: those were dropped.
+        peer.answer("never")
+        yield* sendSpans(org_id, 500)
+        yield* recordSpans(org_id, 600)
+        const figure = (text: string) => page.locator(".figure").filter({ hasText: text }).locator("strong")
+        yield* Effect.promise(async () => {
+          await figure("spans waiting").filter({ hasNotText: /^0$/ }).waitFor()
+          await figure("spans dropped").filter({ hasNotText: /^0$/ }).waitFor()
+          await page.getByRole("button", { name: "Remove" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click()
+          await page.getByText("No collector is set").waitFor()
+        })
+        const admin = yield* client()
+        assert.deepStrictEqual((yield* admin.telemetry_destinations.list()).destinations, [])
+        assert.strictEqual(peer.exports[0]?.headers.authorization, `Bearer ${TOKEN}`)
+        assert.deepStrictEqual([...faults, ...peer.faults], [])
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+})
