@@ -165,7 +165,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
         await page.getByRole("button", { name: /wrong/ }).click()
         await page.getByText("Protected values were removed from").waitFor()
         await page.getByText("#/correction/payer").waitFor()
-        await page.getByText("[REDACTED]").waitFor()
+        await page.getByRole("cell").getByText("[REDACTED]").waitFor()
       })
       const { feedback } = yield* admin.feedback.list()
       yield* admin.feedback.reject({ params: { id: feedback[0]!.id }, payload: { note: "Not this one" } })

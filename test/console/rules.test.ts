@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import type { Locator } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
@@ -69,9 +70,17 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("rules
     Effect.gen(function* () {
       const { page } = yield* twoRules("handle")
       yield* Effect.promise(async () => {
-        await page.getByRole("row").first().focus()
-        for (const key of ["ArrowDown", "Tab", "Enter", "ArrowUp", "ArrowUp", "Enter"])
+        const press = async (key: string, then: Locator) => {
           await page.keyboard.press(key)
+          await page.locator(":focus").and(then).waitFor()
+        }
+        await page.getByRole("row").first().focus()
+        await press("ArrowDown", page.getByRole("row").nth(1))
+        await press("Tab", page.getByRole("button", { name: "Move rule 2", exact: true }))
+        await press("Enter", page.getByRole("button", { name: /^Insert after 2/ }))
+        await press("ArrowUp", page.getByRole("button", { name: /^Insert between 1/ }))
+        await press("ArrowUp", page.getByRole("button", { name: /^Insert before 1/ }))
+        await page.keyboard.press("Enter")
         await page.getByRole("status").getByText("Reading").waitFor()
       })
     }).pipe(Effect.scoped, Effect.orDie))

@@ -137,7 +137,7 @@ export const routes: ReadonlyArray<Route> = [
     title: "Keys",
     scope: "keys.write",
     nav: "Settings",
-    ...page(() => import("../pages/Keys.tsx"))
+    ...page(() => import("../pages/keys/Keys.tsx"))
   },
   {
     path: "/audit",

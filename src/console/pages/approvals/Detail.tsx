@@ -3,13 +3,11 @@ import { AsyncResult, Atom } from "effect/reactivity"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
-import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { own } from "../../state/own.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
-import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Json } from "../../ui/Json.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
@@ -18,6 +16,7 @@ import { Safe } from "../../ui/Safe.tsx"
 import { At, Countdown } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DecideForm } from "./DecideForm.tsx"
+import { Facts } from "./Facts.tsx"
 import { outcomeOf } from "./outcome.tsx"
 
 export type Verdict = "approve" | "reject"
@@ -165,61 +164,3 @@ const closedBy = (approval: Approval) => {
       return "Nobody decided in time"
   }
 }
-
-const Facts = ({ approval }: { readonly approval: Approval }) => (
-  <dl className="facts">
-    <div>
-      <dt>Session</dt>
-      <dd>
-        <Link to={`/sessions/${approval.session_id}`} className="id">
-          {approval.session_id}
-        </Link>
-      </dd>
-    </div>
-    <div>
-      <dt>Step</dt>
-      <dd>
-        <Safe text={approval.step_id} />
-      </dd>
-    </div>
-    {approval.task_id === null ? null : (
-      <div>
-        <dt>Task</dt>
-        <dd>
-          <Link to={`/tasks/${approval.task_id}`} className="id">
-            {approval.task_id}
-          </Link>
-        </dd>
-      </div>
-    )}
-    <div>
-      <dt>Asked</dt>
-      <dd>
-        <At time={approval.requested_at} />
-      </dd>
-    </div>
-    <div>
-      <dt>Decided by</dt>
-      <dd>
-        {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : "reviewers"} until{" "}
-        <At time={approval.expires_at} />
-      </dd>
-    </div>
-    <div>
-      <dt>In silence</dt>
-      <dd>
-        {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
-          ? "it goes to the admins"
-          : approval.timeout_action === "allow"
-            ? "the step is allowed"
-            : "the step is rejected"}
-      </dd>
-    </div>
-    <div>
-      <dt>Digest</dt>
-      <dd className="id digest" title="SHA-256 of the step and its arguments">
-        {approval.arguments_digest}
-      </dd>
-    </div>
-  </dl>
-)

@@ -1,7 +1,6 @@
 import { Option, Schema } from "effect"
 import { AsyncResult } from "effect/reactivity"
 import { useEffect, useState } from "react"
-import type { ApprovalEventType } from "../../../domain/ApprovalEvent.ts"
 import { EndpointId } from "../../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../../domain/NotificationEndpoint.ts"
 import { Link, navigate } from "../../app/router.tsx"
@@ -11,7 +10,6 @@ import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Confirm } from "../../ui/Confirm.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
@@ -22,8 +20,8 @@ import { At } from "../../ui/Time.tsx"
 import { say } from "../../ui/toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { Deliveries, deliveriesAtom } from "./Deliveries.tsx"
+import { EditEvents } from "./EditEvents.tsx"
 import { EndpointState, endpointsAtom } from "./Endpoints.tsx"
-import { EventsField } from "./EventsField.tsx"
 import { Health, healthAtom } from "./Health.tsx"
 import { ReplayWindow } from "./ReplayWindow.tsx"
 
@@ -175,44 +173,5 @@ const Open = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => {
         onClose={() => setSecret(undefined)}
       />
     </div>
-  )
-}
-
-const EditEvents = ({
-  endpoint,
-  onClose
-}: {
-  readonly endpoint: NotificationEndpoint
-  readonly onClose: () => void
-}) => {
-  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(endpoint.events)
-  const save = useAction(
-    ([first, ...rest]: readonly [ApprovalEventType, ...ReadonlyArray<ApprovalEventType>]) =>
-      service.notification_endpoints.update({
-        params: { id: endpoint.id },
-        payload: { events: [first, ...rest] }
-      })
-  )
-  const submit = async () => {
-    const [first, ...rest] = events
-    if (first === undefined) return
-    if ((await save.run([first, ...rest])) !== undefined) onClose()
-  }
-  return (
-    <Dialog open title="Events" onClose={onClose}>
-      <Problem failure={save.failure} />
-      <EventsField events={events} onChange={setEvents} />
-      <div className="dialog-actions">
-        <Button onClick={onClose}>Cancel</Button>
-        <Button
-          kind="primary"
-          pending={save.pending}
-          disabled={events.length === 0}
-          onClick={() => void submit()}
-        >
-          Save
-        </Button>
-      </div>
-    </Dialog>
   )
 }

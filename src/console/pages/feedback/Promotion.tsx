@@ -12,13 +12,13 @@ import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
-import type { Failure } from "../../ui/failure.ts"
 import { Json } from "../../ui/Json.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { Conflict, isConflict } from "./Conflict.tsx"
 
 const previewAtom = Atom.family((task_id: TaskId) =>
   Atom.make(service.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
@@ -198,34 +198,5 @@ const Figure = ({ text, value }: { readonly value: number; readonly text: string
   <div className="card figure">
     <strong>{value.toLocaleString("en")}</strong>
     <span className="quiet">{text}</span>
-  </div>
-)
-
-const isConflict = (failure: Failure | undefined): boolean =>
-  failure?.code === "DATASET_BASE_CHANGED" || failure?.code === "FEEDBACK_CHANGED"
-
-const Conflict = ({
-  failure,
-  onReload
-}: {
-  readonly failure: Failure | undefined
-  readonly onReload: () => void
-}) => (
-  <div className="notice warn" role="alert">
-    <p className="notice-title">
-      {failure?.code === "DATASET_BASE_CHANGED"
-        ? "The dataset has a newer version since this preview"
-        : "The staged corrections are others since this preview"}
-    </p>
-    <p>
-      {failure?.code === "DATASET_BASE_CHANGED"
-        ? "Somebody made a version in between, so what would be added and replaced is no longer what you read here. Nothing was promoted."
-        : "Somebody staged or rejected a correction in between, so promoting would take in what you have not read. Nothing was promoted."}
-    </p>
-    <div className="notice-actions">
-      <Button small kind="primary" onClick={onReload}>
-        Reload and review
-      </Button>
-    </div>
   </div>
 )

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
-import { type FeedbackRecord, FeedbackStatus } from "../../../domain/Feedback.ts"
+import type { FeedbackRecord, FeedbackStatus } from "../../../domain/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
@@ -9,7 +9,6 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagesOf } from "../../state/pages.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
-import { tasksAtom } from "../../state/tasks.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
@@ -17,6 +16,7 @@ import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { Ago } from "../../ui/Time.tsx"
 import { useKeys } from "../../ui/useKeys.ts"
+import { StatusFilter, TaskFilter } from "./Filters.tsx"
 import { scoreText } from "./score.ts"
 import { Review, type ReviewVerdict } from "./Review.tsx"
 
@@ -99,20 +99,7 @@ export default function Queue({ params }: PageProps) {
         title="Feedback"
         aside={
           <>
-            <label className="inline-field">
-              <span className="visually-hidden">Status</span>
-              <select
-                value={filter.status}
-                onChange={({ target }) => {
-                  const status = FeedbackStatus.literals.find((one) => one === target.value)
-                  if (status !== undefined) setFilter({ ...filter, status })
-                }}
-              >
-                {FeedbackStatus.literals.map((one) => (
-                  <option key={one}>{one}</option>
-                ))}
-              </select>
-            </label>
+            <StatusFilter status={filter.status} onChange={(status) => setFilter({ ...filter, status })} />
             {can("tasks.read") ? (
               <TaskFilter task={filter.task} onChange={(task) => setFilter({ ...filter, task })} />
             ) : null}
@@ -209,34 +196,3 @@ const Row = ({
     </button>
   </li>
 )
-
-const TaskFilter = ({
-  onChange,
-  task
-}: {
-  readonly task: TaskId | undefined
-  readonly onChange: (task: TaskId | undefined) => void
-}) => {
-  const result = useAtomValue(tasksAtom)
-  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
-  return (
-    <label className="inline-field">
-      <span className="visually-hidden">Task</span>
-      <select
-        className="task-filter"
-        value={task ?? ""}
-        onChange={({ target }) => onChange(isTaskId(target.value) ? target.value : undefined)}
-      >
-        <option value="">all tasks</option>
-        {task !== undefined && !tasks.some(({ id }) => id === task) ? (
-          <option value={task}>{task}</option>
-        ) : null}
-        {tasks.map((one) => (
-          <option key={one.id} value={one.id}>
-            {one.name.slice(0, 60)}
-          </option>
-        ))}
-      </select>
-    </label>
-  )
-}

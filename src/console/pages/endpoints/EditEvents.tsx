@@ -1,0 +1,49 @@
+import { useState } from "react"
+import type { ApprovalEventType } from "../../../domain/ApprovalEvent.ts"
+import type { NotificationEndpoint } from "../../../domain/NotificationEndpoint.ts"
+import { service } from "../../state/service.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Dialog } from "../../ui/Dialog.tsx"
+import { Problem } from "../../ui/Problem.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { EventsField } from "./EventsField.tsx"
+
+/** Which events an endpoint is told of, chosen anew. */
+export const EditEvents = ({
+  endpoint,
+  onClose
+}: {
+  readonly endpoint: NotificationEndpoint
+  readonly onClose: () => void
+}) => {
+  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(endpoint.events)
+  const save = useAction(
+    ([first, ...rest]: readonly [ApprovalEventType, ...ReadonlyArray<ApprovalEventType>]) =>
+      service.notification_endpoints.update({
+        params: { id: endpoint.id },
+        payload: { events: [first, ...rest] }
+      })
+  )
+  const submit = async () => {
+    const [first, ...rest] = events
+    if (first === undefined) return
+    if ((await save.run([first, ...rest])) !== undefined) onClose()
+  }
+  return (
+    <Dialog open title="Events" onClose={onClose}>
+      <Problem failure={save.failure} />
+      <EventsField events={events} onChange={setEvents} />
+      <div className="dialog-actions">
+        <Button onClick={onClose}>Cancel</Button>
+        <Button
+          kind="primary"
+          pending={save.pending}
+          disabled={events.length === 0}
+          onClick={() => void submit()}
+        >
+          Save
+        </Button>
+      </div>
+    </Dialog>
+  )
+}

@@ -1,0 +1,63 @@
+import { Schema } from "effect"
+import { FeedbackStatus } from "../../../domain/Feedback.ts"
+import { TaskId } from "../../../domain/Ids.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { tasksAtom } from "../../state/tasks.ts"
+
+const isTaskId = Schema.is(TaskId)
+
+/** Which status the list shows. */
+export const StatusFilter = ({
+  onChange,
+  status
+}: {
+  readonly status: FeedbackStatus
+  readonly onChange: (status: FeedbackStatus) => void
+}) => (
+  <label className="inline-field">
+    <span className="visually-hidden">Status</span>
+    <select
+      value={status}
+      onChange={({ target }) => {
+        const chosen = FeedbackStatus.literals.find((one) => one === target.value)
+        if (chosen !== undefined) onChange(chosen)
+      }}
+    >
+      {FeedbackStatus.literals.map((one) => (
+        <option key={one}>{one}</option>
+      ))}
+    </select>
+  </label>
+)
+
+/** Which task's feedback the list shows; undefined: all tasks'. */
+export const TaskFilter = ({
+  onChange,
+  task
+}: {
+  readonly task: TaskId | undefined
+  readonly onChange: (task: TaskId | undefined) => void
+}) => {
+  const result = useAtomValue(tasksAtom)
+  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  return (
+    <label className="inline-field">
+      <span className="visually-hidden">Task</span>
+      <select
+        className="task-filter"
+        value={task ?? ""}
+        onChange={({ target }) => onChange(isTaskId(target.value) ? target.value : undefined)}
+      >
+        <option value="">all tasks</option>
+        {task !== undefined && !tasks.some(({ id }) => id === task) ? (
+          <option value={task}>{task}</option>
+        ) : null}
+        {tasks.map((one) => (
+          <option key={one.id} value={one.id}>
+            {one.name.slice(0, 60)}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}

@@ -1,0 +1,24 @@
+import { assert, describe, it } from "@effect/vitest"
+import { match } from "../../../src/console/app/routes.ts"
+
+describe("an address of the console", () => {
+  it.each([
+    ["/approvals", "Approvals", {}],
+    ["/approvals/apr_1", "Approvals", { id: "apr_1" }],
+    ["/tasks/new", "New task", {}],
+    ["/tasks/tsk_1", "Task", { id: "tsk_1" }],
+    ["/tasks/tsk_1/edit", "Working copy", { id: "tsk_1" }],
+    ["/tasks/tsk_1/releases", "Task", { id: "tsk_1", tab: "releases" }],
+    ["/feedback/task/tsk_1", "Feedback", { task: "tsk_1" }],
+    ["/approvals/a%2Fb", "Approvals", { id: "a/b" }],
+    ["/approvals/%E0%A4%A", "Approvals", { id: "%E0%A4%A" }]
+  ])("%s is the page %s", (path, title, params) => {
+    const found = match(path)
+    assert.strictEqual(found?.route.title, title)
+    assert.deepStrictEqual(found?.params, params)
+  })
+
+  it.each(["/", "/nowhere", "/approvals/a/b", "/tasks/a/b/c"])("%s is none", (path) => {
+    assert.isUndefined(match(path))
+  })
+})
