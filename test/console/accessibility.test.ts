@@ -20,8 +20,10 @@ interface Tried {
 
 const press = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click()
 
-/** Every page with what hangs on it. */
-const pagesOf = (at: Effect.Success<ReturnType<typeof furnished>>): ReadonlyArray<Tried> => [
+type Places = Effect.Success<ReturnType<typeof furnished>>
+
+/** What reviewers and agents have to do with, each page with what hangs on it. */
+const review = (at: Places): ReadonlyArray<Tried> => [
   { path: "/approvals", shows: /Waiting 1/, open: [press("Closed")] },
   {
     path: `/approvals/${at.approval_id}`,
@@ -34,7 +36,11 @@ const pagesOf = (at: Effect.Success<ReturnType<typeof furnished>>): ReadonlyArra
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
   { path: "/sessions", shows: /ticket 4711/ },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close the session")] },
-  { path: "/rules", shows: "Reading harms nobody", open: [press("New rule")] },
+  { path: "/rules", shows: "Reading harms nobody", open: [press("New rule")] }
+]
+
+/** What is answered by, and what is set. */
+const settings = (at: Places): ReadonlyArray<Tried> => [
   { path: "/tasks", shows: "newest version" },
   { path: "/tasks/new", shows: "The shape of inputs", open: [(page) => page.getByLabel(/^a model/).check()] },
   { path: `/tasks/${at.task_id}`, shows: "At work" },
@@ -61,48 +67,53 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
   (it) => {
     const test = inBrowser(it)
 
-    test(
-      "holds to WCAG 2.2 AA in light and dark, with its dialogs and whatever is in it, and never runs or overflows",
-      () =>
-        Effect.gen(function* () {
-          const { key } = yield* Countersign
-          const at = yield* furnished("hostile", hostile)
-          const { faults, page } = yield* signedIn(yield* key({ name: "Grace" }, "hostile"), "/approvals")
-          const judge = Effect.fnUntraced(function* (path: string) {
-            yield* Effect.promise(() => page.emulateMedia({ colorScheme: "light" }))
-            assert.deepStrictEqual(yield* accessibilityFaults(page), [], path)
-            yield* Effect.promise(() => page.emulateMedia({ colorScheme: "dark" }))
-            assert.deepStrictEqual(yield* accessibilityFaults(page, "contrast"), [], `${path}, dark`)
-          })
-          for (const { open = [], path, shows } of pagesOf(at)) {
-            yield* Effect.promise(async () => {
-              await goTo(page, path)
-              await page.locator("#content").getByText(shows).first().waitFor()
+    for (const [name, pagesOf] of [
+      ["of reviews and agents", review],
+      ["of answers and settings", settings]
+    ] as const) {
+      test(
+        `${name}: holds to WCAG 2.2 AA in light and dark, with its dialogs and whatever is in it, and never runs or overflows`,
+        () =>
+          Effect.gen(function* () {
+            const { key } = yield* Countersign
+            const at = yield* furnished(name, hostile)
+            const { faults, page } = yield* signedIn(yield* key({ name: "Grace" }, name), "/approvals")
+            const judge = Effect.fnUntraced(function* (path: string) {
+              yield* Effect.promise(() => page.emulateMedia({ colorScheme: "light" }))
+              assert.deepStrictEqual(yield* accessibilityFaults(page), [], path)
+              yield* Effect.promise(() => page.emulateMedia({ colorScheme: "dark" }))
+              assert.deepStrictEqual(yield* accessibilityFaults(page, "contrast"), [], `${path}, dark`)
             })
-            yield* judge(path)
-            for (const part of open) {
-              yield* Effect.promise(() => part(page))
-              yield* judge(`${path}, with a part open`)
+            for (const { open = [], path, shows } of pagesOf(at)) {
+              yield* Effect.promise(async () => {
+                await goTo(page, path)
+                await page.locator("#content").getByText(shows).first().waitFor()
+              })
+              yield* judge(path)
+              for (const part of open) {
+                yield* Effect.promise(() => part(page))
+                yield* judge(`${path}, with a part open`)
+              }
+              yield* Effect.promise(async () => {
+                await page.setViewportSize({ width: 390, height: 844 })
+                assert.strictEqual(
+                  await page.evaluate("document.documentElement.scrollWidth - innerWidth"),
+                  0,
+                  `${path} on a phone`
+                )
+                await page.setViewportSize({ width: 1280, height: 720 })
+                assert.strictEqual(
+                  await page.locator("#injected, img, iframe, svg[onload], [onerror], main script").count(),
+                  0,
+                  path
+                )
+              })
             }
-            yield* Effect.promise(async () => {
-              await page.setViewportSize({ width: 390, height: 844 })
-              assert.strictEqual(
-                await page.evaluate("document.documentElement.scrollWidth - innerWidth"),
-                0,
-                `${path} on a phone`
-              )
-              await page.setViewportSize({ width: 1280, height: 720 })
-              assert.strictEqual(
-                await page.locator("#injected, img, iframe, svg[onload], [onerror], main script").count(),
-                0,
-                path
-              )
-            })
-          }
-          assert.deepStrictEqual(faults, [])
-        }).pipe(Effect.scoped, Effect.orDie),
-      120_000
-    )
+            assert.deepStrictEqual(faults, [])
+          }).pipe(Effect.scoped, Effect.orDie),
+        120_000
+      )
+    }
 
     test(
       "holds to it with nothing in it yet, and says what would be there",

@@ -2,6 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { Authorized } from "../../src/api/Authorization.ts"
+import { INBOX_FIRST_PAGE } from "../../src/api/Console.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { ApiKeys } from "../../src/server/ApiKeys.ts"
 import { ApprovalFeed } from "../../src/server/ApprovalFeed.ts"
@@ -83,6 +84,31 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           const hidden = yield* Effect.flip(asReviewer("elsewhere", feed.get(first!.approval_id)))
           assert.strictEqual(hidden.code, "NOT_FOUND")
         }).pipe(Effect.orDie)
+      )
+
+      it.effect(
+        "begins with a small page, which who opens the inbox need not wait for, and loses none after it",
+        () =>
+          Effect.gen(function* () {
+            const feed = yield* ApprovalFeed
+            const ask = yield* agentOf("many")
+            const count = INBOX_FIRST_PAGE + 1
+            yield* Effect.forEach(
+              Array.from({ length: count }, (_, index) => `step ${index}`),
+              (step) => ask(step),
+              { concurrency: 4, discard: true }
+            )
+            const first = yield* asReviewer("many", feed.list({}))
+            assert.deepStrictEqual([first.approvals.length, first.more], [INBOX_FIRST_PAGE, true])
+            const last = first.approvals.at(-1)!
+            const rest = yield* asReviewer(
+              "many",
+              feed.list({ after: last.expires_at, after_id: last.approval_id })
+            )
+            assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
+            const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
+            assert.strictEqual(new Set(all).size, count)
+          }).pipe(Effect.orDie)
       )
     })
 

@@ -12,7 +12,10 @@ import { SignIn } from "./SignIn.tsx"
 /** The page's code comes while it is asked who is signed in, not after. */
 const begin = () => {
   const path = registry.get(pathAtom)
-  void match(path === "/" ? START : path)?.route.load()
+  // Code that does not come is said where the page would be shown.
+  match(path === "/" ? START : path)
+    ?.route.load()
+    .catch(() => undefined)
   ask()
 }
 
