@@ -49,15 +49,16 @@ export const layer = (
   })
 
 /**
- * So many connections of their own to the store of the client at hand, set as it is: for what must not wait for the callers' transactions,
- * nor have them wait.
+ * So many connections of their own to the store of the client at hand: for what must not wait for the callers' transactions, nor have
+ * them wait. Each carries one statement at a time. Sharing them, the pool would put statements on the first one until it is full, and a
+ * read would wait there for the commit before it; nor could a statement that takes too long be cancelled.
  */
 export const layerBeside = (
   maxConnections: number
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
   Layer.unwrap(
     Effect.map(PgClient.PgClient, ({ config }) =>
-      PgClient.layer({ ...config, idleTimeout: IDLE_TIMEOUT, maxConnections })
+      PgClient.layer({ ...config, idleTimeout: IDLE_TIMEOUT, maxConnections, multiplex: false })
     )
   )
 
@@ -81,7 +82,7 @@ export const transaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
   Effect.flatMap(CommitHooks, (outer) => {
-    if (outer !== undefined) return inTransaction(self)
+    if (outer !== undefined) return inSavepoint(self, outer)
     return Effect.suspend(() => {
       const hooks: Array<Effect.Effect<void>> = []
       // A caller that goes away between the commit and the hooks must not take them with it.
@@ -125,6 +126,13 @@ export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
 export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
   inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))
 )
+
+/** What was to run after the commit is forgotten with a savepoint that is rolled back. */
+const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<Effect.Effect<void>>) =>
+  Effect.suspend(() => {
+    const before = hooks.length
+    return Effect.onError(inTransaction(self), () => Effect.sync(() => void hooks.splice(before)))
+  })
 
 const inTransaction = <A, E, R>(
   self: Effect.Effect<A, E, R>

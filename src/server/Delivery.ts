@@ -13,14 +13,14 @@ import {
   type LoggedDeliveryDetail,
   makeLog
 } from "./Delivery/Log.ts"
-import { type Enqueued, makeQueue } from "./Delivery/Queue.ts"
+import { type Committed, type Enqueued, makeQueue } from "./Delivery/Queue.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
-import { defaultReader, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
+import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
-import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
+import { defaultLease, type LeaseOptions, makeShards, monotonicMillis } from "./Delivery/Shards.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
-import { layerBeside } from "./Database.ts"
+import { afterCommit, layerBeside } from "./Database.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export {
@@ -52,14 +52,12 @@ export class Delivery extends Context.Service<
   {
     /**
      * Within the caller's transaction: a record and a place in the queue for each. Past a destination's capacity the record
-     * is `failed` with "queue full", and can be replayed. Follow it with `wake` after the commit. Answers with the ids of the
-     * deliveries, in the order of the list.
+     * is `failed` with "queue full", and can be replayed. The commit itself sets them going: what is for shards of this process is
+     * handed over without being read, the other processes are told. Answers with the ids of the deliveries, in the order of the list.
      */
     readonly enqueue: (
       list: ReadonlyArray<Enqueued>
     ) => Effect.Effect<ReadonlyArray<string>, SqlError.SqlError>
-    /** After a commit: there are new rows. Answers at once. */
-    readonly wake: Effect.Effect<void>
     /** The latest 50, newest first. */
     readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<LoggedDelivery>>
     readonly get: (
@@ -159,12 +157,33 @@ const make = Effect.fnUntraced(function* (
   const channels = new Map(list.map((channel) => [channel.name, channel]))
   const lease = { ...defaultLease, ...options.lease }
   const shards = makeShards(sql, clock, lease)
-  const dispatcher = yield* makeDispatcher(channels, shards, { ...defaultSlots, ...options.slots })
-  const reader = yield* makeReader(sql, shards, dispatcher, { ...defaultReader, ...options.reader })
+  const reading = { ...defaultReader, ...options.reader }
+  const slots = { ...defaultSlots, ...options.slots }
+  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading))
+  const reader = yield* makeReader(sql, shards, dispatcher, reading)
   const finisher = yield* makeFinisher(sql, dispatcher)
   const wakeups = yield* makeWakeups
   const { now } = yield* StoreClock
-  const queue = makeQueue(callers, channels, now)
+
+  const tellOthers = () => {
+    if (shards.shared()) wakeups.rows()
+  }
+
+  const committed = ({ complete, rows }: Committed) =>
+    Effect.sync(() => {
+      dispatcher.offer(rows, monotonicMillis(clock))
+      if (!complete) reader.signal()
+      if (!complete || rows.some((row) => !shards.owned.has(row.shard))) tellOthers()
+    })
+
+  const replayed = afterCommit(
+    Effect.sync(() => {
+      reader.signal()
+      tellOthers()
+    })
+  )
+
+  const queue = makeQueue(callers, channels, now, committed)
   const log = makeLog(callers, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
@@ -236,23 +255,17 @@ const make = Effect.fnUntraced(function* (
     Effect.flatMap(Effect.forkDetach(Effect.interruptible(stop)), (fiber) => Fiber.await(fiber))
   )
 
-  const wake = Effect.sync(() => {
-    reader.signal()
-    if (shards.shared()) wakeups.rows()
-  })
-
   return Delivery.of({
     enqueue: queue.enqueue,
-    wake,
     list: log.list,
     get: log.get,
     replay: (org_id, destination_id, delivery_id) =>
-      Effect.andThen(replay(org_id, destination_id, delivery_id), wake),
+      Effect.andThen(replay(org_id, destination_id, delivery_id), replayed),
     replayWindow: (org_id, destination_id, window) =>
-      Effect.tap(replayWindow(org_id, destination_id, window), wake),
+      Effect.tap(replayWindow(org_id, destination_id, window), replayed),
     health: log.health,
     discard: queue.discard,
-    figures: makeFigures(sql, clock, channels, shards, dispatcher, reader),
+    figures: makeFigures(sql, channels, shards, dispatcher, reader),
     removeOld: retention.runOnce
   })
 })

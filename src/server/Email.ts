@@ -19,15 +19,12 @@ export class Email extends Context.Service<
   {
     /** Whether there is a mail server, and anybody in the organization to write to. */
     readonly reaches: (org_id: OrgId) => Effect.Effect<boolean>
-    /**
-     * Within the caller's transaction: a mail and its delivery for each event that is told by mail and each recipient. Whether there are
-     * any: then `Delivery.wake` is due after the commit.
-     */
+    /** Within the caller's transaction: a mail and its delivery for each event that is told by mail and each recipient. */
     readonly publish: (
       org_id: OrgId,
       moments: Arr.NonEmptyReadonlyArray<Moment>,
       now: Timestamp
-    ) => Effect.Effect<boolean, SqlError.SqlError>
+    ) => Effect.Effect<void, SqlError.SqlError>
   }
 >()("countersign/server/Email") {
   /** Without settings there is no mail, and no statement is spent on it. */
@@ -37,7 +34,7 @@ export class Email extends Context.Service<
     settings === undefined
       ? Layer.succeed(Email, {
           reaches: () => Effect.succeed(false),
-          publish: () => Effect.succeed(false)
+          publish: () => Effect.void
         })
       : Layer.effect(Email, make(settings))
 }
@@ -57,7 +54,7 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
       const told = moments.flatMap(({ approval, event }) =>
         isNoticeType(event) ? [{ approval, event }] : []
       )
-      if (told.length === 0) return false
+      if (told.length === 0) return
       const recipients = yield* Effect.catchTag(recipientsOf(sql, org_id, now), "SchemaError", Effect.die)
       const rows = yield* Effect.forEach(
         told.flatMap(({ approval, event }) => {
@@ -86,7 +83,6 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
           }))
         )
       }
-      return rows.length > 0
     })
   })
 })

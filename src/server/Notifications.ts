@@ -22,7 +22,7 @@ import { urlHint } from "../domain/PublicUrl.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { generateSecret } from "../domain/WebhookSignature.ts"
 import { Audit } from "./Audit.ts"
-import { afterCommit, atomic } from "./Database.ts"
+import { atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
 import { Email } from "./Email.ts"
@@ -255,9 +255,8 @@ export class Notifications extends Context.Service<
           )
         }),
         publish: Effect.fn("Notifications.publish")(function* (org_id, moments, now) {
-          const posted = yield* publishToEndpoints(sql, delivery, org_id, moments, now)
-          const mailed = yield* email.publish(org_id, moments, now)
-          if (posted || mailed) yield* afterCommit(delivery.wake)
+          yield* publishToEndpoints(sql, delivery, org_id, moments, now)
+          yield* email.publish(org_id, moments, now)
         }, Effect.orDie)
       })
     })

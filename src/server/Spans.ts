@@ -167,7 +167,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
             buffer.untold(drops, now())
             return Effect.logError("Spans cannot be stored and are dropped", cause)
           }),
-        onSuccess: ({ gone, queued, waiting }) =>
+        onSuccess: ({ gone, waiting }) =>
           Effect.gen(function* () {
             for (const [outbox, spans] of waiting) {
               outbox.waiting = spans
@@ -181,7 +181,6 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
                 destination_id
               })
             }
-            if (queued) yield* delivery.wake
           })
       })
     )

@@ -12,6 +12,7 @@ import {
   answering,
   delivered,
   destination,
+  elsewhere,
   engineIn,
   eventually,
   failing,
@@ -555,18 +556,15 @@ describe("Delivery", () => {
         const written = yield* Deferred.make<void>()
         const commit = yield* Deferred.make<void>()
         const slow = yield* Effect.forkChild(
-          Effect.andThen(
-            transaction(
-              Effect.andThen(
-                publish(early),
-                Effect.andThen(Deferred.succeed(written, undefined), Deferred.await(commit))
-              )
-            ),
-            Effect.flatMap(Delivery, (delivery) => delivery.wake)
-          )
+          transaction(
+            Effect.andThen(
+              publish(early),
+              Effect.andThen(Deferred.succeed(written, undefined), Deferred.await(commit))
+            )
+          ).pipe(elsewhere(channel))
         )
         yield* Deferred.await(written)
-        yield* publish(late)
+        yield* publish(late).pipe(elsewhere(channel))
         assert.strictEqual((yield* Queue.take(sent)).destination_id, late.destination_id)
         yield* Deferred.succeed(commit, undefined)
         assert.strictEqual((yield* Queue.take(sent)).destination_id, early.destination_id)
@@ -679,7 +677,6 @@ describe("Delivery", () => {
         const [id] = yield* transaction(
           delivery.enqueue([{ ...to, channel: "batches", event_id, label: "spans", size: 512 }])
         )
-        yield* delivery.wake
         const [record] = yield* records(to, all("partial"))
         assert.strictEqual(record?.id, id)
         assert.match(record?.id ?? "", /^tdl_[0-9a-f]{32}$/)

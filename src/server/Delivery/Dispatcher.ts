@@ -1,6 +1,6 @@
 import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { allowance, at, failed, succeeded } from "../../domain/Cooldown.ts"
+import { allowance, at, failed, type Health, succeeded } from "../../domain/Cooldown.ts"
 import { type Outcome, speaksFor } from "../../domain/DeliveryState.ts"
 import { type Ended, makeAttempt } from "./Attempt.ts"
 import { makeAlarms } from "../Alarms.ts"
@@ -40,8 +40,12 @@ export interface Dispatcher {
   /** What ended, for whoever writes it down. */
   readonly results: Queue.Dequeue<Ended>
   readonly written: (list: ReadonlyArray<Written>) => void
-  /** Lanes whose health changed since they were last asked for. */
-  readonly takeUnsaved: () => ReadonlyArray<Lane>
+  /** What ended cannot be written: it is not sent again by this process, and does not keep its shard here. */
+  readonly abandoned: (ended: Ended) => void
+  /** Lanes whose health is not what is stored, each with its health. */
+  readonly unsaved: () => ReadonlyMap<Lane, Health>
+  /** These were stored. */
+  readonly saved: (stored: ReadonlyMap<Lane, Health>) => void
   /** Lanes that ran low since they were last asked for, `limit` at most. */
   readonly takeLow: (limit: number) => ReadonlyArray<Lane>
   /** Open while lanes are low. */
@@ -52,11 +56,8 @@ export interface Dispatcher {
   readonly forget: (shards: ReadonlyArray<number>) => void
   /** Whether an attempt at this delivery is under way here. */
   readonly isSending: (delivery_id: string) => boolean
-  /** By channel: attempts under way, and lanes that cool down at `now`. */
-  readonly figures: (now: number) => {
-    readonly inFlight: ReadonlyMap<string, number>
-    readonly cooling: ReadonlyMap<string, number>
-  }
+  /** Attempts under way, by channel. */
+  readonly running: () => ReadonlyMap<string, number>
 }
 
 /**
@@ -67,7 +68,8 @@ export interface Dispatcher {
 export const makeDispatcher = (
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
-  options: SlotOptions
+  options: SlotOptions,
+  horizonMillis: number
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -79,7 +81,7 @@ export const makeDispatcher = (
     const sending = new Set<string>()
     let turning = false
 
-    const lanes = makeLanes(channels, shards, reads, (lane) => {
+    const lanes = makeLanes(channels, shards, reads, horizonMillis, (lane) => {
       lane.timer?.fiber.interruptUnsafe()
       lane.timer = undefined
       ring.delete(lane)
@@ -101,6 +103,11 @@ export const makeDispatcher = (
       lane.timer = { at: until, fiber: fork(awake) }
     }
 
+    /** A lane has nothing to do before `until`: it waits here, or is found again when the time is near. */
+    const rest = (lane: Lane, until: number, now: number): void => {
+      if (!lanes.dropUntil(lane, until, now)) wait(lane, Math.min(until, now + horizonMillis), now)
+    }
+
     /** Starts one attempt of a lane; whether it did. Where it did not, what the lane waits for will bring it back. */
     const startOne = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
@@ -109,9 +116,7 @@ export const makeDispatcher = (
       if (!lanes.has(lane) || owned === undefined || !shards.mayStart(lane.shard, now)) return false
       lane.health = at(lane.health, now)
       if (lane.active >= allowance(lane.health, lane.channel.policy.concurrency)) {
-        if (lane.health._tag !== "Cooling") return false
-        if (lanes.crowded() && lane.active === 0 && !lane.unsaved) lanes.drop(lane)
-        else wait(lane, lane.health.until, now)
+        if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)
         return false
       }
       const head = lane.items[0]
@@ -121,7 +126,7 @@ export const makeDispatcher = (
         return false
       }
       if (head.due > now) {
-        wait(lane, head.due, now)
+        rest(lane, head.due, now)
         return false
       }
       const item = lane.next(now, slots.retriesFree())
@@ -232,7 +237,13 @@ export const makeDispatcher = (
         }
         turn()
       },
-      takeUnsaved: lanes.takeUnsaved,
+      abandoned: ({ owned }) => void owned.open--,
+      unsaved: lanes.unsaved,
+      saved: (stored) => {
+        // What had to stay in memory until it was stored may rest now.
+        for (const lane of lanes.saved(stored)) ring.add(lane)
+        turn()
+      },
       takeLow: lanes.takeLow,
       low: lanes.low,
       kick: () => {
@@ -245,13 +256,6 @@ export const makeDispatcher = (
         for (const lane of lanes.all()) if (set.has(lane.shard)) lanes.drop(lane)
       },
       isSending: (delivery_id) => sending.has(delivery_id),
-      figures: (now) => {
-        const cooling = new Map<string, number>()
-        for (const { channel, health } of lanes.all()) {
-          if (at(health, now)._tag === "Cooling")
-            cooling.set(channel.name, (cooling.get(channel.name) ?? 0) + 1)
-        }
-        return { inFlight: slots.running(), cooling }
-      }
+      running: slots.running
     }
   })

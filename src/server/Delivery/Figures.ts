@@ -1,11 +1,11 @@
-import { type Clock, Effect } from "effect"
+import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "../Database.ts"
 import type { Channel } from "./Channel.ts"
 import { ints } from "./Columns.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
-import { monotonicMillis, type Shards } from "./Shards.ts"
+import type { Shards } from "./Shards.ts"
 
 /** The longest count of the queue: past it the figures go without. */
 const COUNT_MILLIS = 2_000
@@ -18,7 +18,7 @@ export interface ChannelFigures {
   readonly overdueSeconds: number
   /** Attempts under way. */
   readonly inFlight: number
-  /** Destinations with deliveries that wait for a cooldown, as far as they are in memory. */
+  /** Destinations with deliveries that waited for a cooldown at the last sweep. */
   readonly cooling: number
 }
 
@@ -31,7 +31,6 @@ export interface DeliveryFigures {
 /** Reads the figures; the queue is counted, so they are for looking at it every now and then. */
 export const makeFigures = (
   sql: SqlClient.SqlClient,
-  clock: Clock.Clock,
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   dispatcher: Dispatcher,
@@ -54,8 +53,8 @@ export const makeFigures = (
   return Effect.gen(function* () {
     const owned = [...shards.owned.keys()]
     const waiting = new Map((yield* count(owned)).map((row) => [row.channel, row.waiting]))
-    const overdue = reader.overdueMillis()
-    const { cooling, inFlight } = dispatcher.figures(monotonicMillis(clock))
+    const swept = reader.swept()
+    const running = dispatcher.running()
     return {
       shards: owned.length,
       channels: new Map(
@@ -63,9 +62,9 @@ export const makeFigures = (
           name,
           {
             waiting: waiting.get(name) ?? 0,
-            overdueSeconds: (overdue.get(name) ?? 0) / 1000,
-            inFlight: inFlight.get(name) ?? 0,
-            cooling: cooling.get(name) ?? 0
+            overdueSeconds: (swept.get(name)?.overdueMillis ?? 0) / 1000,
+            inFlight: running.get(name) ?? 0,
+            cooling: swept.get(name)?.cooling ?? 0
           }
         ])
       )

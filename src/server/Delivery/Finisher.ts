@@ -1,14 +1,13 @@
-import { booleans, floats, ints, longs, texts } from "./Columns.ts"
 import { Clock, Effect, Queue, Random, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { conclude, type Verdict } from "../../domain/DeliveryState.ts"
+import { conclude } from "../../domain/DeliveryState.ts"
 import { isOutOfReach, transaction } from "../Database.ts"
 import type { Channel, Settled } from "./Channel.ts"
 import { attempts, attemptSeconds } from "../Metrics/definitions.ts"
-import type { Ended } from "./Attempt.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
-import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "./Shards.ts"
+import { writeHealth } from "./writeHealth.ts"
+import { type Judged, writeResults } from "./writeResults.ts"
 
 /** How long the first result of a group waits for others. */
 const GATHER_MILLIS = 10
@@ -19,14 +18,11 @@ const GROUP = 512
 /** Between two tries to write while the store is away. */
 const AGAIN_MILLIS = 250
 
-/** How often a result that cannot be written is tried alone before it is left to the next owner. */
+/** How often a result that cannot be written is tried alone before it is written as a failure. */
 const POISON_TRIES = 3
 
-/** A result with what it makes of its delivery. */
-interface Judged {
-  readonly ended: Ended
-  readonly verdict: Verdict
-}
+/** What a delivery is recorded with whose result could not be written. */
+const UNWRITABLE = "internal error: the result could not be written"
 
 /** Writes down what ended. */
 export interface Finisher {
@@ -34,92 +30,14 @@ export interface Finisher {
   readonly turn: Effect.Effect<void>
 }
 
-/**
- * Results are written in groups, each in one statement: one commit for many. It is fenced twice: by the row's attempt and by
- * the shard's epoch, so the late result of a former owner finds nothing to overwrite.
- */
+/** Results are written in groups, each in one statement: one commit for many. */
 export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): Effect.Effect<Finisher> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const context = yield* Effect.context()
 
-    /** The numbers of the rows that were still at the attempt that ended. */
-    const write = (group: ReadonlyArray<Judged>): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
-      const column = <A>(of: (judged: Judged) => A): Array<A> => group.map(of)
-      return Effect.map(
-        sql<{ readonly seq: number }>`
-          WITH ended AS (
-            SELECT *
-            FROM unnest(
-              ${ints(column(({ ended }) => ended.item.shard))}::smallint[],
-              ${longs(column(({ ended }) => ended.item.seq))}::bigint[],
-              ${longs(column(({ ended }) => ended.owned.epoch))}::bigint[],
-              ${ints(column(({ ended }) => ended.item.attempt))}::int[],
-              ${booleans(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
-              ${texts(column(({ verdict }) => verdict._tag))}::text[],
-              ${floats(column(({ verdict }) => (verdict._tag === "Again" ? verdict.delay : 0)))}::float8[],
-              ${texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
-              ${ints(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
-              ${ints(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
-              ${floats(column(({ ended }) => ended.startedAt / 1000))}::float8[],
-              ${ints(column(({ ended }) => ended.durationMillis))}::int[]
-            ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
-          ), held AS MATERIALIZED (
-            SELECT e.*, q.org_id, q.destination_id, q.delivery_id
-            FROM ended e
-            JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
-            JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
-            ORDER BY e.shard, e.seq
-            FOR UPDATE OF q
-          ), done AS (
-            DELETE FROM delivery_queue q
-            USING held h
-            WHERE q.shard = h.shard
-              AND q.seq = h.seq
-              AND h.verdict <> 'Again'
-          ), again AS (
-            UPDATE delivery_queue q
-            SET due_at = statement_timestamp() + h.delay * interval '1 millisecond', attempt = q.attempt + 1
-            FROM held h
-            WHERE q.shard = h.shard
-              AND q.seq = h.seq
-              AND h.verdict = 'Again'
-          ), logged AS (
-            INSERT INTO delivery_attempts
-              (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
-            SELECT org_id, destination_id, delivery_id, attempt + 1, to_timestamp(started), duration, status, error
-            FROM held
-            WHERE sent
-          ), noted AS (
-            UPDATE deliveries d
-            SET
-              status = CASE h.verdict
-                WHEN 'Again' THEN 'pending'
-                WHEN 'Delivered' THEN 'delivered'
-                WHEN 'Partial' THEN 'partial'
-                ELSE 'failed'
-              END,
-              attempts = d.attempts + h.sent::int,
-              rejected = h.rejected,
-              status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
-              last_error = h.error,
-              finished_at = CASE
-                WHEN h.verdict <> 'Again' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
-              END
-            FROM held h
-            WHERE d.org_id = h.org_id
-              AND d.destination_id = h.destination_id
-              AND d.delivery_id = h.delivery_id
-          )
-          SELECT seq::float8 AS seq
-          FROM held
-        `,
-        (rows) => new Set(rows.map((row) => row.seq))
-      )
-    }
-
     /**
-     * The same, and in one transaction with it what the channels do at the end of their deliveries. Where no channel does anything, one
+     * Writes results, and in one transaction with them what the channels do at the end of their deliveries. Where no channel does anything, one
      * statement is all there is.
      */
     const writeAndSettle = (group: ReadonlyArray<Judged>) => {
@@ -127,9 +45,9 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
         group.filter(({ ended, verdict }) => settles(ended.lane.channel) && verdict._tag !== "Again"),
         ({ ended }) => ended.lane.channel
       )
-      if (settling.size === 0) return write(group)
+      if (settling.size === 0) return writeResults(sql, group)
       return transaction(
-        Effect.tap(write(group), (written) =>
+        Effect.tap(writeResults(sql, group), (written) =>
           Effect.forEach(settling, ([channel, own]) => settle(channel, own, written), { discard: true })
         )
       ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
@@ -145,15 +63,36 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       )
     }
 
-    /** One that cannot be written keeps its row as it was: it is sent again by the shard's next owner. */
-    const writeAlone = (judged: Judged): Effect.Effect<void> =>
-      writeAndSettle([judged]).pipe(
+    /** Waits for a store that is away; what it refuses is tried a few times. */
+    const stubborn = <A>(effect: Effect.Effect<A, SqlError.SqlError>) =>
+      effect.pipe(
         Effect.retry({ while: (error) => !isOutOfReach(error), times: POISON_TRIES - 1 }),
-        Effect.retry({ while: isOutOfReach, schedule: Schedule.spaced(AGAIN_MILLIS) }),
-        Effect.matchEffect({
-          onSuccess: (written) => Effect.sync(() => tell([judged], written)),
-          onFailure: (error) => Effect.logError("The result of a delivery cannot be written", error)
-        })
+        Effect.retry({ while: isOutOfReach, schedule: Schedule.spaced(AGAIN_MILLIS) })
+      )
+
+    /**
+     * One that cannot be written ends as a failure, which says nothing but that, and of which its channel hears nothing: left as it is it
+     * would be sent for ever. It can be replayed.
+     */
+    const writeAlone = (judged: Judged): Effect.Effect<void> =>
+      stubborn(writeAndSettle([judged])).pipe(
+        Effect.map((written) => tell([judged], written)),
+        Effect.catch((error) => {
+          const failed = unwritable(judged)
+          return Effect.logError(
+            "The result of a delivery cannot be written: it counts as failed",
+            error
+          ).pipe(
+            Effect.andThen(stubborn(writeResults(sql, [failed]))),
+            Effect.map((written) => tell([failed], written))
+          )
+        }),
+        Effect.catch((error) =>
+          Effect.andThen(
+            Effect.logError("A delivery is left to the next owner of its shard", error),
+            Effect.sync(() => dispatcher.abandoned(judged.ended))
+          )
+        )
       )
 
     const writeGroup = (group: ReadonlyArray<Judged>): Effect.Effect<void> =>
@@ -172,8 +111,9 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
 
     /** Written after the results, apart from them: it informs, and decides nothing that the log records. */
     const saveHealth = Effect.suspend(() => {
-      const lanes = dispatcher.takeUnsaved()
-      return lanes.length === 0 ? Effect.void : writeHealth(sql, lanes, monotonicMillis(clock))
+      const unsaved = dispatcher.unsaved()
+      if (unsaved.size === 0) return Effect.void
+      return Effect.map(writeHealth(sql, unsaved, monotonicMillis(clock)), () => dispatcher.saved(unsaved))
     }).pipe(Effect.catch((error) => Effect.logWarning("The health of destinations was not written", error)))
 
     const switchOff = (group: ReadonlyArray<Judged>) =>
@@ -212,6 +152,11 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
     }
   })
 
+const unwritable = ({ ended }: Judged): Judged => ({
+  ended: { ...ended, outcome: { _tag: "Failed", error: UNWRITABLE, status: null } },
+  verdict: { _tag: "Failed", error: UNWRITABLE }
+})
+
 const settles = (channel: Channel): boolean => channel.settle !== undefined
 
 /** Tells a channel of those of its deliveries that were at the attempt that ended, and are at their end. */
@@ -224,36 +169,4 @@ const settle = (channel: Channel, list: ReadonlyArray<Judged>, written: Readonly
       outcome: ended.outcome
     }))
   return ends.length === 0 ? Effect.void : (channel.settle?.(ends) ?? Effect.void)
-}
-
-/** Writes the health of lanes. A healthy destination whose deliveries arrive is never written. */
-const writeHealth = (
-  sql: SqlClient.SqlClient,
-  lanes: ReadonlyArray<Lane>,
-  now: number
-): Effect.Effect<void, SqlError.SqlError> => {
-  const sorted = lanes.toSorted((a, b) => (a.key < b.key ? -1 : 1))
-  return Effect.asVoid(
-    sql`
-      INSERT INTO delivery_destinations AS d
-        (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
-      SELECT
-        org_id, destination_id, failures, round,
-        CASE WHEN wait >= 0 THEN statement_timestamp() + wait * interval '1 millisecond' END
-      FROM unnest(
-        ${texts(sorted.map((lane) => lane.org_id))}::text[],
-        ${texts(sorted.map((lane) => lane.destination_id))}::text[],
-        ${ints(sorted.map((lane) => lane.health.failures))}::int[],
-        ${ints(sorted.map(({ health }) => (health._tag === "Open" ? 0 : health.round)))}::int[],
-        ${floats(sorted.map(({ health }) => (health._tag === "Cooling" ? Math.max(0, health.until - now) : -1)))}::float8[]
-      ) AS l (org_id, destination_id, failures, round, wait)
-      ON CONFLICT (org_id, destination_id) DO UPDATE
-      SET
-        consecutive_failures = EXCLUDED.consecutive_failures,
-        cooldown_round = EXCLUDED.cooldown_round,
-        cooldown_until = EXCLUDED.cooldown_until
-      WHERE (d.consecutive_failures, d.cooldown_round, d.cooldown_until)
-        IS DISTINCT FROM (EXCLUDED.consecutive_failures, EXCLUDED.cooldown_round, EXCLUDED.cooldown_until)
-    `
-  )
 }

@@ -31,8 +31,8 @@ export class Lane {
   /** Whether the store may have items that are not in memory. All of them are due no earlier than the last one here. */
   more = false
   refilling = false
-  /** Whether `health` differs from what is stored. */
-  unsaved = false
+  /** When its health was stored last, as a moment of `Reads`. */
+  stored = -1
   timer: { readonly at: number; readonly fiber: Fiber.Fiber<void> } | undefined
 
   constructor(key: string, channel: Channel, item: Item, health: Health) {

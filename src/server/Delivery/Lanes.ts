@@ -1,5 +1,5 @@
 import { Latch } from "effect"
-import { at, type Health } from "../../domain/Cooldown.ts"
+import type { Health } from "../../domain/Cooldown.ts"
 import type { Channel } from "./Channel.ts"
 import { healthOf, type Item, itemOf, type QueueRow } from "./Item.ts"
 import { Lane, LANE_ITEMS } from "./Lane.ts"
@@ -9,20 +9,16 @@ import type { Shards } from "./Shards.ts"
 /** Items in memory over all lanes; past it each lane holds one. */
 const MAX_ITEMS = 100_000
 
-/** Lanes in memory; past it those that cool down are let go, and found again by the sweep. */
-const MAX_LANES = 20_000
-
 /**
- * The lanes in memory and what they hold: takes in rows that were read, knows which it has, and which lanes need more. Plain and
+ * The lanes in memory and what they hold: takes in rows that were read, knows which it has, and which lanes need more. A lane that
+ * has nothing to do for a while is the store's alone, and costs nothing here: the sweep finds it when its time is near. Plain and
  * synchronous: only the dispatcher touches it.
  */
 export interface Lanes {
   /** Those there are. */
   readonly all: () => Iterable<Lane>
   readonly has: (lane: Lane) => boolean
-  /** Whether there are so many that one that cools down is better let go. */
-  readonly crowded: () => boolean
-  /** The lane that took a row in; none where it is known, finished, or not ours. */
+  /** The lane that took a row in; none where it is known, finished, not ours, or not due for a while. */
   readonly take: (row: QueueRow, now: number) => Lane | undefined
   /** Gives an item its place in its lane, if there is room. */
   readonly admit: (lane: Lane, item: Item) => void
@@ -31,6 +27,8 @@ export interface Lanes {
   /** Lets a lane go. What it held is still in the store. */
   readonly drop: (lane: Lane) => void
   readonly dropIfIdle: (lane: Lane) => void
+  /** Lets a lane go that has nothing to do before `until`, if that is far off and all that is known of it is stored. */
+  readonly dropUntil: (lane: Lane, until: number, now: number) => boolean
   /** The lane runs low, and the store may have more. */
   readonly askForMore: (lane: Lane) => void
   /** Lanes that ran low since they were last asked for, `limit` at most. */
@@ -38,22 +36,25 @@ export interface Lanes {
   /** Open while lanes are low. */
   readonly low: Latch.Latch
   readonly setHealth: (lane: Lane, health: Health) => void
-  /** Lanes whose health changed since they were last asked for. */
-  readonly takeUnsaved: () => ReadonlyArray<Lane>
+  /** Lanes whose health is not what is stored, each with its health. */
+  readonly unsaved: () => ReadonlyMap<Lane, Health>
+  /** These were stored. Answers with those lanes whose health is still the same. */
+  readonly saved: (stored: ReadonlyMap<Lane, Health>) => ReadonlyArray<Lane>
 }
 
-/** None in memory. `dropped` hears of each lane that is let go. */
+/** None in memory. `horizonMillis`: how far ahead lanes are kept. `dropped` hears of each lane that is let go. */
 export const makeLanes = (
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   reads: Reads,
+  horizonMillis: number,
   dropped: (lane: Lane) => void
 ): Lanes => {
   const lanes = new Map<string, Lane>()
   /** Rows in memory, by number: waiting, under way, or not yet written. */
   const known = new Set<number>()
   const lowLanes = new Set<Lane>()
-  const unsaved = new Set<Lane>()
+  const unsaved = new Map<Lane, Health>()
   const low = Latch.makeUnsafe(false)
 
   const has = (lane: Lane): boolean => lanes.get(lane.key) === lane
@@ -63,11 +64,12 @@ export const makeLanes = (
     lane.items.length = 0
     if (has(lane)) lanes.delete(lane.key)
     lowLanes.delete(lane)
+    unsaved.delete(lane)
     dropped(lane)
   }
 
   const dropIfIdle = (lane: Lane): void => {
-    if (lane.held === 0 && !lane.more && !lane.refilling && !lane.unsaved) drop(lane)
+    if (lane.held === 0 && !lane.more && !lane.refilling && !unsaved.has(lane)) drop(lane)
   }
 
   const admit = (lane: Lane, item: Item): void => {
@@ -86,7 +88,8 @@ export const makeLanes = (
     const channel = channels.get(row.channel)
     if (channel === undefined) return undefined
     const health = healthOf(row, now)
-    if (lanes.size >= MAX_LANES && at(health, now)._tag === "Cooling") return undefined
+    const begins = health._tag === "Cooling" ? Math.max(health.until, item.due) : item.due
+    if (begins - now > horizonMillis) return undefined
     const lane = new Lane(key, channel, item, health)
     lanes.set(key, lane)
     return lane
@@ -95,7 +98,6 @@ export const makeLanes = (
   return {
     all: () => lanes.values(),
     has,
-    crowded: () => lanes.size > MAX_LANES,
     take: (row, now) => {
       if (known.has(row.seq) || !shards.owned.has(row.shard) || reads.isStale(row.seq, row.attempt))
         return undefined
@@ -115,6 +117,14 @@ export const makeLanes = (
     },
     drop,
     dropIfIdle,
+    dropUntil: (lane, until, now) => {
+      if (until - now <= horizonMillis) return false
+      if (lane.held > lane.items.length || lane.refilling || unsaved.has(lane)) return false
+      // A read that began before the health was stored would bring the lane back as it was.
+      if (!reads.allBeganAfter(lane.stored)) return false
+      drop(lane)
+      return true
+    },
     askForMore: (lane) => {
       if (lane.refilling || !lane.more) return
       lane.refilling = true
@@ -136,14 +146,19 @@ export const makeLanes = (
     low,
     setHealth: (lane, health) => {
       lane.health = health
-      lane.unsaved = true
-      unsaved.add(lane)
+      unsaved.set(lane, health)
     },
-    takeUnsaved: () => {
-      const list = [...unsaved]
-      unsaved.clear()
-      for (const lane of list) lane.unsaved = false
-      return list
+    unsaved: () => new Map(unsaved),
+    saved: (stored) => {
+      const same: Array<Lane> = []
+      const moment = reads.moment()
+      for (const [lane, health] of stored) {
+        if (unsaved.get(lane) !== health) continue
+        unsaved.delete(lane)
+        lane.stored = moment
+        same.push(lane)
+      }
+      return same
     }
   }
 }

@@ -1,9 +1,8 @@
-import { ints, longs, texts } from "./Columns.ts"
 import { Clock, Effect, Latch } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
-import type { QueueRow } from "./Item.ts"
 import { type Lane, LANE_ITEMS } from "./Lane.ts"
+import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
 import { monotonicMillis, type Shards } from "./Shards.ts"
 
 /**
@@ -28,9 +27,6 @@ const OVERLAP_SHARE = 10
 /** New rows of one shard in one read: of all shards together no more than are taken in without holding anything up. */
 const TAIL_ROWS = 250
 
-/** Lanes whose first rows are read in one statement of a sweep. */
-const SWEEP_LANES = 500
-
 /** Lanes that are refilled in one statement. */
 const REFILL_LANES = 64
 
@@ -48,29 +44,37 @@ export interface ReaderOptions {
 /** A slow poll behind the signals, and a sweep behind both. */
 export const defaultReader: ReaderOptions = { pollMillis: 1_000, sweepMillis: 5_000 }
 
+/** How far ahead of their time lanes are kept in memory: until the sweep after the next one would find them, were they let go. */
+export const horizonMillis = (options: ReaderOptions): number => 2 * options.sweepMillis
+
+/** What the last sweep found of one channel. */
+export interface Swept {
+  /** How long the longest wait beyond its time was, where no cooldown is the reason. */
+  readonly overdueMillis: number
+  /** Lanes that cool down. */
+  readonly cooling: number
+}
+
 /** Brings rows from the store into the lanes. */
 export interface Reader {
   /** Says that there may be new rows. */
   readonly signal: () => void
   /** Says that lanes may have been missed. */
   readonly sweepSoon: () => void
-  /** Reads the tails of the shards that are here. */
-  readonly readTail: Effect.Effect<void, SqlError.SqlError>
-  /** Looks at the first row of every lane of the shards that are here; answers with how many there are. */
-  readonly sweep: Effect.Effect<number, SqlError.SqlError>
-  /** By channel: how long the longest wait beyond its time was at the last sweep, where no cooldown is the reason. */
-  readonly overdueMillis: () => ReadonlyMap<string, number>
-  /** Reads on for lanes that ran low. */
-  readonly refill: Effect.Effect<void, SqlError.SqlError>
+  /** By channel: what the last sweep found. */
+  readonly swept: () => ReadonlyMap<string, Swept>
   /** One turn of each loop: waits for its signal or its time, then reads. */
   readonly turns: {
+    /** The tails of the shards that are here. */
     readonly tail: Effect.Effect<void, SqlError.SqlError>
+    /** The first row of every lane of these shards. */
     readonly sweep: Effect.Effect<void, SqlError.SqlError>
+    /** More for lanes that ran low. */
     readonly refill: Effect.Effect<void, SqlError.SqlError>
   }
 }
 
-/** Rows arrive as they were written by this engine: typed, not decoded, since a burst reads thousands. */
+/** Reads for the shards of one process. */
 export const makeReader = (
   sql: SqlClient.SqlClient,
   shards: Shards,
@@ -82,13 +86,8 @@ export const makeReader = (
     const tailDue = Latch.makeUnsafe(false)
     const sweepDue = Latch.makeUnsafe(false)
 
-    const columns = sql.literal(`
-      q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
-      q.attempt, q.round_start,
-      (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
-      (extract(epoch FROM q.give_up_at - statement_timestamp()) * 1000)::float8 AS left_ms,
-      d.consecutive_failures, d.cooldown_round,
-      (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
+    const queue = makeQueueReads(sql)
+    const horizon = horizonMillis(options)
 
     /** When the rows before the newest may be read again, and whether a signal has come since they were. */
     let overlapDue = 0
@@ -110,34 +109,19 @@ export const makeReader = (
         return again ? Math.max(one.settled, one.mark - OVERLAP, 0) : one.mark
       })
       const limit = again ? OVERLAP + TAIL_ROWS : TAIL_ROWS
-      return dispatcher.reading(
-        sql<QueueRow>`
-          SELECT ${columns}
-          FROM unnest(${ints(numbers)}::smallint[], ${longs(marks)}::bigint[]) AS s (shard, mark)
-          CROSS JOIN LATERAL (
-            SELECT *
-            FROM delivery_queue q
-            WHERE q.shard = s.shard
-              AND q.seq > s.mark
-            ORDER BY q.seq
-            LIMIT ${limit}::int
-          ) q
-          LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        `,
-        (rows) => {
-          const counts = new Map<number, number>()
-          for (const { seq, shard } of rows) {
-            const count = (counts.get(shard) ?? 0) + 1
-            counts.set(shard, count)
-            const one = shards.owned.get(shard)
-            if (one !== undefined && seq > one.mark) one.mark = seq
-            if (count === limit) tailDue.openUnsafe()
-          }
-          const after = monotonicMillis(clock)
-          dispatcher.offer(rows, after)
-          if (again) overlapDue = after + Math.max(OVERLAP_EVERY_MILLIS, (after - now) * OVERLAP_SHARE)
+      return dispatcher.reading(queue.tail(numbers, marks, limit), (rows) => {
+        const counts = new Map<number, number>()
+        for (const { seq, shard } of rows) {
+          const count = (counts.get(shard) ?? 0) + 1
+          counts.set(shard, count)
+          const one = shards.owned.get(shard)
+          if (one !== undefined && seq > one.mark) one.mark = seq
+          if (count === limit) tailDue.openUnsafe()
         }
-      )
+        const after = monotonicMillis(clock)
+        dispatcher.offer(rows, after)
+        if (again) overlapDue = after + Math.max(OVERLAP_EVERY_MILLIS, (after - now) * OVERLAP_SHARE)
+      })
     })
 
     /** Until the tail is read next without a signal. */
@@ -146,110 +130,44 @@ export const makeReader = (
         ? Math.min(options.pollMillis, Math.max(0, overlapDue - monotonicMillis(clock)))
         : options.pollMillis
 
-    /** The first rows of the lanes of a shard that come after a lane, as a skip scan: one probe per lane, not per row. */
-    const heads = (shard: number, after: readonly [string, string]) => sql<QueueRow>`
-        WITH RECURSIVE lanes AS (
-          (
-            SELECT org_id, destination_id, 1 AS count
-            FROM delivery_queue
-            WHERE shard = ${shard}::smallint
-              AND (org_id, destination_id) > (${after[0]}, ${after[1]})
-            ORDER BY org_id, destination_id
-            LIMIT 1
-          )
-          UNION ALL
-          SELECT n.org_id, n.destination_id, l.count + 1
-          FROM lanes l
-          CROSS JOIN LATERAL (
-            SELECT org_id, destination_id
-            FROM delivery_queue
-            WHERE shard = ${shard}::smallint
-              AND (org_id, destination_id) > (l.org_id, l.destination_id)
-            ORDER BY org_id, destination_id
-            LIMIT 1
-          ) n
-          WHERE l.count < ${SWEEP_LANES}::int
-        )
-        SELECT ${columns}
-        FROM lanes l
-        CROSS JOIN LATERAL (
-          SELECT *
-          FROM delivery_queue q
-          WHERE q.shard = ${shard}::smallint
-            AND q.org_id = l.org_id
-            AND q.destination_id = l.destination_id
-          ORDER BY q.due_at, q.seq
-          LIMIT 1
-        ) q
-        LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        ORDER BY q.org_id, q.destination_id
-      `
+    let swept: ReadonlyMap<string, Swept> = new Map()
 
-    let overdue: ReadonlyMap<string, number> = new Map()
-
-    const sweepShard = Effect.fnUntraced(function* (shard: number, late: Map<string, number>) {
-      let count = 0
+    const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, Swept>) {
       let after: readonly [string, string] = ["", ""]
       while (shards.owned.has(shard)) {
-        let page: ReadonlyArray<QueueRow> = []
-        yield* dispatcher.reading(heads(shard, after), (rows) => {
+        let page: ReadonlyArray<HeadRow> = []
+        yield* dispatcher.reading(queue.heads(shard, after, horizon), (rows) => {
           page = rows
-          for (const { channel, cooldown_ms, wait_ms } of rows) {
-            if ((cooldown_ms ?? 0) <= 0 && -wait_ms > (late.get(channel) ?? 0)) late.set(channel, -wait_ms)
-          }
+          count(rows, found)
           dispatcher.offerHeads(rows, monotonicMillis(clock))
         })
-        count += page.length
         const last = page.at(-1)
-        if (last === undefined || page.length < SWEEP_LANES) break
+        if (last === undefined || last.lanes < SWEEP_LANES) break
         after = [last.org_id, last.destination_id]
       }
-      return count
     })
 
     const sweep = Effect.gen(function* () {
-      let count = 0
-      const late = new Map<string, number>()
-      for (const shard of [...shards.owned.keys()]) count += yield* sweepShard(shard, late)
-      overdue = late
-      return count
+      const found = new Map<string, Swept>()
+      for (const shard of [...shards.owned.keys()]) yield* sweepShard(shard, found)
+      swept = found
     })
 
     const refillOf = (lanes: ReadonlyArray<Lane>) => {
       const rows = Math.max(...lanes.map((lane) => lane.held)) + LANE_ITEMS
       return dispatcher
-        .reading(
-          sql<QueueRow>`
-          SELECT ${columns}
-          FROM unnest(
-            ${ints(lanes.map((lane) => lane.shard))}::smallint[],
-            ${texts(lanes.map((lane) => lane.org_id))}::text[],
-            ${texts(lanes.map((lane) => lane.destination_id))}::text[]
-          ) AS l (shard, org_id, destination_id)
-          CROSS JOIN LATERAL (
-            SELECT *
-            FROM delivery_queue q
-            WHERE q.shard = l.shard
-              AND q.org_id = l.org_id
-              AND q.destination_id = l.destination_id
-            ORDER BY q.due_at, q.seq
-            LIMIT ${rows}::int
-          ) q
-          LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        `,
-          (found) => {
-            const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
-            dispatcher.refilled(
-              new Map(
-                lanes.map((lane) => {
-                  const own = byLane.get(lane.key) ?? []
-                  return [lane, { rows: own, complete: own.length < rows }]
-                })
-              ),
-              monotonicMillis(clock)
-            )
-          }
-        )
+        .reading(queue.refill(lanes, rows), (found) => {
+          const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
+          dispatcher.refilled(
+            new Map(
+              lanes.map((lane) => {
+                const own = byLane.get(lane.key) ?? []
+                return [lane, { rows: own, complete: own.length < rows }]
+              })
+            ),
+            monotonicMillis(clock)
+          )
+        })
         .pipe(
           // The lanes ask again, and are read again, when the store is back.
           Effect.tapCause(() =>
@@ -277,17 +195,27 @@ export const makeReader = (
     return {
       signal: () => void tailDue.openUnsafe(),
       sweepSoon: () => void sweepDue.openUnsafe(),
-      readTail,
-      sweep,
-      overdueMillis: () => overdue,
-      refill,
+      swept: () => swept,
       turns: {
         tail: Effect.suspend(() => awaited(tailDue, tailWait())).pipe(
           Effect.andThen(readTail),
           Effect.andThen(Effect.sleep(PACE_MILLIS))
         ),
-        sweep: Effect.andThen(awaited(sweepDue, options.sweepMillis), Effect.asVoid(sweep)),
+        sweep: Effect.andThen(awaited(sweepDue, options.sweepMillis), sweep),
         refill: Effect.andThen(dispatcher.low.await, refill)
       }
     }
   })
+
+/** Adds what a page of a sweep shows. */
+const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, Swept>): void => {
+  const cooling = new Map<string, number>()
+  for (const row of rows) {
+    const { channel } = row
+    const { cooling: before, overdueMillis } = found.get(channel) ?? { cooling: 0, overdueMillis: 0 }
+    const late = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
+    const added = cooling.has(channel) ? 0 : row.cooling
+    cooling.set(channel, row.cooling)
+    found.set(channel, { overdueMillis: late, cooling: before + added })
+  }
+}

@@ -11,6 +11,10 @@ export interface Reads {
   readonly finished: (seq: number, attempt: number) => void
   /** Whether a row, as it was read, is from before its attempt was written down. */
   readonly isStale: (seq: number, attempt: number) => boolean
+  /** This moment, in the order of reads. */
+  readonly moment: () => number
+  /** Whether every read under way began after a moment. */
+  readonly allBeganAfter: (moment: number) => boolean
 }
 
 /** None under way. */
@@ -47,6 +51,11 @@ export const makeReads = (): Reads => {
     isStale: (seq, attempt) => {
       const entry = written.get(seq)
       return entry !== undefined && entry.attempt >= attempt
+    },
+    moment: () => tick++,
+    allBeganAfter: (moment) => {
+      const [oldest] = begun
+      return oldest === undefined || oldest > moment
     }
   }
 }

@@ -110,23 +110,49 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       AND shard = ANY(${ints(shards)}::smallint[])
   `
 
-  const sayAlive = sql`
-    INSERT INTO delivery_owners (owner, lease_until)
-    VALUES (${owner}, now() + ${leaseMillis}::float8 * interval '1 millisecond')
-    ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
-  `
+  /**
+   * Says that this process lives, renews its leases and counts the others, in one statement that does not wait for the disk: a store
+   * that has much to write must not let leases run out. Should it crash and forget a renewal, a lease ends earlier than its owner
+   * believes, and whoever takes the shard then has a higher epoch. Others count that were heard of lately: one that fell silent keeps
+   * what it has until its lease ends, and is left nothing else.
+   */
+  const sayAlive = Effect.suspend(
+    () => sql<{ readonly others: number; readonly shard: number | null; readonly epoch: number | null }>`
+      WITH hurried AS MATERIALIZED (
+        SELECT
+          set_config('synchronous_commit', 'off', true) AS setting,
+          now() + ${leaseMillis}::float8 * interval '1 millisecond' AS lease_until
+      ), alive AS (
+        INSERT INTO delivery_owners (owner, lease_until)
+        SELECT ${owner}, lease_until
+        FROM hurried
+        WHERE NOT ${stopping}::boolean
+        ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
+      ), renewed AS (
+        UPDATE delivery_shards s
+        SET lease_until = h.lease_until
+        FROM hurried h
+        WHERE s.owner = ${owner}
+        RETURNING s.shard::int AS shard, s.epoch::float8 AS epoch
+      ), living AS (
+        SELECT count(*)::int AS others
+        FROM delivery_owners
+        WHERE lease_until > now() + ${Math.max(0, leaseMillis - silentMillis)}::float8 * interval '1 millisecond'
+          AND owner <> ${owner}
+      )
+      SELECT l.others, r.shard, r.epoch
+      FROM living l
+      LEFT JOIN renewed r ON true
+    `
+  )
 
   /** Renews every lease; answers with the shards that are another's by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
-    if (!stopping) yield* sayAlive
-    const rows = yield* sql<{ readonly shard: number; readonly epoch: number }>`
-      UPDATE delivery_shards
-      SET lease_until = now() + ${leaseMillis}::float8 * interval '1 millisecond'
-      WHERE owner = ${owner}
-      RETURNING shard::int AS shard, epoch::float8 AS epoch
-    `
-    const epochs = new Map(rows.map((row) => [row.shard, row.epoch]))
+    const rows = yield* sayAlive
+    others = rows[0]?.others ?? 0
+    const epochs = new Map<number, number | null>()
+    for (const { epoch, shard } of rows) if (shard !== null) epochs.set(shard, epoch)
     const lost: Array<number> = []
     for (const one of owned.values()) {
       if (epochs.get(one.shard) === one.epoch) one.validUntil = before + leaseMillis
@@ -134,20 +160,9 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     }
     for (const shard of lost) owned.delete(shard)
     // Claimed by a statement whose answer was lost, or given up by one that was not carried out: free, to be claimed as any other.
-    const unknown = rows.map((row) => row.shard).filter((shard) => !owned.has(shard))
+    const unknown = [...epochs.keys()].filter((shard) => !owned.has(shard))
     if (unknown.length > 0) yield* free(unknown)
     return lost
-  })
-
-  /** Those that were heard of lately: one that fell silent keeps what it has until its lease ends, and is left nothing else. */
-  const countOthers = Effect.gen(function* () {
-    const rows = yield* sql<{ readonly count: number }>`
-      SELECT count(*)::int AS count
-      FROM delivery_owners
-      WHERE lease_until > now() + ${Math.max(0, leaseMillis - silentMillis)}::float8 * interval '1 millisecond'
-        AND owner <> ${owner}
-    `
-    others = rows[0]?.count ?? 0
   })
 
   /** Takes up to `wanted` shards that have no living owner. */
@@ -200,7 +215,6 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     share: rounds.withPermit(
       Effect.gen(function* () {
         const lost = yield* renew
-        yield* countOthers
         const share = stopping ? 0 : Math.ceil(SHARDS / (others + 1))
         const staying = [...owned.values()].filter((one) => !one.leaving)
         for (const one of staying.slice(share)) one.leaving = true

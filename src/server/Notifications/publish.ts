@@ -9,7 +9,7 @@ import { WEBHOOK } from "./WebhookChannel.ts"
 
 /**
  * Within the caller's transaction: writes the events that somebody subscribed to, and a delivery for each endpoint that did and is
- * active. Whether there are any.
+ * active.
  */
 export const publishToEndpoints = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -19,7 +19,7 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
   now: Timestamp
 ) {
   const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
-  if (subscribers.length === 0) return false
+  if (subscribers.length === 0) return
   const wanted = moments.filter(({ event }) => subscribers.some(({ events }) => events.includes(event)))
   const ids = yield* EventId.generateMany(wanted.length)
   const events = Arr.zipWith(wanted, ids, ({ approval, event }, id) => ({
@@ -30,7 +30,7 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
     body: Buffer.from(eventBody({ id, type: event, org_id, occurred_at: now, approval })),
     occurred_at: now
   }))
-  if (!Arr.isArrayNonEmpty(events)) return false
+  if (!Arr.isArrayNonEmpty(events)) return
   yield* insertEvents(sql, events)
   yield* delivery.enqueue(
     events.flatMap(({ approval_id, event_id, type }) =>
@@ -45,5 +45,4 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
         }))
     )
   )
-  return true
 })

@@ -49,8 +49,7 @@ export const compressed = (request: string | Uint8Array): Effect.Effect<Uint8Arr
 /**
  * Writes batches as deliveries, in one transaction that holds their destinations: so their spans are counted as waiting while they do, on
  * whichever replica, and never more than `queueLimit`; a batch that finds no room is dropped and counted. The counts of spans that were
- * dropped before are added too. Answers with the outboxes whose destination is gone, what waits for each now, and whether anything was
- * queued.
+ * dropped before are added too. Answers with the outboxes whose destination is gone, and what waits for each now.
  */
 export const storeBatches = Effect.fnUntraced(function* (
   needs: {
@@ -156,8 +155,7 @@ export const storeBatches = Effect.fnUntraced(function* (
             (destinations.get(outbox.destination_id)?.waiting_spans ?? 0) +
               (counts.get(outbox.destination_id)?.waiting ?? 0)
           ])
-        ),
-        queued: queued.length > 0
+        )
       }
     })
   )

@@ -5,7 +5,7 @@ import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "..
 import type { TelemetryDelivery } from "../../domain/TelemetryDestination.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { Audit } from "../Audit.ts"
-import { afterCommit, atomic } from "../Database.ts"
+import { atomic } from "../Database.ts"
 import type { Delivery, LoggedDelivery } from "../Delivery.ts"
 import { hasDestination, holdDestination } from "./rows.ts"
 
@@ -87,7 +87,6 @@ export const makeDeliveries = (
           yield* delivery.replay(org_id, id, delivery_id)
           yield* waitAgain(org_id, id, delivery_id)
           yield* audit.record(principal, "delivery.replayed", delivery_id, { destination_id: id })
-          yield* afterCommit(delivery.wake)
         })
       )
     }

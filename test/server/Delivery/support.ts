@@ -112,7 +112,7 @@ export const engineIn = (
 /** A destination of an organization, both new. */
 export const destination = Effect.all({ org_id: OrgId.generate, destination_id: EndpointId.generate })
 
-/** Commits events for a destination and wakes the engine, as a service does. */
+/** Commits events for a destination, as a service does. */
 export const publish = (
   to: { readonly org_id: OrgId; readonly destination_id: string },
   count = 1,
@@ -124,7 +124,6 @@ export const publish = (
     yield* transaction(
       delivery.enqueue(events.map((event_id) => ({ ...to, channel, event_id, label: "approval.requested" })))
     )
-    yield* delivery.wake
     return events
   })
 
@@ -168,27 +167,32 @@ export const withWebhooks =
       { local: true }
     )
 
-/** Commits as a process does that carries nothing: the others are told. */
+/** Commits as another process does that carries nothing: those that do are told. */
+export const elsewhere =
+  (channel: Channel) =>
+  <A, E, R>(use: Effect.Effect<A, E, R>) =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const pg = yield* PgClient.PgClient
+      const channels = new Map([[channel.name, channel]])
+      const queue = makeQueue(sql, channels, DateTime.now, () =>
+        Effect.ignore(pg.notify("countersign_delivery", "rows"))
+      )
+      const log = { ...queue, ...makeLog(sql, () => false), ...makeReplay(sql, channels, queue) }
+      return yield* Effect.provideService(
+        use,
+        Delivery,
+        Delivery.of({
+          ...log,
+          removeOld: Effect.die("Nothing is removed here"),
+          figures: Effect.die("Nothing is carried here")
+        })
+      )
+    })
+
+/** The same with the webhook channel. */
 export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
-  Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const pg = yield* PgClient.PgClient
-    const channel = yield* WebhookChannel.make()
-    const channels = new Map([[channel.name, channel]])
-    const queue = makeQueue(sql, channels, DateTime.now)
-    const log = { ...queue, ...makeLog(sql, () => false), ...makeReplay(sql, channels, queue) }
-    const wake = Effect.ignore(pg.notify("countersign_delivery", "rows"))
-    return yield* Effect.provideService(
-      use,
-      Delivery,
-      Delivery.of({
-        ...log,
-        wake,
-        removeOld: Effect.die("Nothing is removed here"),
-        figures: Effect.die("Nothing is carried here")
-      })
-    )
-  })
+  Effect.flatMap(WebhookChannel.make(), (channel) => elsewhere(channel)(use))
 
 /** An endpoint at a URL, and its secret. */
 export const endpointAt = Effect.fnUntraced(function* (url: string) {
@@ -211,7 +215,7 @@ export const endpointAt = Effect.fnUntraced(function* (url: string) {
   return { org_id, destination_id, secret: Redacted.value(secret) }
 })
 
-/** Commits events with a body for endpoints, one for each, and wakes the engine. */
+/** Commits events with a body for endpoints, one for each. */
 export const announce = Effect.fnUntraced(function* (
   to: ReadonlyArray<{ readonly org_id: OrgId; readonly destination_id: string }>,
   body: string
@@ -238,6 +242,5 @@ export const announce = Effect.fnUntraced(function* (
       )
     })
   )
-  yield* delivery.wake
   return events.map((event) => event.event_id)
 })

@@ -92,7 +92,6 @@ const publish = ({ approval, org_id }: Waiting, event: ApprovalEventType = "appr
   Effect.gen(function* () {
     const email = yield* Email
     yield* transaction(email.publish(org_id, Arr.of({ event, approval }), yield* DateTime.now))
-    yield* (yield* Delivery).wake
   })
 
 /** The one mail there is, as the log has it, once it holds. */

@@ -129,7 +129,6 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
         { discard: true }
       )
     )
-    yield* delivery.wake
     return events.map(({ event_id }) => event_id)
   })
 
