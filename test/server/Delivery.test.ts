@@ -81,6 +81,41 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("carries what this process committed though nobody reads the queue", () =>
+    Effect.gen(function* () {
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const to = yield* destination
+        // One of them a read that every start begins with may find.
+        for (let count = 0; count < 5; count++) {
+          const [event_id] = yield* publish(to)
+          assert.strictEqual((yield* Queue.take(sent)).event_id, event_id)
+          yield* records(to, all("delivered"))
+        }
+      }).pipe(withEngine([channel], { reader: { pollMillis: 60_000, sweepMillis: 60_000 } }))
+    }))
+
+  test("carries nothing of a part that was rolled back when the rest is committed", () =>
+    Effect.gen(function* () {
+      const { channel, sent } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const undone = yield* destination
+        const kept = yield* destination
+        yield* transaction(
+          Effect.andThen(
+            Effect.flip(transaction(Effect.andThen(publish(undone), Effect.fail("rolled back")))),
+            publish(kept)
+          )
+        )
+        yield* records(kept, all("delivered"))
+        const parcels = yield* Queue.takeAll(sent)
+        assert.deepStrictEqual(
+          parcels.map((parcel) => parcel.destination_id),
+          [kept.destination_id]
+        )
+      }).pipe(withEngine([channel]))
+    }))
+
   test("tries again until it arrives, and tells of each attempt", () =>
     Effect.gen(function* () {
       const { channel } = yield* answering(quick(), (_, nth) => (nth < 3 ? failing : delivered))
@@ -255,6 +290,62 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("finds again by the sweep who was let go for a cooldown, and who for a late retry", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 2, first: 800, longest: 800 }
+      const retry = { ...quick().retry, delays: [0, 0, 0, 0], jitter: 0 }
+      const cooling = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
+      const late = yield* heldChannel(quick({ cooldown: patient, retry: { ...retry, delays: [0, 800] } }))
+      const channels = [cooling.channel, { ...late.channel, name: "late" }]
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        yield* publish(to, 3)
+        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(cooling.attempts)).end(failing)
+        const health = yield* eventually(
+          Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) => map.get(to.destination_id)),
+          (now) => (now?.cooldown_until ?? null) !== null
+        )
+        yield* publish(other, 1, "late")
+        yield* (yield* Queue.take(late.attempts)).end(failing)
+        const failedAt = (yield* DateTime.now).epochMilliseconds
+        // What is new waits as well, also where it is handed over.
+        yield* publish(to)
+        const probe = yield* Queue.take(cooling.attempts)
+        const until = health?.cooldown_until?.epochMilliseconds ?? Infinity
+        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, until - 50)
+        yield* (yield* Queue.take(late.attempts)).end(delivered)
+        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + 750)
+        yield* probe.end(delivered)
+        for (let i = 0; i < 3; i++) yield* (yield* Queue.take(cooling.attempts)).end(delivered)
+        yield* records(to, all("delivered"))
+        yield* records(other, all("delivered"))
+      }).pipe(withEngine(channels, { reader: { sweepMillis: 50 } }))
+    }))
+
+  test("counts whom it let go for a cooldown, and sends them nothing that is new", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 1, first: 600_000, longest: 600_000 }
+      const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const cooling = Effect.map(delivery.figures, ({ channels }) => channels.get("held")?.cooling)
+        const to = yield* Effect.replicateEffect(destination, 3)
+        for (const one of to) yield* publish(one)
+        for (const held of yield* Queue.takeN(attempts, 3)) yield* held.end(failing)
+        yield* eventually(cooling, (count) => count === 3)
+        for (const one of to) yield* publish(one)
+        const other = yield* destination
+        yield* publish(other)
+        const next = yield* Queue.take(attempts)
+        assert.strictEqual(next.parcel.destination_id, other.destination_id)
+        yield* next.end(delivered)
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+      }).pipe(withEngine([channel], { reader: { sweepMillis: 50 } }))
+    }))
+
   test("waits for a cooldown that began before the process did", () =>
     Effect.gen(function* () {
       const cooldown = { after: 1, first: 700, longest: 700 }
@@ -311,7 +402,7 @@ describe("Delivery", () => {
 
   test("lets ten thousand deliveries to a destination that hangs hold up nobody, not in its own organization either", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ capacity: 20_000 }))
+      const { attempts, channel } = yield* heldChannel(quick({ capacity: 20_000, deadlineMillis: 600_000 }))
       yield* Effect.gen(function* () {
         const hanging = yield* destination
         const other = { ...hanging, destination_id: (yield* destination).destination_id }
@@ -392,7 +483,7 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
-  test("writes a group without the one result that cannot be written", () =>
+  test("writes a group without the one result that cannot be written, which counts as failed", () =>
     Effect.gen(function* () {
       const poison = { ...failing, error: "no\u0000text" }
       const bad = yield* destination
@@ -405,11 +496,11 @@ describe("Delivery", () => {
         yield* publish(good, 5)
         yield* records(good, all("delivered"))
         yield* Queue.takeN(sent, 6)
-        const delivery = yield* Delivery
-        const [record] = yield* delivery.list(bad.org_id, bad.destination_id)
-        assert.strictEqual(record?.status, "pending")
-        yield* transaction(delivery.discard(bad.org_id, bad.destination_id))
-      }).pipe(withEngine([channel], { drainMillis: 100 }))
+        const [record] = yield* records(bad, all("failed"))
+        assert.strictEqual(record?.attempts, 1)
+        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+        assert.strictEqual(yield* queued, 0)
+      }).pipe(withEngine([channel]))
     }))
 
   test("lets a former owner's result change nothing", () =>
@@ -585,7 +676,10 @@ describe("Delivery", () => {
         const to = yield* destination
         yield* publish(to)
         yield* records(to, all("delivered"))
+        // Whoever was killed cannot take its name out.
+        yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() - interval '2 days')`
         assert.strictEqual((yield* delivery.removeOld).days, 1)
+        assert.lengthOf(yield* sql`SELECT owner FROM delivery_owners`, 1)
         assert.strictEqual((yield* delivery.removeOld).days, 0)
         const [place] = yield* sql<{ readonly name: string }>`
           SELECT tableoid::regclass::text AS name
@@ -710,7 +804,7 @@ describe("Delivery", () => {
       }).pipe(withEngine([held.channel, other, strict], { retention: { keep: "1 hour" } }))
     }))
 
-  test("writes no end whose channel cannot settle it, and every other", () =>
+  test("records as failed what its channel cannot settle, and writes every other as it ended", () =>
     Effect.gen(function* () {
       const { channel } = yield* answering(quick(), () => delivered)
       const bad: Channel = {
@@ -731,10 +825,12 @@ describe("Delivery", () => {
         yield* publish(to, 1, "bad")
         yield* publish(good, 3)
         yield* records(good, all("delivered"))
-        const [record] = yield* delivery.list(to.org_id, to.destination_id)
-        assert.strictEqual(record?.attempts, 0)
-        yield* transaction(delivery.discard(to.org_id, to.destination_id))
-      }).pipe(withEngine([channel, bad], { drainMillis: 100 }))
+        const [record] = yield* records(to, all("failed"))
+        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+        assert.strictEqual(yield* queued, 0)
+        yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
+        yield* records(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
+      }).pipe(withEngine([channel, bad]))
     }))
 
   test("gives up when the time of the policy is over, counted from the queueing", () =>

@@ -45,7 +45,7 @@ export interface Lanes {
 /** None in memory. `horizonMillis`: how far ahead lanes are kept. `dropped` hears of each lane that is let go. */
 export const makeLanes = (
   channels: ReadonlyMap<string, Channel>,
-  shards: Shards,
+  shards: Pick<Shards, "owned">,
   reads: Reads,
   horizonMillis: number,
   dropped: (lane: Lane) => void

@@ -34,6 +34,9 @@ const DAYS_AHEAD = 3
 
 const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
+/** A process whose last lease ended so many days ago is dead. */
+const DEAD_DAYS = 1
+
 /** A transaction that is open for longer is warned of: what was written and deleted since it began cannot be cleared away. */
 const OLD_SNAPSHOT_SECONDS = 600
 
@@ -225,6 +228,7 @@ export const makeRetention = (
   const runOnce = Effect.gen(function* () {
     yield* warnOfOldSnapshot
 
+    yield* sql`DELETE FROM delivery_owners WHERE lease_until < now() - ${DEAD_DAYS}::int * interval '1 day'`
     const days = yield* partitions
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
     yield* drain(removeStrays(cutoff))

@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { DeliveryId, EventId, OrgId } from "../../../src/domain/Ids.ts"
+import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
+import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
+import { makeLanes } from "../../../src/server/Delivery/Lanes.ts"
+import { makeReads } from "../../../src/server/Delivery/Reads.ts"
+import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
+
+const HORIZON = 10_000
+const id = "0".repeat(32)
+
+const row = (change: Partial<QueueRow> = {}): QueueRow => ({
+  shard: 0,
+  seq: 1,
+  org_id: OrgId.make(`org_${id}`),
+  destination_id: `nep_${id}`,
+  delivery_id: DeliveryId.make(`ndl_${id}`),
+  channel: "test",
+  event_id: EventId.make(`evt_${id}`),
+  attempt: 0,
+  round_start: 0,
+  wait_ms: 0,
+  left_ms: null,
+  consecutive_failures: null,
+  cooldown_round: null,
+  cooldown_ms: null,
+  ...change
+})
+
+const cooling = (millis: number) => ({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: millis })
+
+const owned: OwnedShard = {
+  shard: 0,
+  epoch: 1,
+  validUntil: Infinity,
+  mark: 0,
+  settled: 0,
+  settling: 0,
+  settledAt: 0,
+  open: 0,
+  leaving: false
+}
+
+const setUp = () => {
+  const channel = {
+    name: "test",
+    ids: DeliveryId,
+    policy: defaultChannelPolicy,
+    load: () => Effect.never,
+    expire: () => Effect.succeed(0)
+  }
+  const reads = makeReads()
+  const lanes = makeLanes(
+    new Map([["test", channel]]),
+    { owned: new Map([[0, owned]]) },
+    reads,
+    HORIZON,
+    () => {}
+  )
+  return { lanes, reads, inMemory: () => [...lanes.all()].length }
+}
+
+describe("Lanes", () => {
+  it("takes in what is due within the horizon, and leaves the rest to the store", () => {
+    const { inMemory, lanes } = setUp()
+    assert.isUndefined(lanes.take(row({ wait_ms: HORIZON + 1 }), 0))
+    assert.isUndefined(lanes.take(row(cooling(HORIZON + 1)), 0))
+    assert.isUndefined(lanes.take(row({ wait_ms: HORIZON + 1, ...cooling(5) }), 0))
+    assert.strictEqual(inMemory(), 0)
+    assert.isDefined(lanes.take(row({ wait_ms: HORIZON }), 0))
+    assert.isDefined(lanes.take(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0))
+    assert.strictEqual(inMemory(), 2)
+    // One of a lane that is here anyway is taken in however late it is.
+    assert.isDefined(lanes.take(row({ seq: 3, wait_ms: 2 * HORIZON }), 0))
+  })
+
+  it("lets a lane go that rests beyond the horizon, and takes its rows in again later", () => {
+    const { inMemory, lanes } = setUp()
+    const lane = lanes.take(row(), 0)
+    assert.isDefined(lane)
+    if (lane === undefined) return
+    assert.isFalse(lanes.dropUntil(lane, HORIZON, 0))
+    assert.isTrue(lanes.dropUntil(lane, HORIZON + 1, 0))
+    assert.strictEqual(inMemory(), 0)
+    assert.isDefined(lanes.take(row(), 1))
+  })
+
+  it("keeps a lane whose health is not stored, and while a read may still show it as it was before", () =>
+    Effect.runPromise(
+      Effect.gen(function* () {
+        const { inMemory, lanes, reads } = setUp()
+        const lane = lanes.take(row(), 0)
+        assert.isDefined(lane)
+        if (lane === undefined) return
+        const until = 10 * HORIZON
+        lanes.setHealth(lane, { _tag: "Cooling", failures: 5, round: 1, until })
+        assert.isFalse(lanes.dropUntil(lane, until, 0))
+        const stale = lanes.unsaved()
+        lanes.setHealth(lane, { _tag: "Cooling", failures: 6, round: 1, until })
+        // What was stored meanwhile is not what is known by now.
+        assert.deepStrictEqual(lanes.saved(stale), [])
+        assert.isFalse(lanes.dropUntil(lane, until, 0))
+        const gate = yield* Deferred.make<void>()
+        const read = yield* Effect.forkChild(
+          reads.reading(Deferred.await(gate), () => {}),
+          { startImmediately: true }
+        )
+        assert.deepStrictEqual(lanes.saved(lanes.unsaved()), [lane])
+        assert.isFalse(lanes.dropUntil(lane, until, 0))
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(read)
+        assert.isTrue(lanes.dropUntil(lane, until, 0))
+        assert.strictEqual(inMemory(), 0)
+      })
+    ))
+
+  it("keeps a lane with an attempt that is not written yet", () => {
+    const { lanes } = setUp()
+    const lane = lanes.take(row(), 0)
+    const item = lane?.items[0]
+    assert.isDefined(lane)
+    assert.isDefined(item)
+    if (lane === undefined || item === undefined) return
+    lane.remove(item)
+    assert.isFalse(lanes.dropUntil(lane, 10 * HORIZON, 0))
+    lanes.done(lane, item)
+    assert.deepStrictEqual([...lanes.all()], [])
+  })
+})
