@@ -13,7 +13,8 @@ import {
   type LoggedDeliveryDetail,
   makeLog
 } from "./Delivery/Log.ts"
-import { type Committed, type Enqueued, makeQueue } from "./Delivery/Queue.ts"
+import type { Enqueued } from "./Delivery/Item.ts"
+import { type Committed, makeQueue } from "./Delivery/Queue.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
@@ -31,7 +32,7 @@ export {
   type Settled
 } from "./Delivery/Channel.ts"
 export type { DestinationHealth, LoggedDelivery, LoggedDeliveryDetail } from "./Delivery/Log.ts"
-export type { Enqueued } from "./Delivery/Queue.ts"
+export type { Enqueued } from "./Delivery/Item.ts"
 
 /** How the engine runs in one process. What is left out has the defaults named beside each part. */
 export interface DeliveryOptions {
@@ -118,10 +119,10 @@ export class Delivery extends Context.Service<
 }
 
 /**
- * Connections of the engine's own, a listener's and a transaction's included: what it reads, writes and hears never waits for those who
- * hold all the others while they publish, and the other way about.
+ * Connections of the engine's own: one each to hear by, to write results and to share out, and three to read. What it does never waits
+ * for those who hold all the others while they publish, and the other way about.
  */
-export const ENGINE_CONNECTIONS = 4
+export const ENGINE_CONNECTIONS = 6
 
 /** Between two tries of a loop whose work failed. */
 const AFTER_FAILURE_MILLIS = 500

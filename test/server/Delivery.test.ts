@@ -300,27 +300,30 @@ describe("Delivery", () => {
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
         const to = yield* destination
-        const other = yield* destination
+        // So many that some share a shard.
+        const others = yield* Effect.replicateEffect(destination, SHARDS + 4)
         yield* publish(to, 3)
         for (let i = 0; i < 2; i++) yield* (yield* Queue.take(cooling.attempts)).end(failing)
         const health = yield* eventually(
           Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) => map.get(to.destination_id)),
           (now) => (now?.cooldown_until ?? null) !== null
         )
-        yield* publish(other, 1, "late")
-        yield* (yield* Queue.take(late.attempts)).end(failing)
+        for (const other of others) yield* publish(other, 1, "late")
+        const first = yield* Queue.takeN(late.attempts, others.length)
         const failedAt = (yield* DateTime.now).epochMilliseconds
+        for (const held of first) yield* held.end(failing)
         // What is new waits as well, also where it is handed over.
         yield* publish(to)
         const probe = yield* Queue.take(cooling.attempts)
         const until = health?.cooldown_until?.epochMilliseconds ?? Infinity
         assert.isAtLeast((yield* DateTime.now).epochMilliseconds, until - 50)
-        yield* (yield* Queue.take(late.attempts)).end(delivered)
+        const second = yield* Queue.takeN(late.attempts, others.length)
         assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + 750)
+        for (const held of second) yield* held.end(delivered)
         yield* probe.end(delivered)
         for (let i = 0; i < 3; i++) yield* (yield* Queue.take(cooling.attempts)).end(delivered)
         yield* records(to, all("delivered"))
-        yield* records(other, all("delivered"))
+        for (const other of others) yield* records(other, all("delivered"))
       }).pipe(withEngine(channels, { reader: { sweepMillis: 50 } }))
     }))
 

@@ -1,6 +1,18 @@
 import { type Health, healthy } from "../../domain/Cooldown.ts"
 import type { EventId, OrgId } from "../../domain/Ids.ts"
 
+/** One event for one destination. */
+export interface Enqueued {
+  readonly org_id: OrgId
+  /** The name of a channel that the engine was given; another is a defect. */
+  readonly channel: string
+  readonly destination_id: string
+  readonly event_id: EventId
+  readonly label: string
+  /** How much it carries, in the channel's own unit. Default 1. */
+  readonly size?: number
+}
+
 /**
  * A row of the queue as the owner reads it, with what is known of its destination. Times are waits in milliseconds from
  * the reading, by the store's clock: no process's clock is compared with another's.

@@ -1,36 +1,15 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { EventId, OrgId } from "../../domain/Ids.ts"
+import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { afterCommit } from "../Database.ts"
 import type { Channel } from "./Channel.ts"
-import { booleans, floats, ints, texts } from "./Columns.ts"
-import type { QueueRow } from "./Item.ts"
+import type { Enqueued, QueueRow } from "./Item.ts"
+import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
 import { shardOf } from "./Shards.ts"
-
-/**
- * Below its capacity by more than this a destination is filled without a lock: transactions that do not see each other yet cannot
- * be as many.
- */
-const CLOSE_TO_FULL = 256
-
-/** What a delivery that found no room is recorded with. */
-const QUEUE_FULL = "queue full"
 
 /** What a delivery is recorded with whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"
-
-/** One event for one destination. */
-export interface Enqueued {
-  readonly org_id: OrgId
-  /** The name of a channel that the engine was given; another is a defect. */
-  readonly channel: string
-  readonly destination_id: string
-  readonly event_id: EventId
-  readonly label: string
-  /** How much it carries, in the channel's own unit. Default 1. */
-  readonly size?: number
-}
 
 /** What a transaction has queued, once it is committed. */
 export interface Committed {
@@ -38,24 +17,6 @@ export interface Committed {
   readonly rows: ReadonlyArray<QueueRow>
   /** Whether these are all. */
   readonly complete: boolean
-}
-
-/** Where `insertRoomy` put a delivery: `seq` is null where its destination is close to full, and nothing was written. */
-interface Placed {
-  readonly delivery_id: string
-  readonly seq: number | null
-  readonly consecutive_failures: number | null
-  readonly cooldown_round: number | null
-  readonly cooldown_ms: number | null
-}
-
-interface Made extends Enqueued {
-  readonly shard: number
-  readonly delivery_id: string
-  readonly size: number
-  readonly capacity: number
-  readonly delay: number
-  readonly within: number | null
 }
 
 /** The channel of a name. A row names only channels that the engine was given. */
@@ -79,137 +40,7 @@ export const makeQueue = (
   clock: Effect.Effect<Timestamp>,
   committed: (queued: Committed) => Effect.Effect<void>
 ) => {
-  /** Holds the destination's row to the end of the transaction, made if need be: from here on its count stands still. */
-  const lockDestination = (org_id: OrgId, destination_id: string) => sql`
-    INSERT INTO delivery_destinations AS d (org_id, destination_id)
-    VALUES (${org_id}, ${destination_id})
-    ON CONFLICT (org_id, destination_id) DO UPDATE
-    SET consecutive_failures = d.consecutive_failures
-  `
-
-  /** Rows in the queue, counted up to the capacity. */
-  const room = (org_id: OrgId, destination_id: string, capacity: number) =>
-    Effect.map(
-      sql<{ readonly count: number }>`
-        SELECT count(*)::int AS count
-        FROM (
-          SELECT 1
-          FROM delivery_queue
-          WHERE shard = ${shardOf(destination_id)}::smallint
-            AND org_id = ${org_id}
-            AND destination_id = ${destination_id}
-          LIMIT ${capacity}::int
-        ) q
-      `.unprepared,
-      (rows) => capacity - (rows[0]?.count ?? 0)
-    )
-
-  /** Writes log and queue, of those whose destination is close to full nothing; answers with the place of each. */
-  const insertRoomy = (list: ReadonlyArray<Made>, now: Timestamp) => sql<Placed>`
-      WITH given AS MATERIALIZED (
-        SELECT *
-        FROM unnest(
-          ${ints(list.map((one) => one.shard))}::smallint[],
-          ${texts(list.map((one) => one.org_id))}::text[],
-          ${texts(list.map((one) => one.destination_id))}::text[],
-          ${texts(list.map((one) => one.delivery_id))}::text[],
-          ${texts(list.map((one) => one.channel))}::text[],
-          ${texts(list.map((one) => one.event_id))}::text[],
-          ${texts(list.map((one) => one.label))}::text[],
-          ${ints(list.map((one) => one.size))}::int[],
-          ${ints(list.map((one) => one.capacity))}::int[],
-          ${floats(list.map((one) => one.delay))}::float8[],
-          ${floats(list.map((one) => one.within))}::float8[]
-        ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
-      ), destinations AS MATERIALIZED (
-        -- Counted once a destination, however many deliveries it is given.
-        SELECT
-          d.org_id, d.destination_id, waiting.count >= d.capacity - d.given - ${CLOSE_TO_FULL}::int AS tight,
-          h.consecutive_failures, h.cooldown_round,
-          (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
-        FROM (
-          SELECT shard, org_id, destination_id, min(capacity) AS capacity, count(*) AS given
-          FROM given
-          GROUP BY shard, org_id, destination_id
-        ) d
-        CROSS JOIN LATERAL (
-          SELECT count(*) AS count
-          FROM (
-            SELECT 1
-            FROM delivery_queue q
-            WHERE q.shard = d.shard
-              AND q.org_id = d.org_id
-              AND q.destination_id = d.destination_id
-            LIMIT greatest(0, d.capacity - d.given - ${CLOSE_TO_FULL}::int)
-          ) c
-        ) waiting
-        LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
-      ), wanted AS MATERIALIZED (
-        SELECT g.*, d.tight, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
-        FROM given g
-        JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
-      ), logged AS (
-        INSERT INTO deliveries
-          (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
-        SELECT
-          org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
-          ${toDate(now)}::timestamptz
-        FROM wanted
-        WHERE NOT tight
-      ), queued AS (
-        INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
-        SELECT
-          shard, org_id, destination_id, delivery_id, channel, event_id,
-          now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
-        FROM wanted
-        WHERE NOT tight
-        RETURNING delivery_id, seq
-      )
-      SELECT w.delivery_id, q.seq::float8 AS seq, w.consecutive_failures, w.cooldown_round, w.cooldown_ms
-      FROM wanted w
-      LEFT JOIN queued q ON q.delivery_id = w.delivery_id
-    `
-
-  /** The same under the destination's lock, and past the capacity as failed. */
-  const insertTight = Effect.fnUntraced(function* (list: Arr.NonEmptyReadonlyArray<Made>, now: Timestamp) {
-    const { capacity, destination_id, org_id } = list[0]
-    yield* lockDestination(org_id, destination_id)
-    const free = yield* room(org_id, destination_id, capacity)
-    yield* sql`
-      WITH given AS MATERIALIZED (
-        SELECT *
-        FROM unnest(
-          ${texts(list.map((one) => one.delivery_id))}::text[],
-          ${texts(list.map((one) => one.channel))}::text[],
-          ${texts(list.map((one) => one.event_id))}::text[],
-          ${texts(list.map((one) => one.label))}::text[],
-          ${ints(list.map((one) => one.size))}::int[],
-          ${floats(list.map((one) => one.delay))}::float8[],
-          ${floats(list.map((one) => one.within))}::float8[],
-          ${booleans(list.map((_, index) => index < free))}::boolean[]
-        ) WITH ORDINALITY AS g (delivery_id, channel, event_id, label, size, delay, within, fits, place)
-      ), logged AS (
-        INSERT INTO deliveries
-          (org_id, destination_id, delivery_id, channel, event_id, label, size, status, last_error, created_at, finished_at)
-        SELECT
-          ${org_id}, ${destination_id}, delivery_id, channel, event_id, label, size,
-          CASE WHEN fits THEN 'pending' ELSE 'failed' END,
-          CASE WHEN fits THEN NULL ELSE ${QUEUE_FULL} END,
-          ${toDate(now)}::timestamptz,
-          CASE WHEN fits THEN NULL ELSE ${toDate(now)}::timestamptz END
-        FROM given
-      )
-      INSERT INTO delivery_queue
-        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
-      SELECT
-        ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
-        now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
-      FROM given
-      WHERE fits
-      ORDER BY place
-    `
-  })
+  const { insertRoomy, insertTight, lockDestination, room } = makeQueueWrites(sql)
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
     if (list.length === 0) return []

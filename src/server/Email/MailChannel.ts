@@ -42,7 +42,11 @@ export const mailPolicy: ChannelPolicy = {
   deadlineMillis: 10_000
 }
 
-/** The destination that an organization's mail is queued for: the server, so that another one begins with a clean slate. */
+/**
+ * The destination that an organization's mail is queued for: the server, so that another one begins with a clean slate. All mail lies
+ * in the one shard of that name, so that one process has the server to itself and its connections are counted over all processes; each
+ * organization has a lane of its own there, and waits for no other's mail.
+ */
 export const mailDestination = ({ url }: MailSettings): string => {
   const { host } = new URL(Redacted.value(url))
   return `smtp:${host}`
