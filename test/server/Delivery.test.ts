@@ -254,7 +254,7 @@ describe("Delivery", () => {
 
   test("leaves a destination alone that fails again and again, then sends one probe", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 3, first: 400, longest: 400 }
+      const cooldown = { after: 3, first: 2_000, longest: 2_000 }
       const retry = { ...quick().retry, delays: [0, 0, 0, 0, 0, 0, 0, 0] }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
       yield* Effect.gen(function* () {

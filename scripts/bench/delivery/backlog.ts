@@ -19,7 +19,7 @@ const WARM_UP = 1
 const IDLE_MILLIS = 10_000
 
 /** Endpoints that cool down for an hour, each with what waits for it, as the engine would have written it. */
-const writeBacklog = (url: Redacted.Redacted) =>
+export const writeBacklog = (url: Redacted.Redacted) =>
   Effect.gen(function* () {
     const connection = yield* PgConnection.make({ url })
     const ids = Array.from(
