@@ -122,6 +122,14 @@ export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
     hooks === undefined ? effect : Effect.sync(() => void hooks.push(effect))
   )
 
+/** The same for what is done at once: one step of its fiber, on the path of every request. */
+export const afterCommitSync = (run: () => void): Effect.Effect<void> =>
+  Effect.withFiberSucceed((fiber) => {
+    const hooks = fiber.getRef(CommitHooks)
+    if (hooks === undefined) run()
+    else hooks.push(Effect.sync(run))
+  })
+
 /** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
 export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
   inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))

@@ -17,6 +17,8 @@ export class StoreClock extends Context.Service<
   {
     /** Now, by the store's clock, to the millisecond. */
     readonly now: Effect.Effect<Timestamp>
+    /** The same in milliseconds since the epoch, of a clock that is at hand: for what is done with every request. */
+    readonly millisUnsafe: (clock: Clock.Clock) => number
   }
 >()("countersign/server/StoreClock") {
   static readonly layer = Layer.effect(
@@ -48,14 +50,17 @@ export class StoreClock extends Context.Service<
         )
       )
 
+      const millisUnsafe = (clock: Clock.Clock) => clock.currentTimeMillisUnsafe() + difference
       return StoreClock.of({
-        now: Effect.clockWith((clock) =>
-          Effect.sync(() => DateTime.makeUnsafe(clock.currentTimeMillisUnsafe() + difference))
-        )
+        now: Effect.clockWith((clock) => Effect.sync(() => DateTime.makeUnsafe(millisUnsafe(clock)))),
+        millisUnsafe
       })
     })
   )
 
   /** Effect's clock as it is: for tests that move it. */
-  static readonly layerLocal = Layer.succeed(StoreClock, StoreClock.of({ now: DateTime.now }))
+  static readonly layerLocal = Layer.succeed(
+    StoreClock,
+    StoreClock.of({ now: DateTime.now, millisUnsafe: (clock) => clock.currentTimeMillisUnsafe() })
+  )
 }

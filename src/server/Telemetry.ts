@@ -14,7 +14,7 @@ import {
 import type { CreatedTelemetryDestination, NewTelemetryDestination } from "../api/TelemetryDestinations.ts"
 import { judgeCollectorHeaders } from "../domain/CollectorHeaders.ts"
 import { generateTraceId, type TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
-import { encodeRequest, encodeSpan, envelope } from "../domain/OtlpJson.ts"
+import { encodeSpan, envelope } from "../domain/OtlpJson.ts"
 import { tracesUrl } from "../domain/OtlpUrl.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { urlHint } from "../domain/PublicUrl.ts"
@@ -27,7 +27,8 @@ import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { Spans } from "./Spans.ts"
-import { compressed } from "./Spans/store.ts"
+import { MAX_BATCH_BYTES } from "./Spans/Buffer.ts"
+import { BatchWriter } from "./Spans/BatchWriter.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { makeDeliveries, noDestination } from "./Telemetry/deliveries.ts"
 import {
@@ -132,10 +133,9 @@ export class Telemetry extends Context.Service<
           }
           const to = yield* Effect.orDie(openAddress(box, org_id, id, address.value))
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
-          const request = encodeRequest(envelope(sourceOf(org_id)), [
-            encodeSpan(span, samplingAt(1).traceState)
-          ])
-          return yield* sendSpans(egress, id, to, yield* compressed(request), 1)
+          const request = new BatchWriter(envelope(sourceOf(org_id)), MAX_BATCH_BYTES)
+          request.append(encodeSpan(span, samplingAt(1).traceState))
+          return yield* sendSpans(egress, id, to, request.finish(), 1)
         })
 
         return Telemetry.of({

@@ -1,23 +1,43 @@
-/** Bytes that a batch begins with, which must be few: every organization that is at work has one. It grows by doubling. */
-const FIRST_BYTES = 4 * 1024
+import { constants, crc32, deflateRawSync } from "node:zlib"
 
 /**
- * One request as it grows: the spans' texts between the two halves of their envelope, as bytes from the start. So a text is copied once, and
- * its size needs no look of its own.
+ * Bytes that are compressed at once: a fifth of a millisecond on the event loop. Larger pieces compress little better, and a thread for
+ * each costs more than the work.
+ */
+const PIECE_BYTES = 128 * 1024
+
+/** A gzip header (RFC 1952, 2.3) without a name or a time: deflate, the fastest level, an unknown system. */
+const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff])
+
+const COMMA = 0x2c
+
+/** Where pieces are put together: one place for all, since that takes no turn of the event loop. */
+const desk = Buffer.allocUnsafeSlow(2 * PIECE_BYTES)
+
+/**
+ * One request as it grows, compressed piece by piece as one gzip member: so what waits takes a tenth of its memory, and nothing is left to
+ * do at the end but the last piece.
  */
 export class BatchWriter {
-  readonly #after: Buffer
+  readonly #before: string
+  readonly #after: string
   readonly #limit: number
-  #bytes: Buffer
-  #end: number
+  readonly #pieces: Array<Uint8Array> = [GZIP_HEADER]
+  /** Spans that are not compressed yet, and the most bytes of the next piece. */
+  #texts: Array<string> = []
+  #waiting: number
+  /** Bytes of the pieces, before they were compressed and after. */
+  #length = 0
+  #compressed = 0
+  #checksum = 0
   #spans = 0
 
-  /** `limit`: the most bytes of the whole request. */
+  /** Between the two halves of a request's envelope; `limit`: the most bytes of the whole, not compressed. */
   constructor([before, after]: readonly [string, string], limit: number) {
-    this.#after = Buffer.from(after)
+    this.#before = before
+    this.#after = after
     this.#limit = limit
-    this.#bytes = Buffer.allocUnsafe(FIRST_BYTES)
-    this.#end = this.#bytes.write(before)
+    this.#waiting = Buffer.byteLength(before) + Buffer.byteLength(after)
   }
 
   /** Spans so far. */
@@ -25,36 +45,53 @@ export class BatchWriter {
     return this.#spans
   }
 
-  /** Bytes so far, with the end of the envelope. */
-  get size(): number {
-    return this.#end + this.#after.length
+  /** Bytes that it takes in memory. */
+  get held(): number {
+    return this.#waiting + this.#compressed
   }
 
-  /** Writes a span, if there is room; whether there was. */
+  /** Takes a span in, if there is room; whether there was. */
   append(text: string): boolean {
-    // No UTF-16 unit takes more than three bytes; only where that might be too much it is counted.
-    const most = text.length * 3 + 1
-    const left = this.#limit - this.size
-    if (most > left && Buffer.byteLength(text) + 1 > left) return false
-    this.#grow(Math.min(most, left))
-    if (this.#spans > 0) this.#end += this.#bytes.write(",", this.#end, "latin1")
-    this.#end += this.#bytes.write(text, this.#end)
+    const bytes = Buffer.byteLength(text) + 1
+    if (this.#length + this.#waiting + bytes > this.#limit) return false
+    this.#texts.push(text)
     this.#spans++
+    this.#waiting += bytes
+    if (this.#waiting >= PIECE_BYTES) this.#compress(false)
     return true
   }
 
-  /** The request. Nothing is written to it any more. */
+  /** The request, compressed. Nothing is added to it any more. */
   finish(): Uint8Array {
-    this.#grow(0)
-    this.#after.copy(this.#bytes, this.#end)
-    return this.#bytes.subarray(0, this.size)
+    this.#compress(true)
+    const trailer = Buffer.alloc(8)
+    trailer.writeUInt32LE(this.#checksum, 0)
+    trailer.writeUInt32LE(this.#length, 4)
+    return Buffer.concat([...this.#pieces, trailer])
   }
 
-  #grow(room: number): void {
-    const needed = this.size + room
-    if (needed <= this.#bytes.length) return
-    const grown = Buffer.allocUnsafe(Math.max(needed, this.#bytes.length * 2))
-    this.#bytes.copy(grown, 0, 0, this.#end)
-    this.#bytes = grown
+  #compress(last: boolean): void {
+    const room = this.#waiting <= desk.length ? desk : Buffer.allocUnsafe(this.#waiting)
+    let end = 0
+    let between = this.#length > 0
+    if (!between) end = room.write(this.#before)
+    for (const text of this.#texts) {
+      if (between) room[end++] = COMMA
+      end += room.write(text, end)
+      between = true
+    }
+    if (last) end += room.write(this.#after, end)
+    const piece = room.subarray(0, end)
+    const compressed = deflateRawSync(piece, {
+      level: constants.Z_BEST_SPEED,
+      finishFlush: last ? constants.Z_FINISH : constants.Z_SYNC_FLUSH
+    })
+    this.#checksum = crc32(piece, this.#checksum)
+    this.#length += end
+    // A copy: what zlib gives is part of a larger piece of memory.
+    this.#pieces.push(new Uint8Array(compressed))
+    this.#compressed += compressed.length
+    this.#texts = []
+    this.#waiting = Buffer.byteLength(this.#after)
   }
 }

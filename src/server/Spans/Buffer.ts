@@ -13,21 +13,23 @@ export const MAX_BATCH_SPANS = 512
 /** Bytes of one request's JSON, before it is compressed. */
 export const MAX_BATCH_BYTES = 1024 * 1024
 
-/** Bytes of encoded spans in this process, over all organizations; past it spans are dropped. */
+/** Bytes that encoded spans take in this process, over all organizations; past it spans are dropped. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
 /** Traces that were recorded and not yet encoded. They are encoded as soon as the process has a moment. */
 const MAX_INBOX = 4_096
 
-/** Batches that one transaction writes, and bytes of their JSON. */
+/** Batches that one transaction writes, and their bytes. */
 const GROUP_BATCHES = 64
-const GROUP_BYTES = 8 * MAX_BATCH_BYTES
+const GROUP_BYTES = 4 * 1024 * 1024
 
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
- * writes it down. It also keeps a flood from asking more than a hundred times a second.
+ * writes it down. Each time that nothing has ended meanwhile it is believed twice as long, up to half a second: a collector that hangs
+ * costs its organization's runs no statement.
  */
-const CHECKED_MILLIS = 10
+const CHECK_MILLIS = 10
+const LONGEST_CHECK_MILLIS = 500
 
 /** Removes secrets from what is exported. */
 export type Redact = (value: Schema.Json) => Schema.Json
@@ -70,6 +72,8 @@ export interface Outbox {
   /** Spans that wait in the store, as of `checked`, in milliseconds on the monotonic clock. */
   waiting: number
   checked: number
+  /** How long that is believed, in milliseconds. */
+  believed: number
   /** Spans that were dropped and are not counted in the store yet. */
   dropped: number
 }
@@ -78,7 +82,7 @@ export interface Outbox {
 export interface Batch {
   readonly outbox: Outbox
   readonly spans: number
-  /** The request, not yet compressed. */
+  /** The request, compressed. */
   readonly request: Uint8Array
 }
 
@@ -98,10 +102,18 @@ export interface SpanBuffer {
   readonly unsure: (outbox: Outbox, recorded: Recorded, now: number) => boolean
   /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
   readonly take: (outbox: Outbox, recorded: Recorded, at: number, now: number) => void
-  /** Organizations whose content goes out and that have something to encode. */
-  readonly withContent: () => ReadonlySet<OrgId>
-  /** Encodes what was taken in; answers with what went wrong, which costs that trace alone. */
-  readonly encode: (redactor: (outbox: Outbox) => Redact | null, now: number) => ReadonlyArray<unknown>
+  /** The store has said how many spans of an organization wait there; `asked`: because there was no room. */
+  readonly counted: (outbox: Outbox, waiting: number, now: number, asked: boolean) => void
+  /** Traces that were taken in and are not encoded yet. */
+  readonly unencoded: () => number
+  /** Organizations whose content goes out, among the first so many of these traces. */
+  readonly withContent: (count: number) => ReadonlySet<OrgId>
+  /** Encodes so many of them, in order; answers with what went wrong, which costs that trace alone. */
+  readonly encode: (
+    count: number,
+    redactor: (outbox: Outbox) => Redact | null,
+    now: number
+  ) => ReadonlyArray<unknown>
   /** Counts spans that go no further. */
   readonly drop: (outbox: Outbox, spans: number, now: number) => void
   /** Closes the batches that have waited long enough; all of them where `everything`. */
@@ -155,8 +167,9 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
 
   const close = (outbox: Outbox): void => {
     if (outbox.writer === undefined) return
-    const { spans } = outbox.writer
+    const { held: before, spans } = outbox.writer
     const request = outbox.writer.finish()
+    bytes += request.length - before
     ready.push({ outbox, spans, request })
     outbox.writer = undefined
   }
@@ -184,15 +197,15 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   const append = (outbox: Outbox, text: string, now: number): void => {
     touch(outbox, now)
     if (outbox.writer !== undefined) {
-      const before = outbox.writer.size
+      const before = outbox.writer.held
       const fits = outbox.writer.append(text)
-      bytes += outbox.writer.size - before
+      bytes += outbox.writer.held - before
       if (!fits || outbox.writer.spans === MAX_BATCH_SPANS) close(outbox)
       if (fits) return
     }
     const writer = new BatchWriter(outbox.frame, MAX_BATCH_BYTES)
     if (writer.append(text)) {
-      bytes += writer.size
+      bytes += writer.held
       outbox.writer = writer
       return
     }
@@ -216,13 +229,20 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
         held: 0,
         waiting: waiting_spans,
         checked: now,
+        believed: CHECK_MILLIS,
         dropped: 0
       }
     },
     unsure: (outbox, { count }, now) =>
       outbox.held + outbox.waiting + count > queueLimit &&
       outbox.held + count <= queueLimit &&
-      now - outbox.checked >= CHECKED_MILLIS,
+      now - outbox.checked >= outbox.believed,
+    counted: (outbox, waiting, now, asked) => {
+      if (waiting < outbox.waiting) outbox.believed = CHECK_MILLIS
+      else if (asked) outbox.believed = Math.min(LONGEST_CHECK_MILLIS, 2 * outbox.believed)
+      outbox.waiting = waiting
+      outbox.checked = now
+    },
     take: (outbox, recorded, at, now) => {
       if (!keeps(sampling, recorded.trace_id)) return
       if (!admits(outbox, recorded, now)) return drop(outbox, recorded.count, now)
@@ -230,11 +250,15 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       held += recorded.count
       inbox.push({ outbox, recorded, at })
     },
-    withContent: () =>
-      new Set(inbox.filter(({ outbox }) => outbox.content).map(({ outbox }) => outbox.org_id)),
-    encode: (redactor, now) => {
-      const entries = inbox
-      inbox = []
+    unencoded: () => inbox.length,
+    withContent: (count) => {
+      const found = new Set<OrgId>()
+      for (const { outbox } of inbox.slice(0, count)) if (outbox.content) found.add(outbox.org_id)
+      return found
+    },
+    encode: (count, redactor, now) => {
+      const entries = inbox.slice(0, count)
+      inbox = inbox.slice(count)
       const faults: Array<unknown> = []
       for (const { at, outbox, recorded } of entries) {
         let texts: ReadonlyArray<string> = []

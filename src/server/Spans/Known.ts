@@ -1,5 +1,5 @@
 import type { OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import type { Outbox, Recorded } from "./Buffer.ts"
+import type { Outbox, Recorded, SpanBuffer } from "./Buffer.ts"
 
 /**
  * How long an organization is known to have no destination. One that is made by another replica is noticed after this; one that is
@@ -32,10 +32,7 @@ export interface Destination {
 }
 
 /** What is known of the organizations that record spans: an outbox, nothing, or that there is none. */
-export const makeKnown = (
-  open: (org_id: OrgId, destination: Destination, now: number) => Outbox,
-  askSoon: () => void
-) => {
+export const makeKnown = ({ counted, open }: Pick<SpanBuffer, "open" | "counted">, askSoon: () => void) => {
   const states = new Map<OrgId, State>()
   const asking = new Set<OrgId>()
   let waiting = 0
@@ -120,8 +117,7 @@ export const makeKnown = (
       }
       const same = state._tag === "Some" && state.outbox.destination_id === destination.destination_id
       const outbox = same ? state.outbox : open(org_id, destination, now)
-      outbox.waiting = destination.waiting_spans
-      outbox.checked = now
+      if (same) counted(outbox, destination.waiting_spans, now, true)
       states.set(org_id, { _tag: "Some", outbox, waiting: [], missed: 0 })
       // What was recorded for one destination is not for the next.
       if (same || state._tag === "Unknown") take(outbox, state.waiting, state.missed)

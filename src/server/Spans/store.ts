@@ -1,8 +1,6 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import { promisify } from "node:util"
-import { constants, gzip } from "node:zlib"
 import { transaction } from "../Database.ts"
 import type { Delivery } from "../Delivery.ts"
 import { longs, texts } from "../Delivery/Columns.ts"
@@ -39,13 +37,6 @@ const Found = Schema.Struct({
 })
 const decodeFound = Schema.decodeUnknownEffect(Schema.Array(Found))
 
-/** Level 1 takes half the time of the default level and makes these texts a tenth larger. */
-const compress = promisify(gzip)
-
-/** The request of a batch as it is sent. */
-export const compressed = (request: string | Uint8Array): Effect.Effect<Uint8Array> =>
-  Effect.promise(() => compress(request, { level: constants.Z_BEST_SPEED }))
-
 /**
  * Writes batches as deliveries, in one transaction that holds their destinations: so their spans are counted as waiting while they do, on
  * whichever replica, and never more than `queueLimit`; a batch that finds no room is dropped and counted. The counts of spans that were
@@ -62,19 +53,12 @@ export const storeBatches = Effect.fnUntraced(function* (
   drops: ReadonlyMap<Outbox, number>
 ) {
   const { box, delivery, queueLimit, sql } = needs
-  const sealed = yield* Effect.forEach(
-    batches,
-    (batch) =>
-      Effect.gen(function* () {
-        const batch_id = yield* EventId.generate
-        const payload = yield* compressed(batch.request)
-        return {
-          batch,
-          batch_id,
-          payload: yield* box.sealBytes(payloadPlace(batch.outbox.org_id, batch_id), payload)
-        }
-      }),
-    { concurrency: 4 }
+  const sealed = yield* Effect.forEach(batches, (batch) =>
+    Effect.gen(function* () {
+      const batch_id = yield* EventId.generate
+      const place = payloadPlace(batch.outbox.org_id, batch_id)
+      return { batch, batch_id, payload: yield* box.sealBytes(place, batch.request) }
+    })
   )
   const outboxes = new Set([...batches.map(({ outbox }) => outbox), ...drops.keys()])
   return yield* transaction(
