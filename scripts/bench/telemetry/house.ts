@@ -2,7 +2,8 @@
 import { Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { OrgId, TelemetryDestinationId } from "../../../src/domain/Ids.ts"
+import { generateTraceId, KeyId, OrgId, TelemetryDestinationId } from "../../../src/domain/Ids.ts"
+import { spanIdOf } from "../../../src/domain/Span.ts"
 import * as Database from "../../../src/server/Database.ts"
 import { Delivery } from "../../../src/server/Delivery.ts"
 import { Egress, parseAllowances } from "../../../src/server/Egress.ts"
@@ -13,7 +14,7 @@ import { StoreClock } from "../../../src/server/StoreClock.ts"
 import * as OtlpChannel from "../../../src/server/Telemetry/OtlpChannel.ts"
 import { destinationPlace, insertDestination } from "../../../src/server/Telemetry/rows.ts"
 import { encodeHeaders } from "../../../src/server/Telemetry/send.ts"
-import { KeyId } from "../../../src/domain/Ids.ts"
+import { attributesOf } from "./traces.ts"
 
 /** Starts them. */
 export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
@@ -59,4 +60,29 @@ export const organizationAt = Effect.fnUntraced(function* (url: string) {
     created_by_name: "bench"
   })
   return org_id
+})
+
+/** Records traces of one span, as a service does. */
+export const recordSome = Effect.fnUntraced(function* (org_id: OrgId, count: number) {
+  const spans = yield* Spans
+  for (let number = 0; number < count; number++) {
+    const trace_id = yield* generateTraceId
+    yield* spans.record(org_id, {
+      trace_id,
+      count: 1,
+      whole: true,
+      make: (at) => [
+        {
+          trace_id,
+          span_id: spanIdOf(trace_id.slice(0, 16)),
+          parent_span_id: null,
+          name: "chat gpt-small",
+          kind: "client",
+          start: at,
+          end: at,
+          attributes: attributesOf(number)
+        }
+      ]
+    })
+  }
 })

@@ -1,40 +1,47 @@
 /**
- * What a run takes, end to end over HTTP: for an organization whose collector never answers, and for the same one with none, in rounds that
- * alternate, so that whatever disturbs the machine disturbs both. The runs log an answer made elsewhere, so that no model is in the figure.
+ * What a run takes, end to end over HTTP, for an organization whose collector never answers and for one without a destination: two
+ * organizations of one service, in rounds that alternate, so that whatever disturbs the machine disturbs both. A round is longer than the
+ * time that spans wait for others, and what one has left behind is written before the next begins: each pays for its own. Measured
+ * twice: while batches are made and sent in vain, and when the queue is full, as it is after some seconds. The runs log an answer made
+ * elsewhere, so that no model is in the figure.
  */
-import { Schema } from "effect"
+import { Redacted, Schema } from "effect"
+import { execFile } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import { setTimeout as pause } from "node:timers/promises"
+import { promisify } from "node:util"
 import { Pool } from "undici"
 import { alternate, machine, median, quantile } from "../measure.ts"
-import { startService, startStore } from "../service.ts"
+import { startService, startStore, type Store } from "../service.ts"
 import { startCollector } from "./stub.ts"
 
-const ROUNDS = 16
-const RUNS = 800
+const ROUNDS = 10
+const ROUND_MILLIS = 2_500
 const CLIENTS = 4
+
+/** The spans of a round are in the store after this. */
+const REST_MILLIS = 2_200
 
 const out = (text: string): void => void process.stdout.write(`${text}\n`)
 
 const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: Schema.String }))
+const decodeDestinations = Schema.decodeUnknownSync(
+  Schema.Struct({ destinations: Schema.Array(Schema.Struct({ pending_spans: Schema.Int })) })
+)
 
-export const latency = async (): Promise<void> => {
-  const store = await startStore()
-  const collector = await startCollector()
-  const service = await startService(await store.database("bench_latency"), {
-    NODE_ENV: "test",
-    COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
-    COUNTERSIGN_EGRESS_HTTP: "true"
-  })
-  const pool = new Pool(`http://127.0.0.1:${service.port}`, { connections: CLIENTS })
-  const call = async (method: "POST" | "DELETE", path: string, body?: object): Promise<unknown> => {
+/** What an organization does over HTTP. */
+const clientOf = async (port: number, key: string) => {
+  const pool = new Pool(`http://127.0.0.1:${port}`, { connections: CLIENTS })
+  const call = async (method: "GET" | "POST", path: string, body?: object): Promise<unknown> => {
     const answer = await pool.request({
       method,
       path,
-      headers: { authorization: `Bearer ${service.key}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
     const text = await answer.body.text()
     if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode} ${text}`)
-    return text === "" ? undefined : JSON.parse(text)
+    return JSON.parse(text)
   }
   const shape = { type: "object", properties: { text: { type: "string" } } }
   const task = decodeId(
@@ -46,48 +53,96 @@ export const latency = async (): Promise<void> => {
     })
   )
   const run = () => call("POST", `/v1/tasks/${task.id}/run`, { input: { text: "a" }, answer: { text: "b" } })
-
-  /** The 99th percentile of a round, in milliseconds; the medians beside. */
-  const round = async (medians: Array<number>): Promise<number> => {
-    const taken: Array<number> = []
-    let left = RUNS
-    await Promise.all(
-      Array.from({ length: CLIENTS }, async () => {
-        while (left-- > 0) {
-          const begin = performance.now()
-          await run()
-          taken.push(performance.now() - begin)
-        }
-      })
-    )
-    medians.push(quantile(taken, 0.5))
-    return quantile(taken, 0.99)
+  const medians: Array<number> = []
+  return {
+    call,
+    medians,
+    close: () => pool.close(),
+    /** The 99th percentile of a round, in milliseconds; its median is kept beside. */
+    round: async (): Promise<number> => {
+      const taken: Array<number> = []
+      const until = performance.now() + ROUND_MILLIS
+      await Promise.all(
+        Array.from({ length: CLIENTS }, async () => {
+          for (let begin = performance.now(); begin < until; begin = performance.now()) {
+            await run()
+            taken.push(performance.now() - begin)
+          }
+        })
+      )
+      medians.push(quantile(taken, 0.5))
+      await pause(REST_MILLIS)
+      return quantile(taken, 0.99)
+    }
   }
-  const medians: readonly [Array<number>, Array<number>] = [[], []]
-  const [without = [], hanging = []] = await alternate(
-    [
-      () => round(medians[0]),
-      async () => {
-        const { id } = decodeId(
-          await call("POST", "/v1/telemetry-destinations", { url: `${collector.url}/hang` })
-        )
-        const result = await round(medians[1])
-        await call("DELETE", `/v1/telemetry-destinations/${id}`)
-        return result
+}
+
+/** A service with two organizations, of which the second has a destination that hangs. */
+const twoOrganizations = async (store: Store, name: string, url: string, queueLimit: number) => {
+  const database = await store.database(name)
+  const masterKey = randomBytes(32).toString("base64")
+  const service = await startService(database, {
+    NODE_ENV: "test",
+    COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
+    COUNTERSIGN_EGRESS_HTTP: "true",
+    COUNTERSIGN_MASTER_KEY: masterKey,
+    COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: String(queueLimit)
+  })
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["src/main.ts", "keys", "create", "--org", "hanging", "--preset", "admin"],
+    {
+      env: {
+        PATH: process.env["PATH"],
+        DATABASE_URL: Redacted.value(database),
+        COUNTERSIGN_MASTER_KEY: masterKey
       }
-    ],
-    { warmUp: 4, rounds: ROUNDS }
+    }
   )
+  const without = await clientOf(service.port, service.key)
+  const hanging = await clientOf(service.port, stdout.trim())
+  await hanging.call("POST", "/v1/telemetry-destinations", { url: `${url}/hang` })
+  return {
+    without,
+    hanging,
+    pending: async () => {
+      const [found] = decodeDestinations(await hanging.call("GET", "/v1/telemetry-destinations")).destinations
+      return found?.pending_spans ?? 0
+    },
+    stop: async () => {
+      await without.close()
+      await hanging.close()
+      service.child.kill("SIGTERM")
+      await service.ended
+    }
+  }
+}
+
+const states = [
+  { name: "bench_latency_sending", says: "while it is sent batches", queueLimit: 1_000_000, full: 0 },
+  { name: "bench_latency_full", says: "once 10,000 spans wait", queueLimit: 10_000, full: 10_000 }
+]
+
+/** Measures both states, one after the other. */
+export const latency = async (): Promise<void> => {
+  const store = await startStore()
+  const collector = await startCollector()
   out(machine())
-  out(
-    `p50 ${median(medians[0]).toFixed(2)} ms without a destination, ${median(medians[1]).toFixed(2)} ms with one that hangs`
-  )
-  out(
-    `p99 ${median(without).toFixed(2)} ms without, ${median(hanging).toFixed(2)} ms with: ratio ${(median(hanging) / median(without)).toFixed(3)}`
-  )
-  await pool.close()
-  service.child.kill("SIGTERM")
-  await service.ended
+  for (const { full, name, queueLimit, says } of states) {
+    const { hanging, pending, stop, without } = await twoOrganizations(store, name, collector.url, queueLimit)
+    while ((await pending()) < full) await hanging.round()
+    hanging.medians.length = 0
+    const [plain = [], slow = []] = await alternate([without.round, hanging.round], {
+      warmUp: 2,
+      rounds: ROUNDS
+    })
+    const line = (what: string, one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
+      `${what} ${median(one).toFixed(2)} ms without a destination, ${median(other).toFixed(2)} ms with one that hangs: ratio ${(median(other) / median(one)).toFixed(3)}`
+    out(`${says} (${await pending()} wait at the end)`)
+    out(`  ${line("p50", without.medians, hanging.medians)}`)
+    out(`  ${line("p99", plain, slow)}`)
+    await stop()
+  }
   collector.stop()
   await store.dispose()
 }

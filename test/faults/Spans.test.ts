@@ -1,0 +1,164 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, type Scope } from "effect"
+import { randomBytes } from "node:crypto"
+import { connect, type CountersignClient } from "../../src/client/index.ts"
+import { eventually } from "../server/Delivery/support.ts"
+import { accepted, collector, type CollectorAnswer } from "../support/otlp/collector.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { type CliProcess, spawnCli } from "../support/process.ts"
+import { sorting } from "../support/tasks.ts"
+
+/** A process of the service, and an admin's client of it. */
+interface Replica {
+  readonly process: CliProcess
+  readonly url: string
+  readonly client: CountersignClient
+}
+
+/** A store, a collector, and however many processes of the service share them. */
+const house = Effect.fnUntraced(function* (
+  answer: CollectorAnswer,
+  variables: Readonly<Record<string, string>>
+) {
+  const peer = yield* collector(answer)
+  const shared = {
+    PORT: "0",
+    DATABASE_URL: Redacted.value(yield* cloneDatabase),
+    COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64"),
+    COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1/32",
+    COUNTERSIGN_EGRESS_HTTP: "true",
+    ...variables
+  }
+  let key = ""
+  const replica = (more: Readonly<Record<string, string>> = {}): Effect.Effect<Replica, never, Scope.Scope> =>
+    Effect.gen(function* () {
+      const process = yield* spawnCli(["serve"], { ...shared, ...more })
+      const out = yield* process.prints(/store +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
+      const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
+      key = /csk_\w+/.exec(out)?.[0] ?? key
+      const client = yield* Effect.acquireRelease(
+        Effect.sync(() => connect({ url, key })),
+        (made) => Effect.promise(() => made.close())
+      )
+      return { process, url, client }
+    })
+  const first = yield* replica()
+  yield* Effect.promise(() => first.client.telemetry_destinations.create({ payload: { url: peer.url } }))
+  const { id } = yield* Effect.promise(() => first.client.tasks.create({ payload: sorting }))
+  return {
+    peer,
+    first,
+    replica,
+    /** Runs of which each is one span; answers with their traces. */
+    runs: ({ client }: Replica, count: number) =>
+      Effect.promise(() =>
+        Promise.all(
+          Array.from({ length: count }, async () => {
+            const run = await client.tasks.run({
+              params: { task_id: id },
+              payload: { input: { text: "a" }, answer: { category: "other" } }
+            })
+            return run.trace_id
+          })
+        )
+      )
+  }
+})
+
+const counted = ({ client }: Replica) =>
+  Effect.map(
+    Effect.promise(() => client.telemetry_destinations.list()),
+    ({ destinations: [one] }) => [one?.pending_spans, one?.dropped_spans] as const
+  )
+
+const batchesOf = ({ client }: Replica) =>
+  Effect.promise(async () => {
+    const { destinations } = await client.telemetry_destinations.list()
+    const [one] = destinations
+    if (one === undefined) return assert.fail("a destination")
+    return (await client.telemetry_destinations.deliveries({ params: { id: one.id } })).deliveries
+  })
+
+/** Spans in the store alone: what a replica says that has recorded none of them. */
+const inTheStore = (other: Replica, spans: number) =>
+  eventually(counted(other), ([pending]) => pending === spans)
+
+const timeout = 90_000
+
+describe("spans of several processes", () => {
+  it.live(
+    "are counted alike by each of them: those that wait, and those that were dropped",
+    () =>
+      Effect.gen(function* () {
+        const { first, replica, runs } = yield* house("never", {
+          COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1",
+          COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "20"
+        })
+        const second = yield* replica()
+        yield* runs(first, 9)
+        yield* runs(second, 8)
+        yield* inTheStore(first, 17)
+        yield* inTheStore(second, 17)
+        // Three more have room, whoever they come to; each process drops what it cannot place.
+        yield* Effect.all([runs(first, 10), runs(second, 10)], { concurrency: 2 })
+        const all = ([pending, dropped]: readonly [number?, number?]) =>
+          (pending ?? 0) + (dropped ?? 0) === 37 && (pending ?? 0) <= 20
+        const one = yield* eventually(counted(first), all)
+        const other = yield* eventually(counted(second), all)
+        assert.deepStrictEqual(one, other)
+        assert.isAtLeast(one[0] ?? 0, 17)
+      }),
+    timeout
+  )
+
+  it.live(
+    "are lost with a process that is killed but for those it had flushed, which another one sends",
+    () =>
+      Effect.gen(function* () {
+        const { first, peer, replica, runs } = yield* house("never", {
+          COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1"
+        })
+        const flushed = yield* runs(first, 5)
+        yield* eventually(batchesOf(first), (list) => list.length > 0)
+        const second = yield* replica()
+        yield* inTheStore(second, 5)
+        const late = yield* runs(first, 3)
+        yield* first.process.kill("SIGKILL")
+        yield* first.process.ended
+        peer.answer(accepted)
+        // Those in flight when the process died are sent again, by whoever takes over.
+        yield* eventually(batchesOf(second), (list) =>
+          list.every(({ status }) => status === "delivered")
+        ).pipe(Effect.retry({ times: 3 }))
+        const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
+        assert.isTrue(flushed.every((trace_id) => arrived.has(trace_id)))
+        assert.deepStrictEqual(peer.faults, [])
+        // Nobody knows of those that were not flushed: they are neither waiting nor made up.
+        const lost = late.filter((trace_id) => !arrived.has(trace_id)).length
+        assert.isAtMost(lost, 3)
+        assert.deepStrictEqual(yield* counted(second), [0, 0])
+      }),
+    timeout
+  )
+
+  it.live(
+    "are written by a process that is stopped, and sent by the next",
+    () =>
+      Effect.gen(function* () {
+        const { first, peer, replica, runs } = yield* house("never", {
+          COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300"
+        })
+        const recorded = yield* runs(first, 7)
+        yield* first.process.kill("SIGTERM")
+        const { code } = yield* first.process.ended
+        assert.strictEqual(code, 0)
+        peer.answer(accepted)
+        const second = yield* replica()
+        yield* eventually(counted(second), ([pending]) => pending === 0)
+        const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
+        assert.isTrue(recorded.every((trace_id) => arrived.has(trace_id)))
+        assert.deepStrictEqual(yield* counted(second), [0, 0])
+      }),
+    timeout
+  )
+})
