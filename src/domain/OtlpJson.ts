@@ -93,7 +93,7 @@ const addAttribute = (pieces: Array<string>, name: string, value: AttributeValue
     one.value = value
     one.text = flat([one.before, valueOf(value), "}"])
     pieces.push(one.text)
-  } else if (Number.isSafeInteger(value)) {
+  } else if (typeof value === "number" && Number.isSafeInteger(value)) {
     pieces.push(one.beforeInt, String(value), `"}}`)
   } else pieces.push(one.before, valueOf(value), "}")
 }
@@ -168,9 +168,3 @@ export const envelope = ({ resource, schemaUrl, scope }: Source): readonly [stri
     `],"schemaUrl":${schema}}],"schemaUrl":${schema}}]}`
   ]
 }
-
-/** A request out of its envelope and the texts of spans, one at least: senders should send no request without any. */
-export const encodeRequest = (
-  [before, after]: readonly [string, string],
-  spans: ReadonlyArray<string>
-): string => before + spans.join(",") + after

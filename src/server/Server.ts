@@ -60,6 +60,7 @@ import { SessionStream } from "./SessionStream.ts"
 import type { Settings } from "./Settings.ts"
 import { Shapes } from "./Shapes.ts"
 import { Spans } from "./Spans.ts"
+import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { Steps } from "./Steps.ts"
 import { StoreClock } from "./StoreClock.ts"
 import * as System from "./System.ts"
@@ -140,6 +141,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Audit.Audit.layer),
     Layer.provideMerge(
       Layer.mergeAll(
+        WrittenBatches.layer,
         Organizations.layer,
         Shapes.layer,
         KnownSecrets.layer,

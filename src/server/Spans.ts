@@ -24,6 +24,7 @@ import { SecretBox } from "./SecretBox.ts"
 import { makeBuffer, type Outbox, type Recorded, type Redact } from "./Spans/Buffer.ts"
 import { makeKnown } from "./Spans/Known.ts"
 import { findDestinations, storeBatches } from "./Spans/store.ts"
+import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export type { Recorded, Redact } from "./Spans/Buffer.ts"
@@ -80,8 +81,11 @@ export class Spans extends Context.Service<
 >()("countersign/server/Spans") {
   static readonly layer = (
     options: SpansOptions = {}
-  ): Layer.Layer<Spans, never, SqlClient.SqlClient | SecretBox | Delivery | KnownSecrets | StoreClock> =>
-    Layer.effect(Spans, make(options))
+  ): Layer.Layer<
+    Spans,
+    never,
+    SqlClient.SqlClient | SecretBox | Delivery | KnownSecrets | StoreClock | WrittenBatches
+  > => Layer.effect(Spans, make(options))
 }
 
 /**
@@ -102,6 +106,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const box = yield* SecretBox
   const delivery = yield* Delivery
   const secrets = yield* KnownSecrets
+  const written = yield* WrittenBatches
   const clock = yield* Clock.Clock
   const { millisUnsafe } = yield* StoreClock
   const queueLimit = options.queueLimit ?? 10_000
@@ -181,7 +186,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const store = Effect.suspend(() => {
     const { batches, drops } = buffer.takeReady()
     if (batches.length === 0 && drops.size === 0) return Effect.void
-    return storeBatches({ sql, box, delivery, queueLimit }, batches, drops).pipe(
+    return storeBatches({ sql, box, delivery, written, queueLimit }, batches, drops).pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
       Effect.tapError((error) => Effect.logWarning("Spans wait for the store", error)),
       Effect.retry({

@@ -10,6 +10,7 @@ import { Egress, parseAllowances } from "../../../src/server/Egress.ts"
 import { KnownSecrets } from "../../../src/server/KnownSecrets.ts"
 import { SecretBox } from "../../../src/server/SecretBox.ts"
 import { Spans, type SpansOptions } from "../../../src/server/Spans.ts"
+import { WrittenBatches } from "../../../src/server/Spans/WrittenBatches.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
 import * as OtlpChannel from "../../../src/server/Telemetry/OtlpChannel.ts"
 import { destinationPlace, insertDestination } from "../../../src/server/Telemetry/rows.ts"
@@ -33,7 +34,8 @@ export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
             deny: [],
             ownHost: undefined
           }),
-          StoreClock.layer
+          StoreClock.layer,
+          WrittenBatches.layer
         )
       ),
       Layer.provideMerge(Database.layer({ url }))

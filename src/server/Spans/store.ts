@@ -1,11 +1,12 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import { transaction } from "../Database.ts"
+import { afterCommitSync, transaction } from "../Database.ts"
 import type { Delivery } from "../Delivery.ts"
 import { longs, texts } from "../Delivery/Columns.ts"
 import type { Place, SecretBox } from "../SecretBox.ts"
 import type { Batch, Outbox } from "./Buffer.ts"
+import type { WrittenBatches } from "./WrittenBatches.ts"
 
 /** The name that deliveries of spans carry. */
 export const OTLP = "otlp"
@@ -47,12 +48,13 @@ export const storeBatches = Effect.fnUntraced(function* (
     readonly sql: SqlClient.SqlClient
     readonly box: SecretBox["Service"]
     readonly delivery: Delivery["Service"]
+    readonly written: WrittenBatches["Service"]
     readonly queueLimit: number
   },
   batches: ReadonlyArray<Batch>,
   drops: ReadonlyMap<Outbox, number>
 ) {
-  const { box, delivery, queueLimit, sql } = needs
+  const { box, delivery, queueLimit, sql, written } = needs
   const sealed = yield* Effect.forEach(batches, (batch) =>
     Effect.gen(function* () {
       const batch_id = yield* EventId.generate
@@ -120,6 +122,10 @@ export const storeBatches = Effect.fnUntraced(function* (
             payload
           }))
         )}`
+        // Before the engine hears of them, which then need not read what is sent at once.
+        yield* afterCommitSync(() => {
+          for (const { batch, batch_id } of queued) written.keep(batch_id, batch.request)
+        })
         yield* delivery.enqueue(
           queued.map(({ batch, batch_id }) => ({
             org_id: batch.outbox.org_id,

@@ -9,6 +9,7 @@ import { parcelRows, readTogether } from "../Delivery/together.ts"
 import { Egress } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/store.ts"
+import { WrittenBatches } from "../Spans/WrittenBatches.ts"
 import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -29,6 +30,7 @@ const SLOTS = 32
 
 interface Loaded {
   readonly number: number
+  /** Null where the request is at hand, or the batch is not kept. */
   readonly payload: Uint8Array | null
   readonly spans: number | null
   readonly url: Uint8Array | null
@@ -43,6 +45,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
   const box = yield* SecretBox
+  const written = yield* WrittenBatches
   const policy: ChannelPolicy = {
     retry,
     cooldown: { after: Infinity, first: 0, longest: 0 },
@@ -53,24 +56,36 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     deadlineMillis: EXPORT_MILLIS
   }
 
-  const read = readTogether(
-    (parcels) => sql<Loaded>`
-      SELECT i.number::int AS number, b.payload, b.spans, d.url, d.headers
-      FROM ${parcelRows(sql, parcels)}
-      LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
-      LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
-    `,
-    LOAD_BATCH
-  )
+  const read = readTogether((parcels) => {
+    const requests = parcels.map(({ event_id }) => written.take(event_id))
+    const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
+    return Effect.map(
+      sql<Loaded>`
+        SELECT
+          i.number::int AS number, b.spans, d.url, d.headers,
+          CASE WHEN i.number::int = ANY(${ints(here)}::int[]) THEN NULL ELSE b.payload END AS payload
+        FROM ${parcelRows(sql, parcels)}
+        LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
+        LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
+      `,
+      (rows) => rows.map((row) => ({ ...row, request: requests[row.number - 1] }))
+    )
+  }, LOAD_BATCH)
 
   const load: Channel["load"] = (parcel) =>
-    Effect.map(read(parcel), ({ headers, payload, spans, url }) => {
+    Effect.map(read(parcel), ({ headers, payload, request, spans, url }) => {
       if (url === null || headers === null) return refused("the destination was removed")
-      if (payload === null || spans === null) return refused("the spans are not kept any more")
+      const place = payloadPlace(parcel.org_id, parcel.event_id)
+      const opened =
+        request !== undefined
+          ? Effect.succeed(request)
+          : payload === null
+            ? undefined
+            : box.openBytes(place, payload)
+      if (spans === null || opened === undefined) return refused("the spans are not kept any more")
       return Effect.gen(function* () {
         const to = yield* openAddress(box, parcel.org_id, parcel.destination_id, { url, headers })
-        const body = yield* box.openBytes(payloadPlace(parcel.org_id, parcel.event_id), payload)
-        return { to, body }
+        return { to, body: yield* opened }
       }).pipe(
         Effect.matchEffect({
           onSuccess: ({ body, to }) => sendSpans(egress, parcel.destination_id, to, body, spans),
