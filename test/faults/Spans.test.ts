@@ -101,7 +101,8 @@ describe("spans of several processes", () => {
         yield* inTheStore(second, 17)
         // Three more have room, whoever they come to; each process drops what it cannot place.
         yield* Effect.all([runs(first, 10), runs(second, 10)], { concurrency: 2 })
-        const all = ([pending, dropped]: readonly [number, number]) => pending + dropped === 37 && pending <= 20
+        const all = ([pending, dropped]: readonly [number, number]) =>
+          pending + dropped === 37 && pending <= 20
         const one = yield* eventually(counted(first), all)
         const other = yield* eventually(counted(second), all)
         assert.deepStrictEqual(one, other)
