@@ -1,5 +1,5 @@
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Cause, Context, Effect, Layer, type Redacted, Schema } from "effect"
+import { Cause, Context, Effect, Exit, Layer, type Redacted, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { timeOrdered } from "../domain/Ids.ts"
 import { migrations } from "./migrations/index.ts"
@@ -62,13 +62,13 @@ export const layerBeside = (
     )
   )
 
-/** What is to run once the transaction at hand has committed; undefined outside of one. */
-const CommitHooks = Context.Reference<Array<Effect.Effect<void>> | undefined>(
-  "countersign/server/CommitHooks",
-  {
-    defaultValue: () => undefined
-  }
-)
+/** What hears of the end of a transaction. */
+type EndHook = (committed: boolean) => Effect.Effect<void>
+
+/** What is to run once the transaction at hand has ended; undefined outside of one. */
+const EndHooks = Context.Reference<Array<EndHook> | undefined>("countersign/server/EndHooks", {
+  defaultValue: () => undefined
+})
 
 /** How often a transaction that lost a race for locks is run again before its caller hears of it. */
 const RACE_RETRIES = 3
@@ -81,14 +81,14 @@ const RACE_RETRIES = 3
 export const transaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
-  Effect.flatMap(CommitHooks, (outer) => {
+  Effect.flatMap(EndHooks, (outer) => {
     if (outer !== undefined) return inSavepoint(self, outer)
     return Effect.suspend(() => {
-      const hooks: Array<Effect.Effect<void>> = []
+      const hooks: Array<EndHook> = []
       // A caller that goes away between the commit and the hooks must not take them with it.
       return Effect.uninterruptibleMask((restore) =>
-        Effect.tap(restore(Effect.provideService(watched(self), CommitHooks, hooks)), () =>
-          Effect.all(hooks, { discard: true })
+        Effect.onExit(restore(Effect.provideService(watched(self), EndHooks, hooks)), (exit) =>
+          tell(hooks, Exit.isSuccess(exit))
         )
       )
     }).pipe(Effect.retry({ while: isLostRace, times: RACE_RETRIES }))
@@ -114,13 +114,20 @@ const isStoreFault = (error: unknown): error is SqlError.SqlError | Schema.Schem
   SqlError.isSqlError(error) || Schema.isSchemaError(error)
 
 /** Whether a transaction is open. */
-export const isInTransaction: Effect.Effect<boolean> = Effect.map(CommitHooks, (hooks) => hooks !== undefined)
+export const isInTransaction: Effect.Effect<boolean> = Effect.map(EndHooks, (hooks) => hooks !== undefined)
+
+/**
+ * Runs once the transaction at hand, or the savepoint, has ended: with true if it is known to have committed, else with false. Outside
+ * of one, at once and with true.
+ */
+export const atEnd = (hook: EndHook): Effect.Effect<void> =>
+  Effect.flatMap(EndHooks, (hooks) =>
+    hooks === undefined ? hook(true) : Effect.sync(() => void hooks.push(hook))
+  )
 
 /** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
-  Effect.flatMap(CommitHooks, (hooks) =>
-    hooks === undefined ? effect : Effect.sync(() => void hooks.push(effect))
-  )
+  atEnd((committed) => (committed ? effect : Effect.void))
 
 /** The same for what is done at once: one step of its fiber, on the path of every request. */
 export const afterCommitSync = (run: () => void): Effect.Effect<void> =>
@@ -135,11 +142,14 @@ export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(isInTran
   inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))
 )
 
-/** What was to run after the commit is forgotten with a savepoint that is rolled back. */
-const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<Effect.Effect<void>>) =>
+const tell = (hooks: ReadonlyArray<EndHook>, committed: boolean) =>
+  Effect.forEach(hooks, (hook) => hook(committed), { discard: true })
+
+/** A savepoint that is rolled back is the end of what was done in it. */
+const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<EndHook>) =>
   Effect.suspend(() => {
     const before = hooks.length
-    return Effect.onError(inTransaction(self), () => Effect.sync(() => void hooks.splice(before)))
+    return Effect.onError(inTransaction(self), () => Effect.suspend(() => tell(hooks.splice(before), false)))
   })
 
 const inTransaction = <A, E, R>(

@@ -14,7 +14,7 @@ import {
   makeLog
 } from "./Delivery/Log.ts"
 import type { Enqueued } from "./Delivery/Item.ts"
-import { type Committed, makeQueue } from "./Delivery/Queue.ts"
+import { type Handover, makeQueue } from "./Delivery/Queue.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
@@ -170,12 +170,20 @@ const make = Effect.fnUntraced(function* (
     if (shards.shared()) wakeups.rows()
   }
 
-  const committed = ({ complete, rows }: Committed) =>
-    Effect.sync(() => {
-      dispatcher.offer(rows, monotonicMillis(clock))
-      if (!complete) reader.signal()
-      if (!complete || rows.some((row) => !shards.owned.has(row.shard))) tellOthers()
-    })
+  // A read from its statement to its end: what was written about these rows and their destinations meanwhile is newer than they are.
+  const handover: Handover = () => {
+    const end = dispatcher.beginReading()
+    return (committed) =>
+      Effect.sync(() => {
+        if (committed !== undefined) {
+          const { complete, rows } = committed
+          dispatcher.offer(rows, monotonicMillis(clock))
+          if (!complete) reader.signal()
+          if (!complete || rows.some((row) => !shards.owned.has(row.shard))) tellOthers()
+        }
+        end()
+      })
+  }
 
   const replayed = afterCommit(
     Effect.sync(() => {
@@ -184,7 +192,7 @@ const make = Effect.fnUntraced(function* (
     })
   )
 
-  const queue = makeQueue(callers, channels, now, committed)
+  const queue = makeQueue(callers, channels, now, handover)
   const log = makeLog(callers, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })

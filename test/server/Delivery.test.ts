@@ -349,6 +349,48 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel], { reader: { sweepMillis: 50 } }))
     }))
 
+  test("sends nothing to who was let go while a transaction was on its way that knows nothing of it yet", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const cooldown = { after: 1, first: 600_000, longest: 600_000 }
+      const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const queuedEarly = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        yield* publish(to)
+        const first = yield* Queue.take(attempts)
+        const slow = yield* Effect.forkChild(
+          transaction(
+            publish(to).pipe(
+              Effect.andThen(Deferred.succeed(queuedEarly, undefined)),
+              Effect.andThen(Deferred.await(commit))
+            )
+          )
+        )
+        yield* Deferred.await(queuedEarly)
+        yield* first.end(failing)
+        yield* eventually(
+          Effect.map(delivery.figures, ({ channels }) => channels.get("held")?.cooling),
+          (count) => count === 1
+        )
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(slow)
+        const other = yield* destination
+        yield* publish(other)
+        const next = yield* Queue.take(attempts)
+        assert.strictEqual(next.parcel.destination_id, other.destination_id)
+        yield* next.end(delivered)
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        const [waiting] = yield* sql<{
+          readonly count: number
+        }>`SELECT count(*)::int AS count FROM delivery_queue`
+        assert.strictEqual(waiting?.count, 2)
+      }).pipe(withEngine([channel], { reader: { sweepMillis: 50 } }))
+    }))
+
   test("waits for a cooldown that began before the process did", () =>
     Effect.gen(function* () {
       const cooldown = { after: 1, first: 700, longest: 700 }

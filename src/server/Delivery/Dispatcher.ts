@@ -35,8 +35,9 @@ export interface Dispatcher {
     lanes: ReadonlyMap<Lane, { readonly rows: ReadonlyArray<QueueRow>; readonly complete: boolean }>,
     now: number
   ) => void
-  /** Every read of the queue goes through here. */
+  /** Every read of the queue goes through one of these. */
   readonly reading: Reads["reading"]
+  readonly beginReading: Reads["begin"]
   /** What ended, for whoever writes it down. */
   readonly results: Queue.Dequeue<Ended>
   readonly written: (list: ReadonlyArray<Written>) => void
@@ -226,6 +227,7 @@ export const makeDispatcher = (
         turn()
       },
       reading: reads.reading,
+      beginReading: reads.begin,
       results,
       written: (list) => {
         for (const { due, ended } of list) {

@@ -2,7 +2,7 @@ import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { afterCommit } from "../Database.ts"
+import { atEnd, inCallersTransaction } from "../Database.ts"
 import type { Channel } from "./Channel.ts"
 import type { Enqueued, QueueRow } from "./Item.ts"
 import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
@@ -11,13 +11,16 @@ import { shardOf } from "./Shards.ts"
 /** What a delivery is recorded with whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"
 
-/** What a transaction has queued, once it is committed. */
-export interface Committed {
-  /** As if they had been read at that moment. */
+/** What a transaction has queued. */
+export interface Queued {
+  /** As a read within the transaction would show them. */
   readonly rows: ReadonlyArray<QueueRow>
   /** Whether these are all. */
   readonly complete: boolean
 }
+
+/** Hears that a transaction is about to queue, then of its end: with what is committed; with nothing if that is not known to be. */
+export type Handover = () => (committed: Queued | undefined) => Effect.Effect<void>
 
 /** The channel of a name. A row names only channels that the engine was given. */
 export const channelNamed = (
@@ -31,19 +34,19 @@ export const channelNamed = (
 }
 
 /**
- * The writing end of the queue. Everything here runs within the caller's transaction; `committed` hears of what it queued, and of
- * nothing that is rolled back.
+ * The writing end of the queue. Everything here runs within the caller's transaction; `handover` hears of what it queued.
  */
 export const makeQueue = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
   clock: Effect.Effect<Timestamp>,
-  committed: (queued: Committed) => Effect.Effect<void>
+  handover: Handover
 ) => {
   const { insertRoomy, insertTight, lockDestination, room } = makeQueueWrites(sql)
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
     if (list.length === 0) return []
+    yield* inCallersTransaction
     const now = yield* clock
     const made: Array<Made> = []
     for (const one of list) {
@@ -60,10 +63,13 @@ export const makeQueue = (
       })
     }
     const ids = made.map((one) => one.delivery_id)
+    const ended = handover()
+    let queued: Queued | undefined
+    yield* atEnd((committed) => ended(committed ? queued : undefined))
     const places = new Map((yield* insertRoomy(made, now)).map((place) => [place.delivery_id, place]))
     const rows = rowsOf(made, places)
-    yield* afterCommit(committed({ rows, complete: rows.length === made.length }))
-    if (rows.length === made.length) return ids
+    queued = { rows, complete: rows.length === made.length }
+    if (queued.complete) return ids
     const roomy = new Set(rows.map((row) => row.delivery_id))
     const byDestination = Object.values(
       Arr.groupBy(

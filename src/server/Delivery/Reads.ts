@@ -5,6 +5,8 @@ import { Effect } from "effect"
  * was, and must not bring it back. What was written is remembered until every read that began before has ended.
  */
 export interface Reads {
+  /** A read begins; what it answers with is called when it has ended, and what it found was taken in. */
+  readonly begin: () => () => void
   /** Runs a read and takes in what it found. */
   readonly reading: <A, E>(read: Effect.Effect<A, E>, take: (result: A) => void) => Effect.Effect<void, E>
   /** An attempt at a row was written down. */
@@ -24,24 +26,25 @@ export const makeReads = (): Reads => {
   const begun = new Set<number>()
   let tick = 0
 
-  const end = (began: number): void => {
-    begun.delete(began)
-    const [oldest] = begun
-    for (const [seq, entry] of written) {
-      if (oldest !== undefined && entry.tick > oldest) break
-      written.delete(seq)
+  const begin = () => {
+    const began = tick++
+    begun.add(began)
+    return () => {
+      begun.delete(began)
+      const [oldest] = begun
+      for (const [seq, entry] of written) {
+        if (oldest !== undefined && entry.tick > oldest) break
+        written.delete(seq)
+      }
     }
   }
 
   return {
+    begin,
     reading: (read, take) =>
       Effect.suspend(() => {
-        const began = tick++
-        begun.add(began)
-        return Effect.ensuring(
-          Effect.map(read, take),
-          Effect.sync(() => end(began))
-        )
+        const end = begin()
+        return Effect.ensuring(Effect.map(read, take), Effect.sync(end))
       }),
     finished: (seq, attempt) => {
       // Set anew, so that the order of the map stays that of the ticks.

@@ -175,8 +175,11 @@ export const elsewhere =
       const sql = yield* SqlClient.SqlClient
       const pg = yield* PgClient.PgClient
       const channels = new Map([[channel.name, channel]])
-      const queue = makeQueue(sql, channels, DateTime.now, () =>
-        Effect.ignore(pg.notify("countersign_delivery", "rows"))
+      const queue = makeQueue(
+        sql,
+        channels,
+        DateTime.now,
+        () => () => Effect.ignore(pg.notify("countersign_delivery", "rows"))
       )
       const log = { ...queue, ...makeLog(sql, () => false), ...makeReplay(sql, channels, queue) }
       return yield* Effect.provideService(
