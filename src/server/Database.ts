@@ -132,9 +132,9 @@ export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
 /** The same for what is done at once: one step of its fiber, on the path of every request. */
 export const afterCommitSync = (run: () => void): Effect.Effect<void> =>
   Effect.withFiberSucceed((fiber) => {
-    const hooks = fiber.getRef(CommitHooks)
+    const hooks = fiber.getRef(EndHooks)
     if (hooks === undefined) run()
-    else hooks.push(Effect.sync(run))
+    else hooks.push((committed) => (committed ? Effect.sync(run) : Effect.void))
   })
 
 /** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
