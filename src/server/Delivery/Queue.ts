@@ -64,7 +64,7 @@ export const makeQueue = (
     }
     const ids = made.map((one) => one.delivery_id)
     const ended = handover()
-    let queued: Queued | undefined
+    let queued: Queued | undefined = undefined
     yield* atEnd((committed) => ended(committed ? queued : undefined))
     const places = new Map((yield* insertRoomy(made, now)).map((place) => [place.delivery_id, place]))
     const rows = rowsOf(made, places)
