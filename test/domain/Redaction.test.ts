@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Schema } from "effect"
+import { Redacted, type Schema } from "effect"
 import fc from "fast-check"
+import { randomBytes } from "node:crypto"
+import { generateFrom } from "../../src/domain/ApiKeyFormat.ts"
 import {
   KnownValues,
   MAX_NODES,
@@ -142,6 +144,40 @@ describe("redaction", () => {
     assert.strictEqual(redactText("umbrellas and an umbrella.", known), "umbrellas and an [REDACTED].")
     assert.strictEqual(redactText("xxK4ffee-mit-Milch-und-Zuckerxx", known), "xx[REDACTED]xx")
     assert.strictEqual(redactText("K4ffee-mit-\n  Milch-und-Zuc\u200bker", known), REDACTED)
+  })
+
+  it("finds keys of ours and values that are known wherever they are cut, by line ends and by what is not seen", () => {
+    const key = generateFrom(randomBytes).key
+    const known = new KnownValues(["K4ffee-mit-Milch-und-Zucker"])
+    const marks = [
+      "\n",
+      "\r\n  ",
+      "=\n",
+      "\v",
+      "\f",
+      "\u0085",
+      "\u2028",
+      "\u200b",
+      "\u00ad",
+      "\u2060",
+      "\u{e0061}",
+      "\u{e0101}",
+      "\u{1d173}",
+      "\ufff9"
+    ]
+    for (const mark of marks) {
+      for (const secret of [Redacted.value(key), "K4ffee-mit-Milch-und-Zucker"]) {
+        for (let cut = 1; cut < secret.length; cut++) {
+          const text = `see: ${secret.slice(0, cut)}${mark}${secret.slice(cut)} there`
+          assert.strictEqual(redactText(text, known), `see: ${REDACTED} there`, JSON.stringify(text))
+        }
+        assert.strictEqual(redactText([...secret].join(mark), known), REDACTED, JSON.stringify(mark))
+      }
+    }
+    assert.strictEqual(
+      redactText("\u{1f469}\u200d\u{1f4bb} \u{1f44d}\ufe0f", known),
+      "\u{1f469}\u200d\u{1f4bb} \u{1f44d}\ufe0f"
+    )
   })
 
   it("finds values that are known in base64 of what is no text, however they fall on it", () => {

@@ -21,17 +21,18 @@ export const isCut = ({ at }: View, index: number): boolean =>
   at !== undefined && index > 0 && (at[index] ?? 0) !== (at[index - 1] ?? 0) + 1
 
 /**
- * Invisible where text is shown: soft hyphen, zero-width characters and joiners, direction marks, variation selectors, tags, and the
- * controls that are no white space.
+ * Invisible where text is shown: what Unicode has renderers ignore (soft hyphen, zero-width characters and joiners, direction marks,
+ * variation selectors, tags), the marks of annotations, and the controls that are no white space.
  */
 const INVISIBLE =
-  // oxlint-disable-next-line no-control-regex, no-misleading-character-class -- exactly these are meant, one by one
-  /[\u0001-\u0008\u000e-\u001f\u007f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]/
+  // oxlint-disable-next-line no-control-regex -- exactly these are meant
+  /[\p{Default_Ignorable_Code_Point}\u0001-\u0008\u000e-\u001f\u007f\ufff9-\ufffb]/u
 
 /** Full-width forms of visible ASCII. */
 const WIDE = /[\uff01-\uff5e]/
 
-const BREAK = /[\n\r\u2028\u2029\u0085]/
+/** What ends a line (Unicode Standard Annex 14, BK, CR, LF, NL). */
+const BREAK = /[\n\v\f\r\u2028\u2029\u0085]/
 
 /** Escapes that stand for visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`. */
 const ESCAPE =
@@ -44,7 +45,7 @@ const MAX_ESCAPED = 3
 export const plain = (text: string): View | undefined => {
   let view: View | undefined
   if (INVISIBLE.test(text) || WIDE.test(text))
-    view = without({ text }, (code) => INVISIBLE.test(code), unwiden)
+    view = without({ text }, (character) => INVISIBLE.test(character), unwiden)
   for (let times = 0; times < MAX_ESCAPED && ESCAPE.test(view?.text ?? text); times++) {
     view = unescaped(view ?? { text })
   }
@@ -65,7 +66,7 @@ export const joined = (view: View, all: boolean): View | undefined => {
     if (end > from) out.push(text.slice(from, end))
     for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
   }
-  const breaks = /[\\=]?[\n\r\u2028\u2029\u0085][\s>]*/g
+  const breaks = /[\\=]?[\n\v\f\r\u2028\u2029\u0085][\s>]*/g
   let changed = false
   for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
     const end = match.index + match[0].length
@@ -112,11 +113,13 @@ const without = (
 ): View => {
   const out: Array<string> = []
   const at: Array<number> = []
-  for (let index = 0; index < view.text.length; index++) {
-    const character = view.text.charAt(index)
-    if (isOut(character)) continue
-    out.push(as(character))
-    at.push(view.at?.[index] ?? index)
+  let index = 0
+  for (const character of view.text) {
+    if (!isOut(character)) {
+      out.push(as(character))
+      for (let unit = 0; unit < character.length; unit++) at.push(view.at?.[index + unit] ?? index + unit)
+    }
+    index += character.length
   }
   at.push(view.at?.[view.text.length] ?? view.text.length)
   return { text: out.join(""), at: Int32Array.from(at) }

@@ -1,3 +1,4 @@
+import { recognise } from "../ApiKeyFormat.ts"
 import { findAssignments } from "./assignments.ts"
 import { findAuthorizations } from "./authorization.ts"
 import { findOptions } from "./commands.ts"
@@ -21,9 +22,10 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
   const base = clear ?? { text }
   const whole = joined(base, false)
   if (whole !== undefined) found.push(...inView(whole, known, layer).map((span) => original(whole, span)))
-  if (known.size > 0) {
-    const all = joined(base, true)
-    if (all !== undefined) found.push(...known.find(all).map((span) => original(all, span)))
+  // What no ordinary text holds is found however it is cut: known values, and by their checksum keys of ours.
+  const all = joined(base, true)
+  if (all !== undefined) {
+    found.push(...[...known.find(all), ...recognise(all.text)].map((span) => original(all, span)))
   }
   return merged(found)
 }
