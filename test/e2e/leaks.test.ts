@@ -112,7 +112,8 @@ describe("what the service was told in confidence", () => {
           "second header of the collector",
           "new secret of the receiver",
           "secret of the broken receiver",
-          "provider key that was renewed"
+          "provider key that was renewed",
+          "provider key of a candidate"
         ]
         const input = yield* flows.feedback(scene, [...known.map((name) => hunt.of(name)), madeKey])
         yield* flows.batches(scene, destination, spans)
@@ -176,7 +177,8 @@ describe("what the service was told in confidence", () => {
           for (const text of received) hunt.search(place, text, ...but)
         }
         sent("what a receiver got", hooks.received, "path of the receiver", "path of the broken receiver")
-        sent("what the provider got", models.received, "provider key", "provider key that was renewed")
+        const keys = ["provider key", "provider key that was renewed", "provider key of a candidate"]
+        sent("what the provider got", models.received, ...keys)
         const headers = ["token of the collector", "second header of the collector", "path of the collector"]
         sent("what the collector got", spans.received, ...headers)
         sent("what our own collector got", own.received, "own collector's token")

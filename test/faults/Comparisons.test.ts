@@ -82,6 +82,12 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         yield* model.silent
         yield* first.service.kill("SIGKILL")
         yield* first.service.ended
+        const [held] = yield* sql`
+          SELECT lease_until > now() AS held FROM comparisons WHERE comparison_id = ${comparison.id}
+        `
+        assert.deepStrictEqual(held, { held: true })
+        // As if the fifteen seconds were over that one who was killed still holds it.
+        yield* sql`UPDATE comparisons SET lease_until = now() WHERE comparison_id = ${comparison.id}`
 
         model.silentAfter(2 * RECORDED_AT_ONCE + 20)
         const second = yield* start

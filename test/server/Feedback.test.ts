@@ -600,6 +600,27 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
       assert.strictEqual(made.example_count, 3002)
     })
   )
+
+  it.effect("is staged up to 10,000 corrections of a task, which are then to be promoted", () =>
+    Effect.gen(function* () {
+      const { correct, integration, run, stage } = yield* desk("staged in all")
+      const sql = yield* SqlClient.SqlClient
+      const trace_id = yield* run("first")
+      const { id } = yield* stage((yield* correct(trace_id, { category: "billing" })).id)
+      const last = yield* correct(trace_id, { category: "billing" })
+      yield* sql`
+        INSERT INTO feedback
+        SELECT (jsonb_populate_record(feedback, jsonb_build_object('feedback_id', 'fbk_' || md5('g' || n)))).*
+        FROM feedback, generate_series(1, 9999) AS n
+        WHERE feedback_id = ${id}
+      `
+      assert.strictEqual(yield* tag(stage(last.id)), "LIMIT_REACHED")
+      assert.strictEqual((yield* integration.feedback.get({ params: { id: last.id } })).status, "pending")
+      // Other tasks have theirs.
+      const other = yield* desk("staged elsewhere")
+      yield* other.stage((yield* other.correct(yield* other.run("a"), { category: "billing" })).id)
+    })
+  )
 })
 
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(

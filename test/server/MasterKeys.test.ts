@@ -1,5 +1,5 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Array as Arr, Effect, Redacted } from "effect"
+import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { rotate } from "../../src/server/MasterKeys.ts"
@@ -122,6 +122,11 @@ it.live(
           /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*put it back/
         )
         assert.notInclude(refused.err, ring)
+        const started = yield* Effect.exit(withKeys(ring, Effect.void))
+        assert.match(
+          Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started",
+          /MasterKeyMissing: the store holds secrets that were sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\)/
+        )
       }
     }),
   60_000

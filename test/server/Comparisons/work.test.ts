@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Context, Deferred, Effect, Fiber, Layer, Option, Ref } from "effect"
+import { Array as Arr, Context, Deferred, Effect, Fiber, Layer, Option, Ref, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { KeyId, type OrgId } from "../../../src/domain/Ids.ts"
@@ -16,6 +16,7 @@ import {
   Providers
 } from "../../../src/server/Providers.ts"
 import { Audit } from "../../../src/server/Audit.ts"
+import { Releases } from "../../../src/server/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../src/server/SecretBox.ts"
 import { Shapes } from "../../../src/server/Shapes.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
@@ -40,7 +41,7 @@ const scripted = Layer.effect(
   )
 )
 
-const live = Layer.mergeAll(Comparisons.layer, Datasets.layer).pipe(
+const live = Layer.mergeAll(Comparisons.layer, Datasets.layer, Releases.layer).pipe(
   Layer.provideMerge(Tasks.layer),
   Layer.provide(scripted),
   Layer.provideMerge(Answers.layer),
@@ -84,7 +85,7 @@ const begun = Effect.fnUntraced(function* (name: string, count: number) {
   yield* Effect.provide(datasets.create(id, { examples: [first!, ...others] }), by)
   const comparison = yield* Effect.provide(comparisons.create(id, {}), by)
   const read = Effect.provide(comparisons.get(comparison.id, { limit: 100 }), by)
-  return { comparison, read }
+  return { by, comparison, read, task_id: id }
 })
 
 layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
@@ -178,6 +179,56 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
         rounds.map((round) => Option.getOrUndefined(round)?.comparison_id),
         [one.comparison.id, other.comparison.id]
       )
+    })
+  )
+
+  it.effect("is at an end before its candidate is released, and the way back is a release again", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const releases = yield* Releases
+      yield* Ref.set(answers, right)
+      const { by, comparison, task_id } = yield* begun("released", 3)
+      const release = Effect.provide(releases.create(task_id, comparison.id), by)
+      const refused = yield* Effect.flip(release)
+      assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
+      assert.match(refused.detail, /^0 of 3 examples/)
+      const other = yield* Effect.provide(comparisons.create(task_id, {}), by)
+      yield* comparisons.runOnce
+      yield* comparisons.runOnce
+
+      const first = yield* release
+      const second = yield* Effect.provide(releases.create(task_id, other.id), by)
+      const back = yield* release
+      assert.notStrictEqual(back.id, first.id)
+      assert.deepInclude(back, { comparison_id: comparison.id, dataset_id: first.dataset_id })
+      const { items } = yield* Effect.provide(releases.list(task_id, {}), by)
+      assert.deepStrictEqual(
+        items.map(({ comparison_id, id }) => [id, comparison_id]),
+        [
+          [back.id, comparison.id],
+          [second.id, other.id],
+          [first.id, comparison.id],
+          [comparison.live_release_id, null]
+        ]
+      )
+    })
+  )
+
+  it.effect("is done at twenty of an organization at a time, however many are asked for at once", () =>
+    Effect.gen(function* () {
+      const comparisons = yield* Comparisons
+      const { by, task_id } = yield* begun("at a time", 1)
+      const results = yield* Effect.all(
+        Array.from({ length: 25 }, () => Effect.result(Effect.provide(comparisons.create(task_id, {}), by))),
+        { concurrency: "unbounded" }
+      )
+      const refused = results.flatMap((result) => (Result.isFailure(result) ? [result.failure._tag] : []))
+      assert.deepStrictEqual(
+        refused,
+        Array.from({ length: 6 }, () => "LIMIT_REACHED")
+      )
+      yield* begun("of another organization", 1)
     })
   )
 })

@@ -130,6 +130,18 @@ export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: P
   yield* Effect.tap(ask("PATCH", path, { provider: { ...openai, api_key: wrong } }), is(400))
   yield* ask("GET", path)
   yield* ask("GET", `${path}/releases`)
+  // In the background, both sides in vain; the candidate with a key of its own for another address.
+  const examples = [{ input: {}, answer: {} }]
+  yield* Effect.tap(ask("POST", `${path}/datasets`, { examples }), is(201))
+  const candidate = {
+    provider: { ...openai, base_url: `${to.url}/v2`, api_key: hunt.secret("provider key of a candidate") }
+  }
+  const compared = yield* Effect.tap(ask("POST", `${path}/comparisons`, { candidate }), is(202))
+  const comparison = ask("GET", `/v1/comparisons/${compared.text("comparison.id")}`)
+  const done = yield* eventually(comparison, ({ text }) => text("comparison.status") === "completed")
+  assert.include(JSON.stringify(done.json), '"failed":1')
+  const release = { comparison_id: compared.text("comparison.id") }
+  yield* Effect.tap(ask("POST", `${path}/releases`, release), is(201))
 })
 
 /** The places where a text that a run was given belongs: the run is the caller's own. */
