@@ -192,7 +192,7 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       const release = Effect.provide(releases.create(task_id, comparison.id), by)
       const refused = yield* Effect.flip(release)
       assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
-      assert.match(refused.detail, /^0 of 3 examples/)
+      assert.match(refused.detail ?? "", /^0 of 3 examples/)
       const other = yield* Effect.provide(comparisons.create(task_id, {}), by)
       yield* comparisons.runOnce
       yield* comparisons.runOnce
