@@ -1,6 +1,7 @@
 /**
- * An authenticated POST with one insert: ours (`POST /v1/agent-sessions`) against a bare Fastify and `pg` handler that runs the same
- * statement, each a process of its own over its own database of one PostgreSQL, in turn, under the same load. Warm-up left out.
+ * An authenticated POST with one insert: ours (`POST /v1/agent-sessions`) against a bare Fastify and `pg` handler that inserts the same
+ * row, each a process of its own over its own database of one PostgreSQL, in turn, under the same load. Warm-up left out. Ours writes
+ * what comes at once by one statement, so one caller alone, for whom there is nothing to gather, is measured too.
  */
 import { Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
@@ -9,8 +10,9 @@ import { Pool } from "undici"
 import { alternate, line, machine, median, processorSeconds, residentMegabytes } from "./measure.ts"
 import { freePort, startService, startStore } from "./service.ts"
 
-const connections = 32
-const roundMillis = 4_000
+const MANY = 32
+const MANY_MILLIS = 4_000
+const ALONE_MILLIS = 1_000
 const rounds = 9
 const warmUp = 2
 
@@ -43,7 +45,7 @@ try {
     if (answer.statusCode !== 201) throw new Error(`answered ${answer.statusCode}: ${text}`)
   }
   const side = async ({ pid, port }: { readonly port: number; readonly pid: number }) => {
-    const pool = new Pool(`http://127.0.0.1:${port}`, { connections })
+    const pool = new Pool(`http://127.0.0.1:${port}`, { connections: MANY })
     for (let tries = 0; ; tries++) {
       try {
         await post(pool)
@@ -55,7 +57,7 @@ try {
     }
     let memory = 0
     const cpu: Array<number> = []
-    const round = async () => {
+    const round = (connections: number, roundMillis: number) => async () => {
       const before = processorSeconds(pid)
       const begin = performance.now()
       let count = 0
@@ -71,29 +73,35 @@ try {
       cpu.push(((processorSeconds(pid) - before) * 1e6) / count)
       return (count * 1000) / (performance.now() - begin)
     }
-    return { round, memory: () => memory, cpu: () => cpu.slice(warmUp) }
+    return {
+      alone: round(1, ALONE_MILLIS),
+      many: round(MANY, MANY_MILLIS),
+      memory: () => memory,
+      cpu: () => cpu.slice(warmUp, warmUp + rounds)
+    }
   }
 
   const us = await side(ours)
   const them = await side(fastify)
-  const [rates = [], theirs = []] = await alternate([us.round, them.round], { warmUp, rounds })
-  const ratios = rates.map((value, index) => value / (theirs[index] ?? Number.NaN))
+  const [rates = [], theirs = []] = await alternate([us.many, them.many], { warmUp, rounds })
+  const [alone = [], theirsAlone = []] = await alternate([us.alone, them.alone], { warmUp, rounds })
+  const ratiosOf = (some: ReadonlyArray<number>, others: ReadonlyArray<number>) =>
+    some.map((value, index) => value / (others[index] ?? Number.NaN))
+  const percent = (ratios: ReadonlyArray<number>) => ratios.map((ratio) => ratio * 100)
+  const ratios = ratiosOf(rates, theirs)
 
   console.log(
-    `\nAn authenticated POST with one insert, ${connections} connections, ${rounds} rounds of ${roundMillis / 1000} s each in turn`
+    `\nAn authenticated POST with one insert, ${MANY} connections, ${rounds} rounds of ${MANY_MILLIS / 1000} s each in turn`
   )
   console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
   console.log(line("countersign", rates, "req/s"))
   console.log(line("fastify + pg", theirs, "req/s"))
   console.log(line("processor time a request, countersign", us.cpu(), "µs   "))
   console.log(line("processor time a request, fastify + pg", them.cpu(), "µs   "))
-  console.log(
-    line(
-      "ratio (goal: at least 0.75)",
-      ratios.map((ratio) => ratio * 100),
-      "%    "
-    )
-  )
+  console.log(line("ratio (goal: at least 0.75)", percent(ratios), "%    "))
+  console.log(line("one caller alone, countersign", alone, "req/s"))
+  console.log(line("one caller alone, fastify + pg", theirsAlone, "req/s"))
+  console.log(line("ratio, one caller alone", percent(ratiosOf(alone, theirsAlone)), "%    "))
   console.log(
     `\nresident memory under load: countersign ${us.memory().toFixed(0)} MB (goal: at most 250), fastify ${them.memory().toFixed(0)} MB`
   )

@@ -116,15 +116,11 @@ export class Feedback extends Context.Service<
         atOnce: AT_ONCE,
         run: (runs: ReadonlyArray<RunName>) => tasksOfRuns(sql, runs)
       })
-      const insertTogether = yield* together({
+      const insert = yield* together({
         atOnce: AT_ONCE,
-        run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertFeedback(sql, rows), rows)
+        isLarge: ({ correction }: NewRow) => (correction?.length ?? 0) > LARGE,
+        run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
       })
-      /** Committed when this ends. */
-      const insert = (row: NewRow): Effect.Effect<void> =>
-        (row.correction?.length ?? 0) > LARGE
-          ? Effect.orDie(Effect.asVoid(insertFeedback(sql, [row])))
-          : Effect.orDie(Effect.asVoid(insertTogether(row)))
 
       const find = Effect.fnUntraced(function* (org_id: OrgId, id: FeedbackId) {
         const row = Arr.head(yield* Effect.orDie(readFeedback(sql, org_id, [id])))
@@ -190,7 +186,7 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* insert({ org_id, record, correction: safe?.text ?? null })
+          yield* Effect.orDie(insert({ org_id, record, correction: safe?.text ?? null }))
           yield* recordSpan(spans, org_id, record)
           return record
         }),

@@ -16,12 +16,16 @@ import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { appendEvents } from "./SessionEvents.ts"
-import { findSession, holdSession, insertSession, listSessions } from "./Sessions/rows.ts"
+import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
+import { together } from "./Together.ts"
 
 /** Approvals that one set of statements expires when a session closes. */
 const CLOSED_AT_ONCE = 1_000
+
+/** Sessions that are written in one statement. */
+const AT_ONCE = 64
 
 /** Agent sessions: what steps, approvals and events belong to. */
 export class Sessions extends Context.Service<
@@ -48,8 +52,13 @@ export class Sessions extends Context.Service<
       const notifications = yield* Notifications
       const spans = yield* Spans
 
+      const insert = yield* together({
+        atOnce: AT_ONCE,
+        run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertSessions(sql, rows), rows)
+      })
+
       return Sessions.of({
-        // One statement, and the whole answer known before it: nothing is read back.
+        // One statement for all that come at once, and the whole answer known before it: nothing is read back.
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
           const now = yield* clock.now
@@ -63,7 +72,7 @@ export class Sessions extends Context.Service<
             created_by: actor,
             closed_at: null
           }
-          yield* Effect.orDie(insertSession(sql, org_id, session))
+          yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
           return session
         }),
         list: Effect.fn("Sessions.list")(function* (request) {

@@ -14,10 +14,11 @@ interface Waiting<Input, Output> {
  * One statement for many callers, who are strangers to each other: whoever asks while statements are under way goes into the next one,
  * `atOnce` of them at most. Nobody waits for others to come, so that a lone caller is as fast as without this. `run` answers with one
  * output for each input, in their order. What the store refuses is run again one by one: a caller's fault stays its own. Within a
- * transaction a caller is alone, and its statement part of it.
+ * transaction a caller is alone, and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
  */
 export const together = Effect.fnUntraced(function* <Input, Output>(options: {
   readonly atOnce: number
+  readonly isLarge?: (input: Input) => boolean
   readonly run: (
     inputs: Arr.NonEmptyReadonlyArray<Input>
   ) => Effect.Effect<ReadonlyArray<Output>, SqlError.SqlError>
@@ -68,7 +69,9 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
 
   return (input) =>
     Effect.flatMap(isInTransaction, (inside) => {
-      if (inside) return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
+      if (inside || options.isLarge?.(input) === true) {
+        return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
+      }
       return Effect.callback<Output, SqlError.SqlError>((resume) => {
         const one: Waiting<Input, Output> = { input, resume }
         waiting.add(one)

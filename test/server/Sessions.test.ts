@@ -34,6 +34,34 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
     })
   )
 
+  it.effect("that are begun at once are each their caller's own, of whichever organization", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const all = { concurrency: "unbounded" } as const
+      const numbers = Array.from({ length: 40 }, (_, index) => index)
+      const begun = (organization: string) =>
+        Effect.gen(function* () {
+          const agent = yield* countersign.client({ preset: "runtime" }, organization)
+          const made = yield* Effect.forEach(
+            numbers,
+            (number) => agent.sessions.create({ payload: { metadata: { organization, number } } }),
+            all
+          )
+          assert.deepStrictEqual(
+            made.map(({ metadata }) => metadata),
+            numbers.map((number) => ({ organization, number }))
+          )
+          const { sessions } = yield* agent.sessions.list({ query: { limit: 100 } })
+          const byId = (
+            { session_id: a }: { session_id: string },
+            { session_id: b }: { session_id: string }
+          ) => (a < b ? -1 : 1)
+          assert.deepStrictEqual(sessions.toSorted(byId), made.toSorted(byId))
+        })
+      yield* Effect.forEach(["at-once-1", "at-once-2"], begun, all)
+    })
+  )
+
   it.effect("take small facts with them, and no large ones", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "facts")

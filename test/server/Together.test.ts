@@ -10,6 +10,7 @@ const store = Effect.gen(function* () {
   const failure = { refuses: undefined as number | undefined, away: false }
   const ask = yield* together({
     atOnce: 10,
+    isLarge: (input) => input >= 1_000,
     run: (inputs: ReadonlyArray<number>) =>
       Effect.gen(function* () {
         statements.push(inputs)
@@ -97,6 +98,24 @@ describe("statements for many callers", () => {
       yield* free
       assert.strictEqual(yield* Fiber.join(stays), 4)
       assert.notInclude(statements.flat(), 1)
+    })
+  )
+
+  it.effect("have what is large go by itself, at once, so that nobody waits for it", () =>
+    Effect.gen(function* () {
+      const { ask, free, statements } = yield* store
+      const asked = yield* Effect.forkChild(
+        Effect.forEach([100, 101, 1, 2, 1_000], ask, { concurrency: "unbounded" })
+      )
+      yield* Effect.yieldNow
+      yield* Effect.yieldNow
+      assert.deepInclude(statements, [1_000])
+      yield* free
+      assert.deepStrictEqual(yield* Fiber.join(asked), [200, 202, 2, 4, 2_000])
+      assert.lengthOf(
+        statements.filter((inputs) => inputs.includes(1_000)),
+        1
+      )
     })
   )
 })

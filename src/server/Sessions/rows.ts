@@ -3,7 +3,8 @@ import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../api/Pagination.ts"
 import type { AgentSession } from "../../domain/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../domain/Ids.ts"
-import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { TimestampFromDate } from "../../domain/Time.ts"
+import { texts, times } from "../Delivery/Columns.ts"
 import { olderThan, rowsFor } from "../Page.ts"
 
 const SessionRow = Schema.Struct({
@@ -32,16 +33,30 @@ const toSession = (row: typeof SessionRow.Type): AgentSession => ({
   closed_at: row.closed_at
 })
 
-/** Writes a new session. */
-export const insertSession = (sql: SqlClient.SqlClient, org_id: OrgId, session: AgentSession) =>
-  sql`
-    INSERT INTO agent_sessions
-      (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
-    VALUES (
-      ${org_id}, ${session.session_id}, ${session.task_id}, ${session.trace_id},
-      ${JSON.stringify(session.metadata)}, ${toDate(session.created_at)}, ${session.created_by.id}, ${session.created_by.name}
-    )
-  `
+/** A new session as it is written: its metadata as text, made once. */
+export interface NewRow {
+  readonly org_id: OrgId
+  readonly session: AgentSession
+  readonly metadata: string
+}
+
+/** Writes new sessions. */
+export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
+  INSERT INTO agent_sessions (
+    org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name
+  )
+  SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name
+  FROM unnest(
+    ${texts(rows.map(({ org_id }) => org_id))}::text[],
+    ${texts(rows.map(({ session }) => session.session_id))}::text[],
+    ${texts(rows.map(({ session }) => session.task_id))}::text[],
+    ${texts(rows.map(({ session }) => session.trace_id))}::text[],
+    ${texts(rows.map(({ metadata }) => metadata))}::text[],
+    ${times(rows.map(({ session }) => session.created_at))}::timestamptz[],
+    ${texts(rows.map(({ session }) => session.created_by.id))}::text[],
+    ${texts(rows.map(({ session }) => session.created_by.name))}::text[]
+  ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+`
 
 /** The session of this id, if the organization has one. */
 export const findSession = Effect.fnUntraced(function* (
