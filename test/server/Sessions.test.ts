@@ -38,27 +38,30 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const all = { concurrency: "unbounded" } as const
-      const numbers = Array.from({ length: 40 }, (_, index) => index)
-      const begun = (organization: string) =>
-        Effect.gen(function* () {
-          const agent = yield* countersign.client({ preset: "runtime" }, organization)
-          const made = yield* Effect.forEach(
-            numbers,
-            (number) => agent.sessions.create({ payload: { metadata: { organization, number } } }),
-            all
-          )
-          assert.deepStrictEqual(
-            made.map(({ metadata }) => metadata),
-            numbers.map((number) => ({ organization, number }))
-          )
-          const { sessions } = yield* agent.sessions.list({ query: { limit: 100 } })
-          const byId = (
-            { session_id: a }: { session_id: string },
-            { session_id: b }: { session_id: string }
-          ) => (a < b ? -1 : 1)
-          assert.deepStrictEqual(sessions.toSorted(byId), made.toSorted(byId))
-        })
-      yield* Effect.forEach(["at-once-1", "at-once-2"], begun, all)
+      const organizations = ["at-once-1", "at-once-2"]
+      const agents = yield* Effect.forEach(organizations, (organization) =>
+        Effect.map(countersign.client({ preset: "runtime" }, organization), (client) => ({
+          client,
+          organization
+        }))
+      )
+      const asked = Array.from({ length: 40 }, (_, number) =>
+        agents.map(({ client, organization }) => ({ client, metadata: { organization, number } }))
+      ).flat()
+      const made = yield* Effect.forEach(
+        asked,
+        ({ client, metadata }) => client.sessions.create({ payload: { metadata } }),
+        all
+      )
+      assert.deepStrictEqual(
+        made.map(({ metadata }) => metadata),
+        asked.map(({ metadata }) => metadata)
+      )
+      for (const { client, organization } of agents) {
+        const { sessions } = yield* client.sessions.list({ query: { limit: 100 } })
+        const own = made.filter(({ metadata }) => metadata["organization"] === organization)
+        assert.sameDeepMembers(sessions, own)
+      }
     })
   )
 
