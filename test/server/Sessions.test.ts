@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
       for (const { client, organization } of agents) {
         const { sessions } = yield* client.sessions.list({ query: { limit: 100 } })
         const own = made.filter(({ metadata }) => metadata["organization"] === organization)
-        assert.sameDeepMembers(sessions, own)
+        assert.sameDeepMembers([...sessions], own)
       }
     })
   )
