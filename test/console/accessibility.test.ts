@@ -101,6 +101,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
                   0,
                   `${path} on a phone`
                 )
+              })
+              // What is decided on a phone.
+              if (path.startsWith("/approvals")) yield* judge(`${path} on a phone`)
+              yield* Effect.promise(async () => {
                 await page.setViewportSize({ width: 1280, height: 720 })
                 assert.strictEqual(
                   await page.locator("#injected, img, iframe, svg[onload], [onerror], main script").count(),

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, openPage, signedIn } from "../support/browser.ts"
+import { Browser, inBrowser, openPage, signedIn, signInByForm } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -40,8 +40,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
         const hers = yield* openPage()
         yield* Effect.promise(async () => {
           await hers.page.goto("/console/approvals")
-          await hers.page.getByLabel("API key").fill(secret)
+          await hers.page.getByLabel("API key").fill("csk_of_nobody")
           await hers.page.keyboard.press("Enter")
+          await hers.page.getByRole("alert").waitFor()
+          await signInByForm(hers.page, Redacted.make(secret), "/approvals")
           await hers.page.getByText("Nothing waits for you").waitFor()
           await page
             .getByRole("row")
@@ -55,7 +57,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
           await page.getByRole("link", { name: "Audit log" }).click()
           await page.getByLabel("Show").selectOption("key.revoked")
           await page.getByRole("listitem").filter({ hasText: "Grace" }).waitFor()
-          assert.strictEqual(await page.locator("main").getByText("key.created").count(), 1)
+          assert.strictEqual(await page.getByRole("listitem").getByText("made a key").count(), 0)
         })
         assert.strictEqual((yield* Effect.flip(ada.approvals.list()))._tag, "INVALID_API_KEY")
         assert.deepStrictEqual([...faults, ...hers.faults], [])

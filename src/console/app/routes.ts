@@ -144,7 +144,7 @@ export const routes: ReadonlyArray<Route> = [
     title: "Audit log",
     scope: "approvals.admin",
     nav: "Settings",
-    ...page(() => import("../pages/Audit.tsx"))
+    ...page(() => import("../pages/audit/Audit.tsx"))
   }
 ]
 

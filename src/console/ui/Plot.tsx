@@ -1,6 +1,6 @@
 import { type ReactNode, useId } from "react"
 
-/** A row of columns over time: each with its height, its label and, where it has two parts, the part at its foot. */
+/** A row of columns over time: each with its height, its label and, where it has two parts, the part at its top. */
 export interface Column {
   readonly key: string
   /** Said on pointing at it and in the table for those who do not see it. */
@@ -19,6 +19,7 @@ export const Plot = ({
   caption,
   columns,
   foot,
+  parts,
   top
 }: {
   readonly caption: string
@@ -27,6 +28,8 @@ export const Plot = ({
   readonly foot: readonly [string, string]
   /** What the full height is, in words; undefined: nothing is shown yet. */
   readonly top: ReactNode
+  /** What the two parts of a column are: the whole of it, and the bad at its top. */
+  readonly parts?: readonly [string, string]
 }) => {
   const id = useId()
   const highest = Math.max(1e-9, ...columns.map(({ value }) => value ?? 0))
@@ -38,6 +41,7 @@ export const Plot = ({
         <span className="quiet">{top}</span>
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+        <line x1="0" x2={WIDTH} y1="4" y2="4" className="plot-height" />
         <line x1="0" x2={WIDTH} y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} className="plot-axis" />
         {columns.map(({ bad = 0, key, label, text, value }, index) => {
           if (value === null || value === 0) return null
@@ -69,6 +73,12 @@ export const Plot = ({
       </svg>
       <div className="plot-foot quiet" aria-hidden="true">
         <span>{foot[0]}</span>
+        {parts === undefined ? null : (
+          <span className="plot-parts">
+            <span className="plot-part good">{parts[0]}</span>
+            <span className="plot-part bad">{parts[1]}</span>
+          </span>
+        )}
         <span>{foot[1]}</span>
       </div>
       <table className="visually-hidden">

@@ -3,11 +3,15 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { useNow } from "../state/clock.ts"
 
 let full: Intl.DateTimeFormat | undefined
+let clock: Intl.DateTimeFormat | undefined
 let relative: Intl.RelativeTimeFormat | undefined
 
 /** The day and the time. The formatters are made when the first is needed: that takes some milliseconds. */
 const fullText = (millis: number): string =>
   (full ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })).format(millis)
+
+const clockText = (millis: number): string =>
+  (clock ??= new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })).format(millis)
 
 const relativeText = (value: number, unit: Intl.RelativeTimeFormatUnit): string =>
   (relative ??= new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })).format(value, unit)
@@ -41,6 +45,16 @@ export const At = ({ time }: { readonly time: Timestamp | null }) =>
     <time dateTime={DateTime.formatIso(time)}>{fullText(DateTime.toEpochMillis(time))}</time>
   )
 
+/** The time of day, with the day on pointing at it: for moments that lie close together. */
+export const Clock = ({ time }: { readonly time: Timestamp }) => {
+  const at = DateTime.toEpochMillis(time)
+  return (
+    <time dateTime={DateTime.formatIso(time)} title={fullText(at)}>
+      {clockText(at)}
+    </time>
+  )
+}
+
 /** How long ago, with the exact time on pointing at it. */
 export const Ago = ({ time }: { readonly time: Timestamp | null }) => {
   const now = useNow()
@@ -64,11 +78,14 @@ const agoText = (seconds: number): string => {
 
 /** What is left until a deadline. Under a tenth of the window, or a minute, it is marked as near. */
 export const Countdown = ({
+  after = "",
   from,
   until
 }: {
   readonly from?: Timestamp | undefined
   readonly until: Timestamp
+  /** What is said after the time, where nothing before it says what it is. */
+  readonly after?: string
 }) => {
   const now = useNow()
   const end = DateTime.toEpochMillis(until)
@@ -81,7 +98,7 @@ export const Countdown = ({
       title={fullText(end)}
       className={near ? "countdown near" : "countdown"}
     >
-      {left <= 0 ? "closing" : formatSeconds(left)}
+      {left <= 0 ? "closing" : formatSeconds(left) + after}
     </time>
   )
 }

@@ -10,9 +10,7 @@ export const Facts = ({ approval }: { readonly approval: Approval }) => (
     <div>
       <dt>Session</dt>
       <dd>
-        <Link to={`/sessions/${approval.session_id}`} className="id">
-          {approval.session_id}
-        </Link>
+        <Link to={`/sessions/${approval.session_id}`}>what the agent did before</Link>
       </dd>
     </div>
     <div>
@@ -25,9 +23,7 @@ export const Facts = ({ approval }: { readonly approval: Approval }) => (
       <div>
         <dt>Task</dt>
         <dd>
-          <Link to={`/tasks/${approval.task_id}`} className="id">
-            {approval.task_id}
-          </Link>
+          <Link to={`/tasks/${approval.task_id}`}>what the agent works on</Link>
         </dd>
       </div>
     )}

@@ -95,7 +95,7 @@ const Row = memo(function Row({
         <span className="row-tool">
           <Safe text={approval.tool} />
         </span>
-        <Countdown from={approval.requested_at} until={approval.expires_at} />
+        <Countdown from={approval.requested_at} until={approval.expires_at} after=" left" />
       </span>
       <span className="row-more">
         <span className="row-class">

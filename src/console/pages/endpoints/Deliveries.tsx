@@ -3,6 +3,7 @@ import { Atom } from "effect/reactivity"
 import { type ReactNode, useState } from "react"
 import type { DeliveryRecord } from "../../../domain/DeliveryState.ts"
 import type { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
@@ -94,7 +95,7 @@ const Delivery = ({
       <div className="row-line">
         <Badge tone={tones[delivery.status]}>{delivery.status}</Badge>
         <span className="row-text">
-          <Safe text={delivery.label} />
+          <Label text={delivery.label} />
           {delivery.last_error === null ? null : (
             <span className="row-error">
               <Safe text={delivery.last_error} />
@@ -134,6 +135,29 @@ const Delivery = ({
       <Problem failure={replay.failure} />
       {open ? <Attempts key={`${delivery.attempts} ${delivery.status}`} id={id} delivery={delivery} /> : null}
     </li>
+  )
+}
+
+/** What was sent: the event's type, and the approval that it is about. */
+const Label = ({ text }: { readonly text: string }) => {
+  const can = useCan()
+  const [type = "", approval] = text.split(" ")
+  return (
+    <>
+      <Safe text={type} />
+      {approval === undefined ? null : (
+        <>
+          {" "}
+          {can("approvals.read") ? (
+            <Link className="id" to={`/approvals/${approval}`}>
+              {approval}
+            </Link>
+          ) : (
+            <span className="id quiet">{approval}</span>
+          )}
+        </>
+      )}
+    </>
   )
 }
 

@@ -27,18 +27,20 @@ export const Health = ({ id }: { readonly id: string }) => {
 const Plots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket> }) => {
   const total = buckets.reduce((sum, { delivered, failed }) => sum + delivered + failed, 0)
   const good = buckets.reduce((sum, { delivered }) => sum + delivered, 0)
+  const most = Math.max(0, ...buckets.map(({ delivered, failed }) => delivered + failed))
   const slowest = Math.max(0, ...buckets.map(({ slow_ms }) => slow_ms ?? 0))
   const foot = [labelOf(buckets[0]), "now"] as const
   return (
     <div className="plots">
       <Plot
-        caption="Attempts in an hour"
+        caption="Attempts by the hour"
         top={
           total === 0
             ? "none in two days"
-            : `${percent(good, total)} of ${total.toLocaleString("en")} were taken`
+            : `${percent(good, total)} of ${total.toLocaleString("en")} were taken, at most ${most.toLocaleString("en")} an hour`
         }
         foot={foot}
+        parts={["taken", "failed"]}
         columns={buckets.map((bucket): Column => ({
           key: labelOf(bucket),
           label: labelOf(bucket),
@@ -48,7 +50,7 @@ const Plots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket> }) =
         }))}
       />
       <Plot
-        caption="Time that 95 of 100 attempts stay within"
+        caption="95 of 100 attempts within"
         top={slowest === 0 ? "" : `up to ${milliseconds(slowest)}`}
         foot={foot}
         columns={buckets.map((bucket): Column => ({

@@ -18,6 +18,7 @@ import { PageHead } from "../../ui/PageHead.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { DatasetLink } from "../tasks/DatasetLink.tsx"
 import { Conflict, isConflict } from "./Conflict.tsx"
 
 const previewAtom = Atom.family((task_id: TaskId) =>
@@ -145,10 +146,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
               "The task has no dataset yet: this makes version 1."
             ) : (
               <>
-                On top of{" "}
-                <Link className="id" to={`/datasets/${preview.base_dataset_id}`}>
-                  {preview.base_dataset_id}
-                </Link>
+                On top of <DatasetLink task={task} id={preview.base_dataset_id} /> of the dataset.
               </>
             )}
           </p>
@@ -156,17 +154,16 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
             {preview.corrections.map((correction) => (
               <li key={correction.id} className="card padded stack">
                 <div className="change-head">
-                  <Link className="id" to={`/feedback/${correction.id}`}>
-                    {correction.id}
-                  </Link>
-                  <span className="quiet small">
-                    given by <Safe text={correction.created_by.name} />
+                  <p>
+                    <Link to={`/feedback/${correction.id}`}>
+                      The correction by <Safe text={correction.created_by.name} />
+                    </Link>
                     {correction.reviewed_by === null ? null : (
-                      <>
+                      <span className="quiet">
                         , staged by <Safe text={correction.reviewed_by.name} />
-                      </>
+                      </span>
                     )}
-                  </span>
+                  </p>
                   {correction.redaction_warning === undefined ? null : <Badge tone="wait">redacted</Badge>}
                 </div>
                 <div className="side-by-side">

@@ -11,6 +11,7 @@ import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Empty } from "../../ui/Empty.tsx"
+import { inWords } from "../../ui/inWords.ts"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -159,9 +160,6 @@ export default function Queue({ params }: PageProps) {
   )
 }
 
-/** Of a correction, what a row has room for at most. */
-const SHOWN_CHARACTERS = 120
-
 const Row = ({
   onSelect,
   record,
@@ -183,7 +181,7 @@ const Row = ({
           {scoreText(record.score)}
           {record.correction === null ? null : (
             <span className="row-content">
-              <Safe text={JSON.stringify(record.correction).slice(0, SHOWN_CHARACTERS)} />
+              <Safe text={inWords(record.correction).join(" · ")} />
             </span>
           )}
         </span>

@@ -110,13 +110,22 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
   <div className="rule-text">
     <p>
       <Badge tone={effects[rule.effect].tone}>{effects[rule.effect].text}</Badge>{" "}
-      <code>
-        <Safe text={rule.tool} />
-      </code>{" "}
-      <span className="quiet">of class</span>{" "}
-      <code>
-        <Safe text={rule.action_class} />
-      </code>
+      {rule.tool === "*" ? (
+        "any tool"
+      ) : (
+        <code>
+          <Safe text={rule.tool} />
+        </code>
+      )}
+      {rule.action_class === "*" ? null : (
+        <>
+          {" "}
+          <span className="quiet">of class</span>{" "}
+          <code>
+            <Safe text={rule.action_class} />
+          </code>
+        </>
+      )}
       {rule.task_id === null ? null : (
         <>
           {" "}

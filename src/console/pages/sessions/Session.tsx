@@ -18,6 +18,7 @@ import { PageHead } from "../../ui/PageHead.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { At } from "../../ui/Time.tsx"
+import { TaskLink } from "../tasks/TaskLink.tsx"
 import { Step, type StepStory } from "./Step.tsx"
 
 const sessionAtom = Atom.family((id: SessionId) => Atom.make(service.sessions.get({ params: { id } })))
@@ -126,9 +127,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
                 <div>
                   <dt>Task</dt>
                   <dd>
-                    <Link className="id" to={`/tasks/${session.task_id}`}>
-                      {session.task_id}
-                    </Link>
+                    <TaskLink id={session.task_id} />
                   </dd>
                 </div>
               )}

@@ -1,4 +1,4 @@
-import type { Schema } from "effect"
+import type { AgentSession } from "../../../domain/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
@@ -7,6 +7,7 @@ import { service } from "../../state/service.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
+import { inWords } from "../../ui/inWords.ts"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -36,7 +37,6 @@ export default function Sessions() {
                 <thead>
                   <tr>
                     <th scope="col">Session</th>
-                    <th scope="col">About</th>
                     <th scope="col">Agent</th>
                     <th scope="col">State</th>
                     <th scope="col">Began</th>
@@ -46,18 +46,7 @@ export default function Sessions() {
                   {sessions.map((session) => (
                     <tr key={session.session_id}>
                       <td>
-                        <Link to={`/sessions/${session.session_id}`} className="id">
-                          {session.session_id}
-                        </Link>
-                      </td>
-                      <td className="quiet about">
-                        {Object.entries(session.metadata)
-                          .slice(0, 3)
-                          .map(([name, value]) => (
-                            <span key={name} className="fact">
-                              <Safe text={factOf(name, value)} />
-                            </span>
-                          ))}
+                        <About session={session} />
                       </td>
                       <td>
                         <Safe text={session.created_by.name} />
@@ -84,10 +73,21 @@ export default function Sessions() {
   )
 }
 
-/** The most characters of one fact that a row shows. */
-const FACT_CHARACTERS = 80
-
-const factOf = (name: string, value: Schema.Json): string => {
-  const text = `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`
-  return text.length <= FACT_CHARACTERS ? text : `${text.slice(0, FACT_CHARACTERS)}…`
+/** What its agent said of a session, which leads to it; its id under that. */
+const About = ({ session }: { readonly session: AgentSession }) => {
+  const said = inWords(session.metadata)
+  return (
+    <div className="about">
+      <Link to={`/sessions/${session.session_id}`}>
+        {said.length === 0
+          ? "Without a description"
+          : said.map((fact) => (
+              <span key={fact} className="fact">
+                <Safe text={fact} />
+              </span>
+            ))}
+      </Link>
+      <div className="id quiet">{session.session_id}</div>
+    </div>
+  )
 }

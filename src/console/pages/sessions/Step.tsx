@@ -3,7 +3,7 @@ import type { SessionEvent } from "../../../api/SessionStream.ts"
 import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Safe } from "../../ui/Safe.tsx"
-import { At, Countdown } from "../../ui/Time.tsx"
+import { Clock, Countdown } from "../../ui/Time.tsx"
 import { outcomeOf } from "../approvals/outcome.tsx"
 
 /** What happened to one step, in order. */
@@ -64,7 +64,7 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
           <li key={event.id}>
             <span>{phraseOf(event)}</span>
             <span className="quiet small">
-              <At time={event.occurred_at} />
+              <Clock time={event.occurred_at} />
             </span>
           </li>
         ))}
@@ -73,10 +73,16 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
   )
 }
 
+const askedFor = {
+  allow: "asked for, and allowed",
+  reject: "asked for, and rejected",
+  pending: "asked for; a person decides"
+} as const
+
 const phraseOf = (event: SessionEvent): ReactNode => {
   switch (event.type) {
     case "step:governed":
-      return event.decision === "pending" ? "asked; a person decides" : `asked; ${event.decision}`
+      return askedFor[event.decision]
     case "tool:outcome":
       return event.status === "succeeded" ? (
         "✓ the tool succeeded"
@@ -87,14 +93,14 @@ const phraseOf = (event: SessionEvent): ReactNode => {
         </>
       )
     case "approval:requested":
-      return "approval requested"
+      return "an approval was requested"
     case "approval:expiring":
       return "the deadline is near"
     case "approval:escalated":
-      return "went to the admins"
+      return "it went to the admins"
     case "approval:decided":
       return event.approval.decided_by === null ? (
-        "closed without a person"
+        "it closed without a person"
       ) : (
         <>
           {event.approval.status} by <Safe text={event.approval.decided_by.name} />

@@ -22,7 +22,7 @@ export const Agreement = ({ summary }: { readonly summary: ComparisonSummary }) 
       <Bar label="Live" side={summary.live} />
       <p className="quiet small">
         The difference is {points(difference.value)}, with 95 % confidence between {points(difference.low)}{" "}
-        and {points(difference.high)}.
+        and {points(difference.high)}. The line across a bar shows where its own share lies.
       </p>
       {fields.length === 0 ? null : (
         <div className="table-scroll">
@@ -59,6 +59,9 @@ export const Agreement = ({ summary }: { readonly summary: ComparisonSummary }) 
 const points = (value: number): string =>
   `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
 
+/** A share as a place in the bar, so far from its ends that a mark there is seen whole. */
+const inside = (share: number): number => Math.min(996, Math.max(4, share * 1000))
+
 const Bar = ({ label, side }: { readonly label: string; readonly side: SideSummary }) => {
   const { high, low } = side.agreement_interval
   return (
@@ -75,15 +78,7 @@ const Bar = ({ label, side }: { readonly label: string; readonly side: SideSumma
           className={label === "Live" ? "agreement-live" : "agreement-candidate"}
         />
         {side.agreement === null ? null : (
-          <>
-            <rect
-              x={low * 1000}
-              y="10"
-              width={Math.max(2, (high - low) * 1000)}
-              height="4"
-              className="agreement-interval"
-            />
-          </>
+          <path d={`M${inside(low)} 5 v14 m0 -7 H${inside(high)} m0 -7 v14`} className="agreement-interval" />
         )}
       </svg>
       <span className="visually-hidden">

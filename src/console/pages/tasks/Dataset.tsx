@@ -9,6 +9,7 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { pagesOf } from "../../state/pages.ts"
 import { own } from "../../state/own.ts"
 import { service } from "../../state/service.ts"
+import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Diff } from "../../ui/Diff.tsx"
@@ -113,12 +114,19 @@ const Examples = ({ id }: { readonly id: DatasetId }) => (
   </Pages>
 )
 
-const Source = ({ id }: { readonly id: string | null }) =>
-  id === null ? null : (
+const Source = ({ id }: { readonly id: string | null }) => {
+  const can = useCan()
+  return id === null ? null : (
     <p className="quiet small">
-      From the correction <span className="id">{id}</span>
+      From{" "}
+      {can("feedback.read") ? (
+        <Link to={`/feedback/${id}`}>a correction that was promoted</Link>
+      ) : (
+        <span className="id">{id}</span>
+      )}
     </p>
   )
+}
 
 const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly base: DatasetId }) => {
   const [since, setSince] = useState(base)

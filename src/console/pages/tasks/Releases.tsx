@@ -5,6 +5,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { At } from "../../ui/Time.tsx"
+import { DatasetLink } from "./DatasetLink.tsx"
 
 /** What a task's runs were answered by, newest first. */
 export const Releases = ({ task }: { readonly task: Task }) => (
@@ -42,9 +43,7 @@ export const Releases = ({ task }: { readonly task: Task }) => (
                   {release.dataset_id === null ? (
                     "none"
                   ) : (
-                    <Link className="id" to={`/datasets/${release.dataset_id}`}>
-                      {release.dataset_id}
-                    </Link>
+                    <DatasetLink task={task.id} id={release.dataset_id} />
                   )}
                 </dd>
               </div>
@@ -54,9 +53,7 @@ export const Releases = ({ task }: { readonly task: Task }) => (
                   {release.comparison_id === null ? (
                     "it is the first"
                   ) : (
-                    <Link className="id" to={`/comparisons/${release.comparison_id}`}>
-                      {release.comparison_id}
-                    </Link>
+                    <Link to={`/comparisons/${release.comparison_id}`}>the comparison before it</Link>
                   )}
                 </dd>
               </div>

@@ -3,6 +3,7 @@ import type { ComparisonResult, Outcome } from "../../../domain/Comparison.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Diff } from "../../ui/Diff.tsx"
+import { inWords } from "../../ui/inWords.ts"
 import { Json } from "../../ui/Json.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 
@@ -35,7 +36,7 @@ export const Result = ({ result }: { readonly result: ComparisonResult }) => {
         </>
       ) : (
         <p className="row-class quiet">
-          <Safe text={JSON.stringify(result.input).slice(0, 240)} />
+          <Safe text={inWords(result.input).join(" · ")} />
         </p>
       )}
     </li>

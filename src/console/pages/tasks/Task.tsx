@@ -122,7 +122,9 @@ const About = ({ task }: { readonly task: TaskModel }) => {
           )}
           <div>
             <dt>Live release</dt>
-            <dd className="id">{task.live_release_id}</dd>
+            <dd>
+              <Link to={`/tasks/${task.id}/releases`}>what it is, and those before</Link>
+            </dd>
           </div>
           <div>
             <dt>Dataset</dt>

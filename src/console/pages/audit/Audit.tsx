@@ -1,16 +1,17 @@
-import { useState } from "react"
-import { AuditAction, type AuditEntry } from "../../domain/AuditEntry.ts"
-import type { AuditEntryId } from "../../domain/Ids.ts"
-import { Link } from "../app/router.tsx"
-import { pagesOf } from "../state/pages.ts"
-import { service } from "../state/service.ts"
-import { Empty } from "../ui/Empty.tsx"
-import { Json } from "../ui/Json.tsx"
-import { PageHead } from "../ui/PageHead.tsx"
-import { Pages } from "../ui/Pages.tsx"
-import { Safe } from "../ui/Safe.tsx"
-import { At } from "../ui/Time.tsx"
 import { Atom } from "effect/reactivity"
+import { useState } from "react"
+import { AuditAction, type AuditEntry } from "../../../domain/AuditEntry.ts"
+import type { AuditEntryId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import { pagesOf } from "../../state/pages.ts"
+import { service } from "../../state/service.ts"
+import { Empty } from "../../ui/Empty.tsx"
+import { Json } from "../../ui/Json.tsx"
+import { PageHead } from "../../ui/PageHead.tsx"
+import { Pages } from "../../ui/Pages.tsx"
+import { Safe } from "../../ui/Safe.tsx"
+import { At } from "../../ui/Time.tsx"
+import { words } from "./words.ts"
 
 const entriesAtom = Atom.family((action: AuditAction | undefined) =>
   pagesOf(
@@ -31,6 +32,7 @@ const pageOf = (target: string): string | undefined => {
   if (target.startsWith("tsk_")) return `/tasks/${target}`
   if (target.startsWith("dst_")) return `/datasets/${target}`
   if (target.startsWith("cmp_")) return `/comparisons/${target}`
+  if (target.startsWith("fbk_")) return `/feedback/${target}`
   return undefined
 }
 
@@ -50,7 +52,9 @@ export default function Audit() {
             >
               <option value="">everything</option>
               {AuditAction.literals.map((one) => (
-                <option key={one}>{one}</option>
+                <option key={one} value={one}>
+                  {words[one]}
+                </option>
               ))}
             </select>
           </label>
@@ -81,13 +85,16 @@ const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
   return (
     <li className="entry">
       <div className="entry-head">
-        <strong>{entry.action}</strong>
+        <p>
+          <strong>{entry.actor === null ? "The operator" : <Safe text={entry.actor.name} />}</strong>{" "}
+          {words[entry.action]}
+        </p>
         <span className="quiet small">
           <At time={entry.occurred_at} />
         </span>
       </div>
-      <p>
-        {entry.actor === null ? "The operator" : <Safe text={entry.actor.name} />} ·{" "}
+      <p className="quiet small">
+        {entry.action} ·{" "}
         {to === undefined ? (
           <span className="id">
             <Safe text={entry.target_id} />

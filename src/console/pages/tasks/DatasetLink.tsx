@@ -1,0 +1,26 @@
+import { Option } from "effect"
+import { AsyncResult } from "effect/reactivity"
+import type { DatasetId, TaskId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { useCan } from "../../state/session.ts"
+import { datasetsAtom } from "../../state/tasks.ts"
+
+interface Version {
+  readonly task: TaskId
+  readonly id: DatasetId
+}
+
+/** A version of a task's dataset by its number; by its id for who may not read it, and for one older than the newest page of them. */
+export const DatasetLink = (version: Version) =>
+  useCan()("datasets.read") ? <Numbered {...version} /> : <span className="id">{version.id}</span>
+
+const Numbered = ({ id, task }: Version) => {
+  const versions = Option.getOrUndefined(AsyncResult.value(useAtomValue(datasetsAtom(task))))
+  const found = versions?.items.flatMap(({ items }) => items).find((dataset) => dataset.id === id)
+  return (
+    <Link to={`/datasets/${id}`}>
+      {found === undefined ? <span className="id">{id}</span> : `version ${found.version}`}
+    </Link>
+  )
+}

@@ -1,0 +1,21 @@
+import { Option } from "effect"
+import { AsyncResult } from "effect/reactivity"
+import type { TaskId } from "../../../domain/Ids.ts"
+import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { useCan } from "../../state/session.ts"
+import { taskAtom } from "../../state/tasks.ts"
+import { Safe } from "../../ui/Safe.tsx"
+
+/** A task by its name, for who may read it; by its id for others, and until the name is there. */
+export const TaskLink = ({ id }: { readonly id: TaskId }) =>
+  useCan()("tasks.read") ? <Named id={id} /> : <span className="id">{id}</span>
+
+const Named = ({ id }: { readonly id: TaskId }) => {
+  const task = Option.getOrUndefined(AsyncResult.value(useAtomValue(taskAtom(id))))
+  return (
+    <Link to={`/tasks/${id}`}>
+      {task === undefined ? <span className="id">{id}</span> : <Safe text={task.name} />}
+    </Link>
+  )
+}
