@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityFaults, Browser, goTo, inBrowser, signedIn } from "../support/browser.ts"
+import { accessibilityFaults, Browser, goTo, inBrowser, overflow, signedIn } from "../support/browser.ts"
 import { furnished, hostile } from "../support/furnished.ts"
 import { service } from "../support/service.ts"
 
@@ -34,7 +34,7 @@ const review = (at: Places): ReadonlyArray<Tried> => [
   { path: "/feedback", shows: "✕ wrong" },
   { path: `/feedback/${at.feedback_id}`, shows: "Protected values were removed", open: [press(/^Reject/)] },
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
-  { path: "/sessions", shows: /ticket 4711/ },
+  { path: "/sessions", shows: /ticket: 4711/ },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close the session")] },
   { path: "/rules", shows: "Reading harms nobody", open: [press("New rule")] }
 ]
@@ -96,11 +96,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
               }
               yield* Effect.promise(async () => {
                 await page.setViewportSize({ width: 390, height: 844 })
-                assert.strictEqual(
-                  await page.evaluate("document.documentElement.scrollWidth - innerWidth"),
-                  0,
-                  `${path} on a phone`
-                )
+                assert.strictEqual(await overflow(page), 0, `${path} on a phone`)
               })
               // What is decided on a phone.
               if (path.startsWith("/approvals")) yield* judge(`${path} on a phone`)

@@ -2,7 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, inBrowser, overflow, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -158,8 +158,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await shown.getByText("U+200B").waitFor()
           assert.strictEqual(await page.locator("#injected, img, svg[onload], [onerror]").count(), 0)
           assert.strictEqual(await page.title(), "Approvals · Countersign")
-          const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-          assert.strictEqual(overflow, 0)
+          assert.strictEqual(await overflow(page), 0)
         })
         assert.deepStrictEqual(faults, [])
         yield* Fiber.interrupt(waiting)

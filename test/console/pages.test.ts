@@ -65,7 +65,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             [`/approvals/${at.approval_id}`, "Arguments", ["Waiting 1", "Closed", "Approve a", "Reject r"]],
             [`/feedback/${at.feedback_id}`, "Correction", ["Stage s", "Reject r"]],
             [`/promotion/${at.task_id}`, "examples added", []],
-            ["/sessions", "ticket 4711", ["Load anew"]],
+            ["/sessions", "ticket: 4711", ["Load anew"]],
             [`/sessions/${at.session_id}`, "1-look-up", []],
             ["/rules", "Reading harms nobody", []],
             ["/tasks", "newest version", []],

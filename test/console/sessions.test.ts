@@ -22,7 +22,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("sessi
       const { session_id } = yield* agent.sessions.create({ payload: { metadata: { ticket: "4711" } } })
       const { faults, page } = yield* signedIn(yield* key({}, "timeline"), "/sessions")
       yield* Effect.promise(async () => {
-        await page.getByRole("row").filter({ hasText: "ticket 4711" }).getByRole("link").click()
+        await page.getByRole("row").filter({ hasText: "ticket: 4711" }).getByRole("link").click()
         await page.getByText("No step was asked for yet").waitFor()
       })
       const ask = (step: string, tool: string) =>

@@ -128,6 +128,11 @@ export const goTo = async (page: Page, path: string): Promise<void> => {
   )
 }
 
+/** By how many pixels what is in a page is wider than the page: it would have to be moved sideways to be read. */
+export const overflow = (page: Page): Promise<unknown> =>
+  page.evaluate(`[document.documentElement, document.querySelector("#content")]
+    .reduce((most, part) => Math.max(most, part.scrollWidth - part.clientWidth), 0)`)
+
 const LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 /** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. `contrast`: by its colours alone. */
@@ -138,10 +143,6 @@ export const accessibilityFaults = (
   Effect.promise(async () => {
     // Through the debugger: the page's policy lets nobody add a script.
     if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
-    // A colour on its way to another is neither.
-    await page.evaluate(
-      "Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))"
-    )
     const found: unknown = await page.evaluate(
       `axe.run(document, {
           runOnly: ${JSON.stringify(which === "all" ? LEVELS : ["color-contrast"])}, resultTypes: ["violations"], preload: false

@@ -19,6 +19,7 @@ export const Plot = ({
   caption,
   columns,
   foot,
+  high,
   parts,
   top
 }: {
@@ -26,8 +27,10 @@ export const Plot = ({
   readonly columns: ReadonlyArray<Column>
   /** What stands at the two ends of the axis. */
   readonly foot: readonly [string, string]
-  /** What the full height is, in words; undefined: nothing is shown yet. */
+  /** What the columns come to, in words. */
   readonly top: ReactNode
+  /** What the full height is. */
+  readonly high: string
   /** What the two parts of a column are: the whole of it, and the bad at its top. */
   readonly parts?: readonly [string, string]
 }) => {
@@ -40,37 +43,42 @@ export const Plot = ({
         <span>{caption}</span>
         <span className="quiet">{top}</span>
       </figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
-        <line x1="0" x2={WIDTH} y1="4" y2="4" className="plot-height" />
-        <line x1="0" x2={WIDTH} y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} className="plot-axis" />
-        {columns.map(({ bad = 0, key, label, text, value }, index) => {
-          if (value === null || value === 0) return null
-          const height = Math.max(2, (value / highest) * (HEIGHT - 4))
-          const badHeight = bad === 0 ? 0 : Math.max(2, (bad / highest) * (HEIGHT - 4))
-          const width = Math.max(1, step - 2)
-          return (
-            <g key={key}>
-              <title>{`${label}: ${text}`}</title>
-              <rect
-                x={index * step + 1}
-                y={HEIGHT - height}
-                width={width}
-                height={height}
-                className="plot-good"
-              />
-              {badHeight === 0 ? null : (
+      <div className="plot-area">
+        <span className="plot-high quiet" aria-hidden="true">
+          {high}
+        </span>
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+          <line x1="0" x2={WIDTH} y1="4" y2="4" className="plot-height" />
+          <line x1="0" x2={WIDTH} y1={HEIGHT - 0.5} y2={HEIGHT - 0.5} className="plot-axis" />
+          {columns.map(({ bad = 0, key, label, text, value }, index) => {
+            if (value === null || value === 0) return null
+            const height = Math.max(2, (value / highest) * (HEIGHT - 4))
+            const badHeight = bad === 0 ? 0 : Math.max(2, (bad / highest) * (HEIGHT - 4))
+            const width = Math.max(1, step - 2)
+            return (
+              <g key={key}>
+                <title>{`${label}: ${text}`}</title>
                 <rect
                   x={index * step + 1}
                   y={HEIGHT - height}
                   width={width}
-                  height={badHeight}
-                  className="plot-bad"
+                  height={height}
+                  className="plot-good"
                 />
-              )}
-            </g>
-          )
-        })}
-      </svg>
+                {badHeight === 0 ? null : (
+                  <rect
+                    x={index * step + 1}
+                    y={HEIGHT - height}
+                    width={width}
+                    height={badHeight}
+                    className="plot-bad"
+                  />
+                )}
+              </g>
+            )
+          })}
+        </svg>
+      </div>
       <div className="plot-foot quiet" aria-hidden="true">
         <span>{foot[0]}</span>
         {parts === undefined ? null : (

@@ -10,7 +10,7 @@ export const inWords = (value: Schema.Json): ReadonlyArray<string> =>
   isObject(value)
     ? Object.entries(value)
         .slice(0, MEMBERS)
-        .map(([name, member]) => shortened(`${name} ${textOf(member)}`))
+        .map(([name, member]) => shortened(`${name}: ${textOf(member)}`))
     : [shortened(textOf(value))]
 
 const isObject = (value: Schema.Json): value is JsonObject =>

@@ -37,9 +37,10 @@ const Plots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket> }) =
         top={
           total === 0
             ? "none in two days"
-            : `${percent(good, total)} of ${total.toLocaleString("en")} were taken, at most ${most.toLocaleString("en")} an hour`
+            : `${percent(good, total)} of ${total.toLocaleString("en")} were taken`
         }
         foot={foot}
+        high={most === 0 ? "" : most.toLocaleString("en")}
         parts={["taken", "failed"]}
         columns={buckets.map((bucket): Column => ({
           key: labelOf(bucket),
@@ -51,7 +52,8 @@ const Plots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket> }) =
       />
       <Plot
         caption="95 of 100 attempts within"
-        top={slowest === 0 ? "" : `up to ${milliseconds(slowest)}`}
+        top=""
+        high={slowest === 0 ? "" : milliseconds(slowest)}
         foot={foot}
         columns={buckets.map((bucket): Column => ({
           key: labelOf(bucket),
