@@ -111,7 +111,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             }
             assert.deepStrictEqual(faults, [])
           }).pipe(Effect.scoped, Effect.orDie),
-        120_000
+        240_000
       )
     }
 
