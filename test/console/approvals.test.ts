@@ -1,11 +1,15 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Effect, Fiber, Layer } from "effect"
+import { INBOX_FIRST_PAGE } from "../../src/api/Console.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, inBrowser, overflow, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
+
+/** Approvals that wait: more than the inbox is told at first. */
+const MANY = INBOX_FIRST_PAGE + 20
 
 /** An agent that asks for a step and waits for the decision. */
 const agentWaits = (
@@ -83,6 +87,86 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await page.getByRole("button", { name: "Reject" }).waitFor({ state: "detached" })
         })
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("who decides too late is told so, by the answer where the stream is away", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const { agent, session_id, waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "late")
+        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "late")
+        // The same step again tells which approval it waits for.
+        const { approval_id } = yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: {
+            step_id: StepId.make("one"),
+            tool: "mail.send",
+            action_class: "write",
+            arguments: { order: "4711" }
+          }
+        })
+        if (approval_id === null) return yield* Effect.die("a person should be asked")
+        const { page } = yield* signedIn(yield* as("late", { preset: "reviewer" }), "/feedback")
+        yield* Effect.promise(async () => {
+          await page.route("**/console/inbox/stream", (route) => route.abort())
+          await page.goto(`/console/approvals/${approval_id}`)
+          await page.getByText(/closes in \d+ min/).waitFor()
+          await page.getByRole("button", { name: "Approve" }).click()
+        })
+        yield* grace.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
+        yield* Effect.promise(async () => {
+          await page.getByLabel("Comment").press("Enter")
+          await page.getByText("It closed under your hand: Rejected by Grace").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
+        })
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "reject")
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("sees that nobody decided in time, and what the agent was answered", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client({}, "silence")
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ effect: "require_approval", review_seconds: 2, timeout_action: "allow" }] }
+        })
+        const { page } = yield* signedIn(yield* as("silence", { preset: "reviewer" }), "/approvals")
+        const { waiting } = yield* agentWaits({ id: "one", tool: "cache.clear" }, "silence")
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        yield* Effect.promise(async () => {
+          await page.getByText("Nothing waits for you").waitFor()
+          await page.getByRole("button", { name: "Closed" }).click()
+          await page.getByRole("button", { name: /cache\.clear/ }).click()
+          await page.getByText("Nobody decided in time").waitFor()
+          await page.getByText("The agent is answered allow").waitFor()
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("scrolls through more than one page of them, of which only those in sight are there", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const agent = yield* client({ preset: "runtime" }, "many")
+        const { session_id } = yield* agent.sessions.create({})
+        yield* Effect.forEach(
+          Array.from({ length: MANY }, (_, index) => index),
+          (index) =>
+            agent.sessions.step({
+              params: { id: session_id },
+              payload: { step_id: StepId.make(`step-${index}`), tool: "mail.send", action_class: "write" }
+            }),
+          { concurrency: 8, discard: true }
+        )
+        const { page } = yield* signedIn(yield* as("many", { preset: "reviewer" }), "/approvals")
+        yield* Effect.promise(async () => {
+          await page.getByText(`Waiting ${MANY}`).waitFor()
+          const last = page.locator(`[role=option][aria-posinset="${MANY}"]`)
+          assert.strictEqual(await last.count(), 0)
+          assert.isBelow(await page.getByRole("option").count(), MANY / 3)
+          await page.evaluate(
+            "{ const list = document.querySelector('[role=listbox]'); list.scrollTop = list.scrollHeight }"
+          )
+          await last.click()
+          await page.getByText(/closes in/).waitFor()
+          assert.isBelow(await page.getByRole("option").count(), MANY / 3)
+        })
       }).pipe(Effect.scoped, Effect.orDie))
 
     test("is offered no decision that would be refused: an escalated step is an admin's", () =>

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { AsyncResult, Atom } from "effect/reactivity"
+import { Atom } from "effect/reactivity"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
@@ -37,7 +37,7 @@ export default function Detail(props: DetailProps) {
   const result = useAtomValue(itemAtom(props.id))
   return (
     <Loaded result={result} atom={itemAtom(props.id)}>
-      {(item) => <Open {...props} item={item} fresh={!AsyncResult.isWaiting(result)} />}
+      {(item) => <Open {...props} item={item} />}
     </Loaded>
   )
 }
@@ -50,7 +50,7 @@ const Open = ({
   onNext,
   onVerdict,
   verdict
-}: DetailProps & { readonly item: InboxItem; readonly fresh: boolean }) => {
+}: DetailProps & { readonly item: InboxItem }) => {
   const can = useCan()
   // The stream's word is newer than what was read; the arguments are in neither but the first.
   const told = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
