@@ -13,6 +13,8 @@ export interface Arrived {
 export interface Receiver {
   readonly port: number
   readonly arrived: ReadonlyMap<string, Arrived>
+  /** Requests that wait for their answers, of one carrier by its address, or of all. */
+  readonly underWay: (address?: string) => number
 }
 
 /** The longest a request is held before it is answered, so that faults find some under way. */
@@ -27,17 +29,21 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
     Effect.acquireRelease(
       Effect.promise(async () => {
         const arrived = new Map<string, Arrived>()
+        const open = new Map<string, number>()
+        const add = (by: string, count: number) => void open.set(by, (open.get(by) ?? 0) + count)
         const server = createServer((request, response) => {
           const event = String(request.headers["x-svc-event-id"])
           const known = arrived.get(event)
           const by = request.socket.localAddress ?? ""
           arrived.set(event, { count: (known?.count ?? 0) + 1, by, at: performance.now() })
+          add(by, 1)
+          response.once("close", () => add(by, -1))
           request.resume()
           const status = random() * FAILS_ONE_IN < 1 ? 503 : 204
           setTimeout(() => response.writeHead(status).end(), random() * HOLD_MILLIS)
         })
         await new Promise<void>((resume) => server.listen(0, "0.0.0.0", resume))
-        return { server, arrived }
+        return { server, arrived, open }
       }),
       ({ server }) =>
         Effect.sync(() => {
@@ -45,8 +51,13 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
           server.close()
         })
     ),
-    ({ arrived, server }) => {
+    ({ arrived, open, server }) => {
       const address = server.address()
-      return { arrived, port: typeof address === "object" && address !== null ? address.port : 0 }
+      return {
+        arrived,
+        underWay: (by) =>
+          by === undefined ? [...open.values()].reduce((a, b) => a + b, 0) : (open.get(by) ?? 0),
+        port: typeof address === "object" && address !== null ? address.port : 0
+      }
     }
   )

@@ -42,8 +42,6 @@ const ENDPOINTS = 20
 const PER_TRANSACTION = 10
 /** About as long as it takes to commit and send the events of one turn. */
 const STRIKE_WITHIN_MILLIS = 300
-/** Longer than a lease. */
-const FREEZE_MILLIS = 13_000
 /** What was written to a socket before a kill arrives within this. */
 const LATE_ARRIVAL_MILLIS = 100
 /** The longest wait for what is left at the end: every lease, and every retry. */
@@ -111,10 +109,14 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     }
   }).pipe(withoutEngine)
 
-  const strike: Readonly<Record<Fault, Effect.Effect<void>>> = {
-    kill: Effect.gen(function* () {
+  /** Strikes hit requests that are under way: each waits until there are some, or nothing comes any more. */
+  type Busy = (address?: string) => Effect.Effect<void>
+
+  const strike: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void>>> = {
+    kill: Effect.fnUntraced(function* (busy) {
       const carrier = yield* any
       yield* leave(carrier)
+      yield* busy(carrier.address)
       const began = performance.now()
       carrier.child.kill("SIGKILL")
       yield* Effect.promise(() => carrier.ended)
@@ -123,30 +125,27 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* watch(takenOver(carrier.owner, began))
       yield* replace
     }),
-    freeze: Effect.gen(function* () {
+    freeze: Effect.fnUntraced(function* (busy) {
       const carrier = yield* any
       yield* leave(carrier)
+      yield* busy(carrier.address)
       const began = performance.now()
       carrier.child.kill("SIGSTOP")
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
       yield* books.fault(carrier.address)
-      yield* watch(takenOver(carrier.owner, began))
+      // It thaws when all that it had is another's, and then says what it knows.
       yield* watch(
-        Effect.andThen(
-          Effect.sleep(FREEZE_MILLIS),
-          Effect.andThen(
-            Effect.sync(() => void carrier.child.kill("SIGCONT")),
-            Ref.update(crew, (list) => [...list, carrier])
-          )
+        takenOver(carrier.owner, began).pipe(
+          Effect.andThen(Effect.sync(() => void carrier.child.kill("SIGCONT"))),
+          Effect.andThen(Ref.update(crew, (list) => [...list, carrier]))
         )
       )
       yield* replace
     }),
-    stop: Effect.gen(function* () {
-      // A stop is judged by itself: what died before it has been taken over by then.
-      for (const fiber of watches.splice(0)) yield* Fiber.join(fiber)
+    stop: Effect.fnUntraced(function* (busy) {
       const carrier = yield* any
       yield* leave(carrier)
+      yield* busy(carrier.address)
       const began = performance.now()
       carrier.child.kill("SIGTERM")
       const gone = Effect.map(
@@ -161,7 +160,8 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       yield* Effect.all([gone, handover], { concurrency: 2, discard: true })
       yield* replace
     }),
-    "cut connections": Effect.gen(function* () {
+    "cut connections": Effect.fnUntraced(function* (busy) {
+      yield* busy()
       yield* books.fault()
       yield* persistently(sql`
         SELECT pg_terminate_backend(pid)
@@ -171,17 +171,25 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
           AND backend_type = 'client backend'
       `)
     }),
-    "restart the store": Effect.gen(function* () {
+    "restart the store": Effect.fnUntraced(function* (busy) {
+      yield* busy()
       yield* books.fault()
       yield* options.restartStore
     })
   }
 
   for (const [index, fault] of options.faults.entries()) {
+    // A stop is judged by itself: what died before it has been taken over by then.
+    if (fault === "stop") for (const fiber of watches.splice(0)) yield* Fiber.join(fiber)
     // It strikes at some moment while events are committed and sent.
     const publishing = yield* Effect.forkChild(publish)
     yield* Effect.sleep(options.random() * STRIKE_WITHIN_MILLIS)
-    yield* strike[fault]
+    yield* strike[fault]((address) =>
+      until(
+        Effect.sync(() => receiver.underWay(address) > 0 || publishing.pollUnsafe() !== undefined),
+        "2 millis"
+      )
+    )
     yield* Fiber.join(publishing)
     done[fault]++
     if ((index + 1) % 10 === 0) options.progress?.(`${index + 1} of ${options.faults.length} faults`)

@@ -36,6 +36,6 @@ describe("several processes that carry deliveries", () => {
         assert.isAtLeast(report.events, faults.length * eventsPerFault)
         assert.isAbove(report.inFlight, 0)
       }),
-    120_000
+    300_000
   )
 })

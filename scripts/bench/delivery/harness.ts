@@ -31,7 +31,12 @@ export interface Round {
 /** The common ground of one run. */
 export interface Harness {
   readonly store: Store
-  readonly start: (name: SideName, environment?: Readonly<Record<string, string>>) => Promise<Runner>
+  /** `prepare` runs on the side's database before its process starts. */
+  readonly start: (
+    name: SideName,
+    environment?: Readonly<Record<string, string>>,
+    prepare?: (url: Redacted.Redacted) => Promise<void>
+  ) => Promise<Runner>
   /** So many events are committed at once; how many deliveries a second until the last is made and written down. */
   readonly round: (runner: Runner, events: number) => Promise<Round>
   /** Milliseconds from the commit to the receiver, of each delivery of events that are committed at a steady rate. */
@@ -138,8 +143,9 @@ export const startHarness = async (): Promise<Harness> => {
 
   return {
     store,
-    start: async (name, environment = {}) => {
+    start: async (name, environment = {}, prepare) => {
       const url = await store.database(`bench_${name.toLowerCase()}_${runners.length}`)
+      await prepare?.(url)
       const runner = await startSide(name, url, { BENCH_PORT: String(receiver.port), ...environment })
       runners.push(runner)
       return runner

@@ -1,4 +1,4 @@
-import { Cause, type Clock, Effect, Exit, type Fiber } from "effect"
+import { type Clock, Effect, Exit, type Fiber } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Outcome } from "../../domain/DeliveryState.ts"
 import type { Alarms } from "../Alarms.ts"
@@ -11,6 +11,9 @@ import { monotonicMillis, type OwnedShard, type Shards } from "./Shards.ts"
  * said by then: it must not lose that to a cut in the same moment.
  */
 const GRACE_MILLIS = 100
+
+/** The longest reading: a store that hangs must not keep a slot, a delivery and its shard for ever. */
+const LOAD_MILLIS = 5_000
 
 /** An attempt that has ended and is to be written down. */
 export interface Ended {
@@ -35,12 +38,12 @@ export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fib
 
 /**
  * One attempt: reads what is to be sent, looks once more whether it may be, and sends it under its channel's deadline. Whatever the
- * channel does, it ends in one of two ways, unless the engine stops first. It runs for every delivery, so its two steps are a fiber each
+ * store and the channel do, also where they end by an interruption, it ends in one of two ways. It runs for every delivery, so its two steps are a fiber each
  * and what comes after them is plain: neither a fiber over both nor a race with a timer.
  */
 export const makeAttempt = (
   clock: Clock.Clock,
-  shards: Shards,
+  shards: Pick<Shards, "mayStart">,
   alarms: Alarms,
   fork: Fork,
   { ended, putBack }: AttemptEnds
@@ -60,7 +63,6 @@ export const makeAttempt = (
       callOff()
       const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : broken
       if (outcome === broken && Exit.isFailure(exit)) {
-        if (Cause.hasInterruptsOnly(exit.cause)) return
         fork(Effect.logError("A delivery could not be sent", exit.cause))
       }
       ended({
@@ -75,9 +77,11 @@ export const makeAttempt = (
   }
 
   return (lane, item, owned) => {
-    fork(lane.channel.load(item)).addObserver((exit) => {
+    const loading = fork(lane.channel.load(item))
+    const callOff = alarms.set(LOAD_MILLIS, () => loading.interruptUnsafe())
+    loading.addObserver((exit) => {
+      callOff()
       if (Exit.isSuccess(exit)) return send(lane, item, owned, exit.value)
-      if (Cause.hasInterruptsOnly(exit.cause)) return
       fork(Effect.logWarning("A delivery could not be read", exit.cause))
       putBack(lane, item, owned)
     })

@@ -1,0 +1,85 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, FiberSet, Queue } from "effect"
+import type { SqlError } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DeliveryId, EventId, OrgId } from "../../../src/domain/Ids.ts"
+import { makeAlarms } from "../../../src/server/Alarms.ts"
+import { type Channel, defaultChannelPolicy } from "../../../src/server/Delivery.ts"
+import { makeAttempt } from "../../../src/server/Delivery/Attempt.ts"
+import { healthy } from "../../../src/domain/Cooldown.ts"
+import type { Item } from "../../../src/server/Delivery/Item.ts"
+import { Lane } from "../../../src/server/Delivery/Lane.ts"
+import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
+
+const id = "0".repeat(32)
+
+const item: Item = {
+  shard: 0,
+  seq: 1,
+  org_id: OrgId.make(`org_${id}`),
+  destination_id: `nep_${id}`,
+  delivery_id: `ndl_${id}`,
+  event_id: EventId.make(`evt_${id}`),
+  attempt: 0,
+  round_start: 0,
+  due: 0,
+  giveUp: Infinity
+}
+
+const owned: OwnedShard = {
+  shard: 0,
+  epoch: 1,
+  validUntil: Infinity,
+  mark: 0,
+  settled: 0,
+  settling: 0,
+  settledAt: 0,
+  open: 1,
+  leaving: false
+}
+
+/** Makes one attempt of a channel; what becomes of it, in a queue. */
+const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
+  const clock = yield* Clock.Clock
+  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
+  const ends = yield* Queue.unbounded<string>()
+  const channel: Channel = {
+    name: "test",
+    ids: DeliveryId,
+    policy: defaultChannelPolicy,
+    load,
+    expire: () => Effect.succeed(0)
+  }
+  const start = makeAttempt(clock, { mayStart: () => true }, yield* makeAlarms, fork, {
+    ended: ({ outcome }) => Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
+    putBack: () => Queue.offerUnsafe(ends, "put back")
+  })
+  start(new Lane("key", channel, item, healthy), item, owned)
+  return ends
+})
+
+describe("an attempt", () => {
+  it.effect("is put back when the store does not say what is to be sent", () =>
+    Effect.gen(function* () {
+      const ends = yield* attempt(() => Effect.never)
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* Queue.take(ends), "put back")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends also where reading or sending is interrupted by others", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* Queue.take(yield* attempt(() => Effect.interrupt)), "put back")
+      const ends = yield* attempt(() => Effect.succeed(Effect.interrupt))
+      assert.strictEqual(yield* Queue.take(ends), "internal error")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is cut off when its channel does not end it", () =>
+    Effect.gen(function* () {
+      const ends = yield* attempt(() => Effect.succeed(Effect.never))
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* Queue.take(ends), "timed out")
+    }).pipe(Effect.scoped)
+  )
+})
