@@ -133,14 +133,13 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       carrier.child.kill("SIGSTOP")
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
       yield* books.fault(carrier.address)
-      // It thaws when all that it had is another's, and then says what it knows.
+      // It thaws when all that it had is another's, says what it knows, and goes on: nobody else need take its place.
       yield* watch(
         takenOver(carrier.owner, began).pipe(
           Effect.andThen(Effect.sync(() => void carrier.child.kill("SIGCONT"))),
           Effect.andThen(Ref.update(crew, (list) => [...list, carrier]))
         )
       )
-      yield* replace
     }),
     stop: Effect.fnUntraced(function* (busy) {
       const carrier = yield* any
