@@ -109,7 +109,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Approvals.layer,
         Runs.layer,
         Releases.layer,
-        Comparisons.Comparisons.layer,
+        Comparisons.Comparisons.layer(),
         Feedback.layer.pipe(Layer.provideMerge(Datasets.layer)),
         Deadlines.Deadlines.layer()
       )

@@ -58,6 +58,15 @@ layer(service(), { excludeTestServices: true })("a comparison", (it) => {
       assert.deepStrictEqual(yield* ask(), { category: "billing" })
       const again = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
       assert.strictEqual(again.id, release.id)
+      // A candidate with an older version answers the newest one's examples, too.
+      const older = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { dataset_id: dataset.id } }
+      })
+      assert.strictEqual(older.comparison.candidate.dataset_id, dataset.id)
+      assert.strictEqual(older.comparison.dataset_id, next.id)
+      const { summary } = (yield* finished(reviewer, older.comparison.id)).comparison
+      assert.deepStrictEqual([summary.candidate.agreed, summary.live.agreed], [1, 2])
       const { releases } = yield* reviewer.releases.list({ params })
       assert.deepStrictEqual(
         releases.map(({ id }) => id),
@@ -66,7 +75,7 @@ layer(service(), { excludeTestServices: true })("a comparison", (it) => {
       const listed = yield* reviewer.comparisons.list({ params })
       assert.deepStrictEqual(
         listed.comparisons.map(({ id }) => id),
-        [comparison.id]
+        [older.comparison.id, comparison.id]
       )
     })
   )

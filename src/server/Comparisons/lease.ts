@@ -1,12 +1,9 @@
-import { Array as Arr, DateTime, Duration, Effect } from "effect"
+import { Array as Arr, DateTime, type Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { texts } from "../Delivery/Columns.ts"
 import { type ComparisonRow, comparisonColumns, decodeComparisons } from "./rows.ts"
 import type { Judged, Step } from "./work.ts"
-
-/** How long a comparison is held without a word: after that, whoever comes takes it over. */
-export const LEASE = Duration.seconds(15)
 
 /** Characters of results that one statement writes. A message of the store's protocol takes 16 MiB. */
 const CHARACTERS_AT_ONCE = 2 ** 21
@@ -15,10 +12,10 @@ const CHARACTERS_AT_ONCE = 2 ** 21
  * Takes on a comparison that nobody holds, of those at work the one that has waited longest since somebody held it: so they take turns. Each
  * taking raises its epoch, and what an earlier holder still writes finds nothing.
  */
-export const claim = (sql: SqlClient.SqlClient, now: Timestamp) =>
+export const claim = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
   sql`
     UPDATE comparisons
-    SET lease_epoch = lease_epoch + 1, lease_until = ${toDate(DateTime.addDuration(now, LEASE))}
+    SET lease_epoch = lease_epoch + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
     WHERE (org_id, comparison_id) IN (
       SELECT org_id, comparison_id
       FROM comparisons
@@ -47,7 +44,8 @@ export const holdUntil = (sql: SqlClient.SqlClient, row: ComparisonRow, until: T
 export const record = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { judged, row }: Step,
-  now: Timestamp
+  now: Timestamp,
+  lease: Duration.Duration
 ) {
   const written = yield* sql`
     UPDATE comparisons
@@ -56,7 +54,7 @@ export const record = Effect.fnUntraced(function* (
       compared = ${row.compared},
       last_example_id = ${row.last_example_id},
       tally = ${JSON.stringify(row.tally)},
-      lease_until = ${toDate(DateTime.addDuration(now, LEASE))},
+      lease_until = ${toDate(DateTime.addDuration(now, lease))},
       finished_at = ${row.status === "completed" ? toDate(now) : null}
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}

@@ -41,7 +41,14 @@ const scripted = Layer.effect(
   )
 )
 
-const live = Layer.mergeAll(Comparisons.layer, Datasets.layer, Releases.layer).pipe(
+/** Comparisons with so short a lease that it is soon said again that one is held. */
+class Brief extends Context.Service<Brief, Comparisons["Service"]>()("countersign/test/Brief") {
+  static readonly layer = Layer.effect(Brief, Comparisons).pipe(
+    Layer.provide(Layer.fresh(Comparisons.layer({ lease: "300 millis" })))
+  )
+}
+
+const live = Layer.mergeAll(Comparisons.layer(), Brief.layer, Datasets.layer, Releases.layer).pipe(
   Layer.provideMerge(Tasks.layer),
   Layer.provide(scripted),
   Layer.provideMerge(Answers.layer),
@@ -215,18 +222,49 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
     })
   )
 
+  it.effect("is held on by who works at it, however long an answer takes", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const answers = yield* Answers
+      const { comparison, read } = yield* begun("held", 1)
+      const asked = yield* Deferred.make<void>()
+      const wake = yield* Deferred.make<void>()
+      yield* Ref.set(answers, () =>
+        Effect.andThen(Deferred.succeed(asked, undefined), Effect.andThen(Deferred.await(wake), right()))
+      )
+      const leaseEnds = Effect.map(
+        sql<{ readonly at: Date }>`
+          SELECT lease_until AS at FROM comparisons WHERE comparison_id = ${comparison.id}
+        `,
+        (rows) => rows[0]?.at.getTime() ?? 0
+      )
+      const { runOnce } = yield* Brief
+      const holder = yield* Effect.forkChild(runOnce)
+      yield* Deferred.await(asked)
+      const taken = yield* leaseEnds
+      const later = yield* Effect.repeat(leaseEnds, { until: (ends) => ends > taken })
+      yield* Effect.repeat(leaseEnds, { until: (ends) => ends > later })
+      yield* Deferred.succeed(wake, undefined)
+      assert.deepInclude(Option.getOrThrow(yield* Fiber.join(holder)), { compared: 1, completed: true })
+      assert.strictEqual((yield* read).comparison.status, "completed")
+    })
+  )
+
   it.effect("is done at twenty of an organization at a time, however many are asked for at once", () =>
     Effect.gen(function* () {
       const comparisons = yield* Comparisons
-      const { by, task_id } = yield* begun("at a time", 1)
+      // Of several tasks: what holds one of them back does not hold the others.
+      const tasks = yield* Effect.replicateEffect(begun("at a time", 1), 5)
       const results = yield* Effect.all(
-        Array.from({ length: 25 }, () => Effect.result(Effect.provide(comparisons.create(task_id, {}), by))),
+        [...tasks, ...tasks, ...tasks, ...tasks].map(({ by, task_id }) =>
+          Effect.result(Effect.provide(comparisons.create(task_id, {}), by))
+        ),
         { concurrency: "unbounded" }
       )
       const refused = results.flatMap((result) => (Result.isFailure(result) ? [result.failure._tag] : []))
       assert.deepStrictEqual(
         refused,
-        Array.from({ length: 6 }, () => "LIMIT_REACHED")
+        Array.from({ length: 5 }, () => "LIMIT_REACHED")
       )
       yield* begun("of another organization", 1)
     })
