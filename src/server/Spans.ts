@@ -162,8 +162,9 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
       const own = content ? values.get(org_id) : undefined
       return own === undefined ? null : (value) => withoutSecrets(value, own)
     }
+    const before = buffer.writeAt()
     const faults = buffer.encode(count, redactor, now())
-    if (idle || buffer.ready()) flushDue.openUnsafe()
+    if (idle || buffer.writeAt() < before) flushDue.openUnsafe()
     for (const fault of faults) yield* Effect.logError("A span could not be made", fault)
   })
 
@@ -231,14 +232,14 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   })
 
   const flushingTurn = Effect.gen(function* () {
-    const due = buffer.ready() ? 0 : buffer.dueIn(now())
+    const due = buffer.dueIn(now())
     idle = due === null
     if (due === null) yield* flushDue.await
     else if (due > 0) yield* Effect.timeoutOption(flushDue.await, Math.max(PACE_MILLIS, due))
     idle = false
     flushDue.closeUnsafe()
     buffer.seal(now())
-    if (buffer.ready()) yield* storing.withPermits(1)(store)
+    if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
   })
 
   const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<never> =>

@@ -23,6 +23,9 @@ const MAX_INBOX = 4_096
 const GROUP_BATCHES = 64
 const GROUP_BYTES = 4 * 1024 * 1024
 
+/** How long a batch that is full waits for others to be written with: under load they share a transaction, and the attempts after it. */
+const TOGETHER_MILLIS = 100
+
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
  * writes it down. Each time that nothing has ended meanwhile it is believed twice as long, up to half a second: a collector that hangs
@@ -127,8 +130,11 @@ export interface SpanBuffer {
   readonly stored: (batch: Batch) => void
   /** Drops could not be told: they are told another time. */
   readonly untold: (drops: ReadonlyMap<Outbox, number>, now: number) => void
+  /** Whether there is something that a transaction could write now. */
   readonly ready: () => boolean
-  /** How long until a batch has waited long enough, in milliseconds; null: none waits. */
+  /** When what is ready is to be written, on the monotonic clock; Infinity: nothing is ready. */
+  readonly writeAt: () => number
+  /** How long until there is something to close or to write, in milliseconds; null: nothing waits. */
   readonly dueIn: (now: number) => number | null
   /** Spans that are here in all. */
   readonly held: () => number
@@ -151,6 +157,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   const drops = new Set<Outbox>()
   let inbox: Array<Entry> = []
   let ready: Array<Batch> = []
+  let readyBytes = 0
+  let writeAt = Infinity
   let bytes = 0
   let held = 0
 
@@ -165,12 +173,15 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     touch(outbox, now)
   }
 
-  const close = (outbox: Outbox): void => {
+  const close = (outbox: Outbox, at: number): void => {
     if (outbox.writer === undefined) return
     const { held: before, spans } = outbox.writer
     const request = outbox.writer.finish()
     bytes += request.length - before
     ready.push({ outbox, spans, request })
+    readyBytes += request.length
+    const full = ready.length >= GROUP_BATCHES || readyBytes >= GROUP_BYTES
+    writeAt = full ? 0 : Math.min(writeAt, at)
     outbox.writer = undefined
   }
 
@@ -200,7 +211,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       const before = outbox.writer.held
       const fits = outbox.writer.append(text)
       bytes += outbox.writer.held - before
-      if (!fits || outbox.writer.spans === MAX_BATCH_SPANS) close(outbox)
+      if (!fits || outbox.writer.spans === MAX_BATCH_SPANS) close(outbox, now + TOGETHER_MILLIS)
       if (fits) return
     }
     const writer = new BatchWriter(outbox.frame, MAX_BATCH_BYTES)
@@ -279,8 +290,11 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       for (const outbox of dirty) {
         if (!everything && now - outbox.since < flushMillis) continue
         dirty.delete(outbox)
-        close(outbox)
-        if (outbox.dropped > 0) drops.add(outbox)
+        close(outbox, now)
+        if (outbox.dropped > 0) {
+          drops.add(outbox)
+          writeAt = Math.min(writeAt, now)
+        }
       }
     },
     takeReady: () => {
@@ -291,6 +305,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       })
       const batches = over < 0 ? ready : ready.slice(0, over)
       ready = over < 0 ? [] : ready.slice(over)
+      for (const { request } of batches) readyBytes -= request.length
+      writeAt = ready.length === 0 ? Infinity : 0
       const told = new Map<Outbox, number>()
       for (const outbox of drops) {
         told.set(outbox, outbox.dropped)
@@ -308,10 +324,11 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       for (const [outbox, spans] of told) drop(outbox, spans, now)
     },
     ready: () => ready.length > 0 || drops.size > 0,
+    writeAt: () => writeAt,
     dueIn: (now) => {
-      let due: number | null = null
-      for (const outbox of dirty) due = Math.min(due ?? Infinity, outbox.since + flushMillis - now)
-      return due === null ? null : Math.max(0, due)
+      let due = writeAt
+      for (const outbox of dirty) due = Math.min(due, outbox.since + flushMillis)
+      return due === Infinity ? null : Math.max(0, due - now)
     },
     held: () => held
   }

@@ -25,7 +25,7 @@ const retry = growingRetryPolicy({
 const LOAD_BATCH = 8
 
 /** Requests to one collector at once, and to all collectors from one process. */
-const CONCURRENCY = 4
+const CONCURRENCY = 8
 const SLOTS = 32
 
 interface Loaded {
