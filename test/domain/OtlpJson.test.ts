@@ -220,6 +220,28 @@ describe("OtlpJson", () => {
     assert.deepStrictEqual(one({ text: "a\ud800b" }, { name: "\udfff" }).attributes, { text: "a\ufffdb" })
   })
 
+  it("is ASCII and says what it was given, in whatever script", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), (text) => {
+        const said = ours([
+          {
+            trace_id: TraceId.make("0af7651916cd43dd8448eb211c80319c"),
+            span_id: SpanId.make("b7ad6b7169203331"),
+            parent_span_id: null,
+            name: "n",
+            kind: "internal",
+            start: 1,
+            end: 2,
+            attributes: { [`key ${text}`]: text }
+          }
+        ])
+        assert.match(said, /^[ -~]*$/)
+        const [span] = readRequest(said)
+        assert.deepStrictEqual(span?.attributes, { [`key ${text}`.toWellFormed()]: text.toWellFormed() })
+      })
+    )
+  })
+
   it("lets no span end before it starts", () => {
     assert.strictEqual(one({}, { end: 5 }).endMillis, 1_795_228_385_123)
   })
