@@ -50,7 +50,7 @@ buildNpmPackage {
     rm -rf node_modules/node-linux-* node_modules/node-bin-* node_modules/.bin/node
     mkdir -p $out/lib/countersign
     cp -r dist node_modules package.json $out/lib/countersign/
-    makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags --max-semi-space-size=16 --add-flags $out/lib/countersign/dist/main.js
+    makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags --max-semi-space-size=8 --add-flags $out/lib/countersign/dist/main.js
     runHook postInstall
   '';
 

@@ -12,7 +12,7 @@ import { Client } from "../../src/client/Client.ts"
 import { hostileTexts } from "../../test/domain/Redaction/hostile.ts"
 import { KnownValues, redact } from "../../src/domain/Redaction.ts"
 import { answerSchema, correctionOf } from "./feedback/correction.ts"
-import { alternate, line, machine, median, processorSeconds, quantile } from "./measure.ts"
+import { alternate, evenly, line, machine, median, processorSeconds, quantile } from "./measure.ts"
 import { freePort, startService, startStore } from "./service.ts"
 
 const connections = 32
@@ -133,18 +133,8 @@ try {
   console.log(line("processor time a request, fastify + pg", them.cpu(), "µs   "))
   console.log(line("ratio (goal: at least 50)", ratios, "%    "))
 
-  // Evenly, whether or not the ones before are answered: who waits for answers measures too little.
   const pool = poolOf(ours)
-  const every = 2_000 / median(rates)
-  const begin = performance.now()
-  const times: Array<number> = []
-  const under: Array<Promise<void>> = []
-  for (let due = begin; due < begin + latencySeconds * 1_000; due += every) {
-    const early = due - performance.now()
-    if (early > 1) await new Promise((resolve) => setTimeout(resolve, early))
-    under.push(post(pool, ours).then(() => void times.push(performance.now() - due)))
-  }
-  await Promise.all(under)
+  const times = await evenly(median(rates) / 2, latencySeconds, () => post(pool, ours))
   console.log(
     `\nat half of that rate: p50 ${quantile(times, 0.5).toFixed(1)} ms, p99 ${quantile(times, 0.99).toFixed(1)} ms (goal: 25)`
   )

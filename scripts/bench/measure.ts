@@ -28,6 +28,27 @@ export const alternate = async (
   return results
 }
 
+/**
+ * How long each call took, in milliseconds from when it was due: so many a second, evenly, whether or not the ones before are answered.
+ * Who waits for answers measures too little.
+ */
+export const evenly = async (
+  perSecond: number,
+  seconds: number,
+  call: () => Promise<unknown>
+): Promise<ReadonlyArray<number>> => {
+  const times: Array<number> = []
+  const under: Array<Promise<void>> = []
+  const begin = performance.now()
+  for (let due = begin; due < begin + seconds * 1_000; due += 1_000 / perSecond) {
+    const early = due - performance.now()
+    if (early > 1) await new Promise((resolve) => setTimeout(resolve, early))
+    under.push(call().then(() => void times.push(performance.now() - due)))
+  }
+  await Promise.all(under)
+  return times
+}
+
 /** One line: median, lowest and highest. */
 export const line = (what: string, values: ReadonlyArray<number>, unit: string): string =>
   `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`

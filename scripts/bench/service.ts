@@ -110,7 +110,7 @@ export const startService = async (
   const { key } = await Effect.runPromise(ApiKeyFormat.generate)
   const port = await freePort()
   const main = process.env["BENCH_MAIN"] ?? "src/main.ts"
-  const child = spawn(process.execPath, ["--max-semi-space-size=16", main, "serve"], {
+  const child = spawn(process.execPath, ["--max-semi-space-size=8", main, "serve"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       PATH: process.env["PATH"],

@@ -96,7 +96,7 @@ const startSide = async (
 ): Promise<Runner> => {
   const child: ChildProcess = fork(here(`sides/${name}.ts`), {
     execArgv: [
-      "--max-semi-space-size=16",
+      "--max-semi-space-size=8",
       ...(process.env[`BENCH_ARGV_${name.toUpperCase()}`]?.split(" ") ?? [])
     ],
     env: { ...process.env, NODE_ENV: "production", DATABASE_URL: Redacted.value(url), ...environment }

@@ -2,8 +2,9 @@
  * What a run takes, end to end over HTTP, for an organization whose collector never answers and for one without a destination: two
  * organizations of one service, in rounds that alternate, so that whatever disturbs the machine disturbs both. A round is longer than the
  * time that spans wait for others, and what one has left behind is written before the next begins: each pays for its own. Measured
- * twice: while batches are made and sent in vain, and when the queue is full, as it is after some seconds. The runs log an answer made
- * elsewhere, so that no model is in the figure.
+ * twice: while batches are made and sent in vain, and when the queue is full, as it is after some seconds. Runs come evenly, at half of
+ * the rate that clients without a destination reach: beyond it the time would be that of waiting for a processor. They log an answer
+ * made elsewhere, so that no model is in the figure.
  */
 import { Redacted, Schema } from "effect"
 import { execFile } from "node:child_process"
@@ -11,13 +12,14 @@ import { randomBytes } from "node:crypto"
 import { setTimeout as pause } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Pool } from "undici"
-import { alternate, machine, median, quantile } from "../measure.ts"
+import { alternate, evenly, machine, median, quantile } from "../measure.ts"
 import { startService, startStore, type Store } from "../service.ts"
 import { startCollector } from "./stub.ts"
 
 const ROUNDS = 10
-const ROUND_MILLIS = 2_500
-const CLIENTS = 4
+const ROUND_SECONDS = 2.5
+const CLIENTS = 8
+const PEAK_SECONDS = 3
 
 /** The spans of a round are in the store after this. */
 const REST_MILLIS = 2_200
@@ -58,18 +60,20 @@ const clientOf = async (port: number, key: string) => {
     call,
     medians,
     close: () => pool.close(),
-    /** The 99th percentile of a round, in milliseconds; its median is kept beside. */
-    round: async (): Promise<number> => {
-      const taken: Array<number> = []
-      const until = performance.now() + ROUND_MILLIS
+    /** Runs a second, when each client sends the next as soon as it has its answer. */
+    peak: async (): Promise<number> => {
+      let count = 0
+      const until = performance.now() + PEAK_SECONDS * 1_000
       await Promise.all(
         Array.from({ length: CLIENTS }, async () => {
-          for (let begin = performance.now(); begin < until; begin = performance.now()) {
-            await run()
-            taken.push(performance.now() - begin)
-          }
+          for (; performance.now() < until; count++) await run()
         })
       )
+      return count / PEAK_SECONDS
+    },
+    /** The 99th percentile of a round, in milliseconds; its median is kept beside. */
+    round: async (perSecond: number): Promise<number> => {
+      const taken = await evenly(perSecond, ROUND_SECONDS, run)
       medians.push(quantile(taken, 0.5))
       await pause(REST_MILLIS)
       return quantile(taken, 0.99)
@@ -130,16 +134,17 @@ export const latency = async (): Promise<void> => {
   out(machine())
   for (const { full, name, queueLimit, says } of states) {
     const { hanging, pending, stop, without } = await twoOrganizations(store, name, collector.url, queueLimit)
-    while ((await pending()) < full) await hanging.round()
-    hanging.medians.length = 0
-    const [plain = [], slow = []] = await alternate([without.round, hanging.round], {
+    await without.peak()
+    const rate = (await without.peak()) / 2
+    while ((await pending()) < full) await hanging.peak()
+    const [plain = [], slow = []] = await alternate([() => without.round(rate), () => hanging.round(rate)], {
       warmUp: 2,
       rounds: ROUNDS
     })
     const line = (what: string, one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
       `${what} ${median(one).toFixed(2)} ms without a destination, ${median(other).toFixed(2)} ms with one that hangs: ratio ${(median(other) / median(one)).toFixed(3)}`
-    out(`${says} (${await pending()} wait at the end)`)
-    out(`  ${line("p50", without.medians, hanging.medians)}`)
+    out(`${says} (${await pending()} wait at the end), ${rate.toFixed(0)} runs a second`)
+    out(`  ${line("p50", without.medians.slice(2), hanging.medians.slice(2))}`)
     out(`  ${line("p99", plain, slow)}`)
     await stop()
   }
