@@ -121,6 +121,27 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "reject")
       }).pipe(Effect.scoped, Effect.orDie))
 
+    test("sees the time run out", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client({}, "running")
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ effect: "require_approval", review_seconds: 50 }] }
+        })
+        const { page } = yield* signedIn(yield* as("running", { preset: "reviewer" }), "/approvals")
+        yield* agentWaits({ id: "one", tool: "cache.clear" }, "running")
+        yield* Effect.promise(async () => {
+          const left = page.locator("time.countdown").first()
+          const before = Number.parseInt(await left.innerText(), 10)
+          assert.isAtMost(before, 51)
+          await page.waitForFunction(
+            (then) =>
+              Number.parseInt(document.querySelector("time.countdown")?.textContent ?? "", 10) <= then - 2,
+            before
+          )
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+
     test("sees that nobody decided in time, and what the agent was answered", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign

@@ -10,7 +10,9 @@ import { service } from "../support/service.ts"
 // One attempt a delivery: what fails is failed at once, and can be replayed.
 const environment = Layer.provideMerge(
   Browser.layer,
-  service({ environment: { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0" } })
+  service({
+    environment: { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: "300" }
+  })
 )
 
 /** What a receiver was sent. */
@@ -134,6 +136,35 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         })
         const ids = hook.received.map(({ headers }) => headers["webhook-id"])
         assert.deepStrictEqual(ids.slice(0, 3).toSorted(), ids.slice(3).toSorted())
+      }).pipe(Effect.scoped, Effect.orDie),
+    60_000
+  )
+
+  test(
+    "one whose receiver fails again and again is left alone, and says until when",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const hook = yield* receiver
+        hook.state.status = 503
+        const admin = yield* client({}, "cooling")
+        const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
+        const agent = yield* client({ preset: "runtime" }, "cooling")
+        const { session_id } = yield* agent.sessions.create({})
+        const { faults, page } = yield* signedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
+        for (let step = 0; step < 5; step++) {
+          yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make(`${step}`), tool: "mail.send", action_class: "write" }
+          })
+        }
+        yield* Effect.promise(async () => {
+          await hook.count(5)
+          await page.getByText("failed 5 times in a row, so it is left alone until").waitFor()
+          await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
+          await page.getByText(/cooling down, \d+ min/).waitFor()
+        })
+        assert.deepStrictEqual(faults, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
