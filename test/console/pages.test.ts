@@ -74,7 +74,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             [`/tasks/${at.task_id}/comparisons`, "completed", tabs],
             [`/tasks/${at.task_id}/releases`, "it is the first", tabs],
             [`/datasets/${at.dataset_id}`, "1 added", ["Differences", "Examples"]],
-            [`/comparisons/${at.comparison_id}`, "Cost and time", ["Look at it"]]
+            [`/comparisons/${at.comparison_id}`, "Look at it", ["Look at it"]]
           ] as const) {
             const found = yield* Effect.promise(async () => {
               await goTo(page, path)
