@@ -5,6 +5,7 @@ import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { eventually } from "../server/Delivery/support.ts"
 import { service } from "../support/service.ts"
 
 // One attempt a delivery: what fails is failed at once, and can be replayed.
@@ -151,15 +152,18 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
         const agent = yield* client({ preset: "runtime" }, "cooling")
         const { session_id } = yield* agent.sessions.create({})
-        const { faults, page } = yield* signedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
         for (let step = 0; step < 5; step++) {
           yield* agent.sessions.step({
             params: { id: session_id },
             payload: { step_id: StepId.make(`${step}`), tool: "mail.send", action_class: "write" }
           })
         }
+        yield* eventually(
+          admin.notification_endpoints.list(),
+          ({ endpoints }) => (endpoints[0]?.cooldown_until ?? null) !== null
+        )
+        const { faults, page } = yield* signedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
         yield* Effect.promise(async () => {
-          await hook.count(5)
           await page.getByText("failed 5 times in a row, so it is left alone until").waitFor()
           await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
           await page.getByText(/cooling down, \d+ min/).waitFor()

@@ -16,6 +16,7 @@ import {
   engineIn,
   eventually,
   failing,
+  type Held,
   heldChannel,
   publish,
   quick,
@@ -41,6 +42,22 @@ const queued = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
 ).pipe(Effect.map((rows) => rows[0]?.count))
+
+/** What is published to another destination is the next that is sent, and nothing else is. */
+const onlyAnotherIsSent = Effect.fnUntraced(function* (attempts: Queue.Dequeue<Held>) {
+  const other = yield* destination
+  yield* publish(other)
+  const next = yield* Queue.take(attempts)
+  assert.strictEqual(next.parcel.destination_id, other.destination_id)
+  yield* next.end(delivered)
+  yield* records(other, all("delivered"))
+  assert.strictEqual(yield* Queue.size(attempts), 0)
+})
+
+/** The channel's destinations that cool down, as the engine counts them. */
+const coolingOf = Effect.flatMap(Delivery, ({ figures }) =>
+  Effect.map(figures, ({ channels }) => channels.get("held")?.cooling)
+)
 
 /** Longest test, on a machine that has much else to do. */
 const TEST_MILLIS = 60_000
@@ -332,30 +349,20 @@ describe("Delivery", () => {
       const cooldown = { after: 1, first: 600_000, longest: 600_000 }
       const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
       yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const cooling = Effect.map(delivery.figures, ({ channels }) => channels.get("held")?.cooling)
         const to = yield* Effect.replicateEffect(destination, 3)
         for (const one of to) yield* publish(one)
         for (const held of yield* Queue.takeN(attempts, 3)) yield* held.end(failing)
-        yield* eventually(cooling, (count) => count === 3)
+        yield* eventually(coolingOf, (count) => count === 3)
         for (const one of to) yield* publish(one)
-        const other = yield* destination
-        yield* publish(other)
-        const next = yield* Queue.take(attempts)
-        assert.strictEqual(next.parcel.destination_id, other.destination_id)
-        yield* next.end(delivered)
-        yield* records(other, all("delivered"))
-        assert.strictEqual(yield* Queue.size(attempts), 0)
+        yield* onlyAnotherIsSent(attempts)
       }).pipe(withEngine([channel], { reader: { sweepMillis: 50 } }))
     }))
 
   test("sends nothing to who was let go while a transaction was on its way that knows nothing of it yet", () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
       const cooldown = { after: 1, first: 600_000, longest: 600_000 }
       const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
       yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
         const to = yield* destination
         const queuedEarly = yield* Deferred.make<void>()
         const commit = yield* Deferred.make<void>()
@@ -371,23 +378,11 @@ describe("Delivery", () => {
         )
         yield* Deferred.await(queuedEarly)
         yield* first.end(failing)
-        yield* eventually(
-          Effect.map(delivery.figures, ({ channels }) => channels.get("held")?.cooling),
-          (count) => count === 1
-        )
+        yield* eventually(coolingOf, (count) => count === 1)
         yield* Deferred.succeed(commit, undefined)
         yield* Fiber.join(slow)
-        const other = yield* destination
-        yield* publish(other)
-        const next = yield* Queue.take(attempts)
-        assert.strictEqual(next.parcel.destination_id, other.destination_id)
-        yield* next.end(delivered)
-        yield* records(other, all("delivered"))
-        assert.strictEqual(yield* Queue.size(attempts), 0)
-        const [waiting] = yield* sql<{
-          readonly count: number
-        }>`SELECT count(*)::int AS count FROM delivery_queue`
-        assert.strictEqual(waiting?.count, 2)
+        yield* onlyAnotherIsSent(attempts)
+        assert.strictEqual(yield* queued, 2)
       }).pipe(withEngine([channel], { reader: { sweepMillis: 50 } }))
     }))
 

@@ -40,6 +40,9 @@ const eventually = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 const unprivileged = { uid: 65_534, gid: 65_534 }
 const isRoot = process.getuid?.() === 0
 
+if (!isRoot)
+  process.stderr.write("what the embedded store does for root is not tried: this is another account\n")
+
 afterAll(removeUsedDirectory)
 
 describe("EmbeddedPostgres", () => {

@@ -9,7 +9,7 @@ import { makeAttempt } from "../../../src/server/Delivery/Attempt.ts"
 import { healthy } from "../../../src/domain/Cooldown.ts"
 import type { Item } from "../../../src/server/Delivery/Item.ts"
 import { Lane } from "../../../src/server/Delivery/Lane.ts"
-import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
+import { ownedShard } from "./support.ts"
 
 const id = "0".repeat(32)
 
@@ -26,17 +26,7 @@ const item: Item = {
   giveUp: Infinity
 }
 
-const owned: OwnedShard = {
-  shard: 0,
-  epoch: 1,
-  validUntil: Infinity,
-  mark: 0,
-  settled: 0,
-  settling: 0,
-  settledAt: 0,
-  open: 1,
-  leaving: false
-}
+const owned = ownedShard(1)
 
 /** Makes one attempt of a channel; what becomes of it, in a queue. */
 const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {

@@ -5,7 +5,7 @@ import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
 import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
 import { makeLanes } from "../../../src/server/Delivery/Lanes.ts"
 import { makeReads } from "../../../src/server/Delivery/Reads.ts"
-import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
+import { ownedShard } from "./support.ts"
 
 const HORIZON = 10_000
 const id = "0".repeat(32)
@@ -30,17 +30,7 @@ const row = (change: Partial<QueueRow> = {}): QueueRow => ({
 
 const cooling = (millis: number) => ({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: millis })
 
-const owned: OwnedShard = {
-  shard: 0,
-  epoch: 1,
-  validUntil: Infinity,
-  mark: 0,
-  settled: 0,
-  settling: 0,
-  settledAt: 0,
-  open: 0,
-  leaving: false
-}
+const owned = ownedShard(0)
 
 const setUp = () => {
   const channel = {

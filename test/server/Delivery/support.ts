@@ -18,6 +18,7 @@ import {
 import { makeLog } from "../../../src/server/Delivery/Log.ts"
 import { makeQueue } from "../../../src/server/Delivery/Queue.ts"
 import { makeReplay } from "../../../src/server/Delivery/Replay.ts"
+import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
 import { Egress } from "../../../src/server/Egress.ts"
 import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
 import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
@@ -32,6 +33,19 @@ export interface Held {
 
 export const delivered: Outcome = { _tag: "Delivered", status: 200 }
 export const failing: Outcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
+
+/** Shard 0 as its owner holds it, for long. */
+export const ownedShard = (open: number): OwnedShard => ({
+  shard: 0,
+  epoch: 1,
+  validUntil: Infinity,
+  mark: 0,
+  settled: 0,
+  settling: 0,
+  settledAt: 0,
+  open,
+  leaving: false
+})
 
 /** A policy whose waits are milliseconds. */
 export const quick = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({

@@ -10,6 +10,7 @@ import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
+import { Listed } from "../../ui/Listed.tsx"
 import { Loaded } from "../../ui/Loaded.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -174,40 +175,26 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
           {attempt_log.length === 0 ? (
             <p className="quiet">No attempt was made.</p>
           ) : (
-            <div className="table-scroll">
-              <table className="table listed">
-                <thead>
-                  <tr>
-                    <th scope="col">Attempt</th>
-                    <th scope="col">Began</th>
-                    <th scope="col" className="number">
-                      Took
-                    </th>
-                    <th scope="col">Answer</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {attempt_log.map((attempt) => (
-                    <tr key={attempt.attempt}>
-                      <td>{attempt.attempt}</td>
-                      <td>
-                        <At time={attempt.started_at} />
-                      </td>
-                      <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
-                      <td>
-                        {attempt.status === null ? "none" : attempt.status}
-                        {attempt.error === null ? null : (
-                          <>
-                            {": "}
-                            <Safe text={attempt.error} />
-                          </>
-                        )}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Listed bare columns={["Attempt", "Began", { name: "Took", number: true }, "Answer"]}>
+              {attempt_log.map((attempt) => (
+                <tr key={attempt.attempt}>
+                  <td>{attempt.attempt}</td>
+                  <td>
+                    <At time={attempt.started_at} />
+                  </td>
+                  <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
+                  <td>
+                    {attempt.status === null ? "none" : attempt.status}
+                    {attempt.error === null ? null : (
+                      <>
+                        {": "}
+                        <Safe text={attempt.error} />
+                      </>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </Listed>
           )}
         </div>
       )}

@@ -10,6 +10,7 @@ import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Confirm } from "../../ui/Confirm.tsx"
+import { Listed } from "../../ui/Listed.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -42,26 +43,11 @@ export default function Keys() {
       </PageHead>
       <Pages atom={keysAtom}>
         {(keys) => (
-          <div className="card table-scroll">
-            <table className="table listed">
-              <thead>
-                <tr>
-                  <th scope="col">Name</th>
-                  <th scope="col">May do</th>
-                  <th scope="col">State</th>
-                  <th scope="col">Made</th>
-                  <th scope="col">
-                    <span className="visually-hidden">Actions</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {keys.map((key) => (
-                  <Row key={key.id} held={key} />
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Listed columns={["Name", "May do", "State", "Made", { name: "Actions", hidden: true }]}>
+            {keys.map((key) => (
+              <Row key={key.id} held={key} />
+            ))}
+          </Listed>
         )}
       </Pages>
       {making ? (

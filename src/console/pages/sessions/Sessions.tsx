@@ -8,6 +8,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { inWords } from "../../ui/inWords.ts"
+import { Listed } from "../../ui/Listed.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -32,40 +33,28 @@ export default function Sessions() {
               A session begins with <code>POST /v1/agent-sessions</code>; the README shows how.
             </Empty>
           ) : (
-            <div className="card table-scroll">
-              <table className="table listed">
-                <thead>
-                  <tr>
-                    <th scope="col">Session</th>
-                    <th scope="col">Agent</th>
-                    <th scope="col">State</th>
-                    <th scope="col">Began</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {sessions.map((session) => (
-                    <tr key={session.session_id}>
-                      <td>
-                        <About session={session} />
-                      </td>
-                      <td>
-                        <Safe text={session.created_by.name} />
-                      </td>
-                      <td>
-                        {session.status === "open" ? (
-                          <Badge tone="good">open</Badge>
-                        ) : (
-                          <Badge tone="quiet">closed</Badge>
-                        )}
-                      </td>
-                      <td>
-                        <Ago time={session.created_at} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Listed columns={["Session", "Agent", "State", "Began"]}>
+              {sessions.map((session) => (
+                <tr key={session.session_id}>
+                  <td>
+                    <About session={session} />
+                  </td>
+                  <td>
+                    <Safe text={session.created_by.name} />
+                  </td>
+                  <td>
+                    {session.status === "open" ? (
+                      <Badge tone="good">open</Badge>
+                    ) : (
+                      <Badge tone="quiet">closed</Badge>
+                    )}
+                  </td>
+                  <td>
+                    <Ago time={session.created_at} />
+                  </td>
+                </tr>
+              ))}
+            </Listed>
           )
         }
       </Pages>

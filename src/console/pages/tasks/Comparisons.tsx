@@ -8,6 +8,7 @@ import { comparisonsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
+import { Listed } from "../../ui/Listed.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Problem } from "../../ui/Problem.tsx"
 import { Ago } from "../../ui/Time.tsx"
@@ -45,27 +46,18 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
                 : "A comparison has a candidate and what is live answer the same examples."}
             </Empty>
           ) : (
-            <div className="card table-scroll">
-              <table className="table listed">
-                <thead>
-                  <tr>
-                    <th scope="col">Comparison</th>
-                    <th scope="col">State</th>
-                    <th scope="col" className="number">
-                      Candidate
-                    </th>
-                    <th scope="col" className="number">
-                      Live
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {comparisons.map((comparison) => (
-                    <Row key={comparison.id} comparison={comparison} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Listed
+              columns={[
+                "Comparison",
+                "State",
+                { name: "Candidate", number: true },
+                { name: "Live", number: true }
+              ]}
+            >
+              {comparisons.map((comparison) => (
+                <Row key={comparison.id} comparison={comparison} />
+              ))}
+            </Listed>
           )
         }
       </Pages>

@@ -6,6 +6,7 @@ import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
+import { Listed } from "../../ui/Listed.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { Ago } from "../../ui/Time.tsx"
@@ -32,39 +33,25 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
               The first is made from examples, or by promoting corrections of answers.
             </Empty>
           ) : (
-            <div className="card table-scroll">
-              <table className="table listed">
-                <thead>
-                  <tr>
-                    <th scope="col">Version</th>
-                    <th scope="col" className="number">
-                      Examples
-                    </th>
-                    <th scope="col">Made</th>
-                    <th scope="col">Content</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {datasets.map((dataset) => (
-                    <tr key={dataset.id}>
-                      <td>
-                        <Link to={`/datasets/${dataset.id}`}>Version {dataset.version}</Link>{" "}
-                        {dataset.id === task.dataset_id ? <Badge tone="note">newest</Badge> : null}
-                      </td>
-                      <td className="number" data-label="examples">
-                        {dataset.example_count.toLocaleString("en")}
-                      </td>
-                      <td>
-                        <Ago time={dataset.created_at} /> by <Safe text={dataset.created_by.name} />
-                      </td>
-                      <td className="id quiet" title={dataset.content_digest}>
-                        {dataset.content_digest.slice(0, 12)}…
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Listed columns={["Version", { name: "Examples", number: true }, "Made", "Content"]}>
+              {datasets.map((dataset) => (
+                <tr key={dataset.id}>
+                  <td>
+                    <Link to={`/datasets/${dataset.id}`}>Version {dataset.version}</Link>{" "}
+                    {dataset.id === task.dataset_id ? <Badge tone="note">newest</Badge> : null}
+                  </td>
+                  <td className="number" data-label="examples">
+                    {dataset.example_count.toLocaleString("en")}
+                  </td>
+                  <td>
+                    <Ago time={dataset.created_at} /> by <Safe text={dataset.created_by.name} />
+                  </td>
+                  <td className="id quiet" title={dataset.content_digest}>
+                    {dataset.content_digest.slice(0, 12)}…
+                  </td>
+                </tr>
+              ))}
+            </Listed>
           )
         }
       </Pages>

@@ -2,6 +2,7 @@ import { Link } from "../../app/router.tsx"
 import { useCan } from "../../state/session.ts"
 import { tasksAtom } from "../../state/tasks.ts"
 import { Empty } from "../../ui/Empty.tsx"
+import { Listed } from "../../ui/Listed.tsx"
 import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
@@ -34,52 +35,40 @@ export default function Tasks() {
               </Empty>
             </div>
           ) : (
-            <div className="card table-scroll">
-              <table className="table listed">
-                <thead>
-                  <tr>
-                    <th scope="col">Task</th>
-                    <th scope="col">Answered by</th>
-                    <th scope="col">Dataset</th>
-                    <th scope="col">Made</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {tasks.map((task) => (
-                    <tr key={task.id}>
-                      <td>
-                        <Link to={`/tasks/${task.id}`}>
-                          <Safe text={task.name} />
-                        </Link>
-                        <div className="id quiet">{task.id}</div>
-                      </td>
-                      <td>
-                        {task.provider.kind === "examples" ? (
-                          "the nearest example"
-                        ) : (
-                          <Safe text={task.provider.model} />
-                        )}
-                      </td>
-                      <td>
-                        {task.dataset_id === null ? (
-                          <span className="quiet">none yet</span>
-                        ) : can("datasets.read") ? (
-                          <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
-                        ) : (
-                          "one or more versions"
-                        )}
-                      </td>
-                      <td>
-                        <Ago time={task.created_at} />
-                        <div className="quiet small">
-                          by <Safe text={task.created_by.name} />
-                        </div>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Listed columns={["Task", "Answered by", "Dataset", "Made"]}>
+              {tasks.map((task) => (
+                <tr key={task.id}>
+                  <td>
+                    <Link to={`/tasks/${task.id}`}>
+                      <Safe text={task.name} />
+                    </Link>
+                    <div className="id quiet">{task.id}</div>
+                  </td>
+                  <td>
+                    {task.provider.kind === "examples" ? (
+                      "the nearest example"
+                    ) : (
+                      <Safe text={task.provider.model} />
+                    )}
+                  </td>
+                  <td>
+                    {task.dataset_id === null ? (
+                      <span className="quiet">none yet</span>
+                    ) : can("datasets.read") ? (
+                      <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
+                    ) : (
+                      "one or more versions"
+                    )}
+                  </td>
+                  <td>
+                    <Ago time={task.created_at} />
+                    <div className="quiet small">
+                      by <Safe text={task.created_by.name} />
+                    </div>
+                  </td>
+                </tr>
+              ))}
+            </Listed>
           )
         }
       </Pages>
