@@ -26,6 +26,7 @@ export interface Lanes {
   readonly done: (lane: Lane, item: Item) => void
   /** Lets a lane go. What it held is still in the store. */
   readonly drop: (lane: Lane) => void
+  /** Lets a lane go that holds nothing, if all that is known of it is stored. One that is kept is looked at with each round of the leases. */
   readonly dropIfIdle: (lane: Lane) => void
   /** Lets a lane go that has nothing to do before `until`, if that is far off and all that is known of it is stored. */
   readonly dropUntil: (lane: Lane, until: number, now: number) => boolean
@@ -68,8 +69,11 @@ export const makeLanes = (
     dropped(lane)
   }
 
+  /** Whether the store knows the lane's health, and a read under way cannot bring it back with an older one. */
+  const isStored = (lane: Lane): boolean => !unsaved.has(lane) && reads.allBeganAfter(lane.stored)
+
   const dropIfIdle = (lane: Lane): void => {
-    if (lane.held === 0 && !lane.more && !lane.refilling && !unsaved.has(lane)) drop(lane)
+    if (lane.held === 0 && !lane.more && !lane.refilling && isStored(lane)) drop(lane)
   }
 
   const admit = (lane: Lane, item: Item): void => {
@@ -119,9 +123,7 @@ export const makeLanes = (
     dropIfIdle,
     dropUntil: (lane, until, now) => {
       if (until - now <= horizonMillis) return false
-      if (lane.held > lane.items.length || lane.refilling || unsaved.has(lane)) return false
-      // A read that began before the health was stored would bring the lane back as it was.
-      if (!reads.allBeganAfter(lane.stored)) return false
+      if (lane.held > lane.items.length || lane.refilling || !isStored(lane)) return false
       drop(lane)
       return true
     },

@@ -117,4 +117,23 @@ describe("Lanes", () => {
     lanes.done(lane, item)
     assert.deepStrictEqual([...lanes.all()], [])
   })
+
+  it("counts on after a failure whose lane has nothing left, though a read from before it brings the next row", () => {
+    const { inMemory, lanes, reads } = setUp()
+    const lane = lanes.take(row(), 0)
+    const item = lane?.items[0]
+    assert.isDefined(item)
+    if (lane === undefined || item === undefined) return
+    lane.remove(item)
+    const end = reads.begin()
+    const health = { _tag: "Open", failures: 1 } as const
+    lanes.setHealth(lane, health)
+    lanes.saved(lanes.unsaved())
+    lanes.done(lane, item)
+    assert.strictEqual(lanes.take(row({ seq: 2 }), 0)?.health, health)
+    lane.remove(lane.items[0]!)
+    end()
+    lanes.done(lane, item)
+    assert.strictEqual(inMemory(), 0)
+  })
 })
