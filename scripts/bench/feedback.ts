@@ -1,7 +1,7 @@
 /**
  * Feedback with a correction of 2 KiB, checked against its task's shape, searched for secrets and committed, against a bare Fastify and
  * `pg` handler (the ground benchmark's) that stores a body of the same size and does nothing else: in turn, each a process over its own
- * database of one PostgreSQL. Then how long one takes while half of the peak comes in, evenly; then what the search for secrets
+ * database of one PostgreSQL. Then how long one takes while half of the peak comes in, evenly, of either; then what the search for secrets
  * costs alone, of an ordinary correction of 16 KiB and of texts that are made to cost.
  */
 import { Effect, Redacted } from "effect"
@@ -19,7 +19,7 @@ const connections = 32
 const roundMillis = 4_000
 const rounds = 7
 const warmUp = 2
-const latencySeconds = 8
+const latencySeconds = 5
 
 const correction = correctionOf(2 * 1024)
 
@@ -133,11 +133,25 @@ try {
   console.log(line("processor time a request, fastify + pg", them.cpu(), "µs   "))
   console.log(line("ratio (goal: at least 50)", ratios, "%    "))
 
-  const pool = poolOf(ours)
-  const times = await evenly(median(rates) / 2, latencySeconds, () => post(pool, ours))
-  console.log(
-    `\nat half of that rate: p50 ${quantile(times, 0.5).toFixed(1)} ms, p99 ${quantile(times, 0.99).toFixed(1)} ms (goal: 25)`
-  )
+  const perSecond = median(rates) / 2
+  const delays = (side: Side) => {
+    const pool = poolOf(side)
+    const medians: Array<number> = []
+    const round = async () => {
+      const times = await evenly(perSecond, latencySeconds, () => post(pool, side))
+      medians.push(quantile(times, 0.5))
+      return quantile(times, 0.99)
+    }
+    return { round, medians: () => medians.slice(warmUp) }
+  }
+  const ourDelays = delays(ours)
+  const theirDelays = delays(theirs)
+  const [slow = [], bareSlow = []] = await alternate([ourDelays.round, theirDelays.round], { warmUp, rounds })
+  console.log(`\nAt half of that rate, evenly, ${rounds} rounds of ${latencySeconds} s each in turn\n`)
+  console.log(line("countersign, p50", ourDelays.medians(), "ms   "))
+  console.log(line("countersign, p99 (goal: 25)", slow, "ms   "))
+  console.log(line("fastify + pg at the same rate, p50", theirDelays.medians(), "ms   "))
+  console.log(line("fastify + pg at the same rate, p99", bareSlow, "ms   "))
 } finally {
   for (const child of children) child.kill("SIGTERM")
   await store.dispose()
