@@ -5,16 +5,20 @@ import { isInTransaction, isOutOfReach } from "./Database.ts"
 /** Statements of one kind under way at once: while they are, what comes next gathers. */
 const UNDER_WAY = 2
 
-interface Waiting<Input, Output> {
+interface Caller<Input, Output> {
   readonly input: Input
   readonly resume: (exit: Exit.Exit<Output, SqlError.SqlError>) => void
+  /** The statement it is in; undefined while it waits for one. */
+  statement: { callers: number; readonly callOff: () => void } | undefined
+  gone: boolean
 }
 
 /**
  * One statement for many callers, who are strangers to each other: whoever asks while statements are under way goes into the next one,
  * `atOnce` of them at most. Nobody waits for others to come, so that a lone caller is as fast as without this. `run` answers with one
- * output for each input, in their order. What the store refuses is run again one by one: a caller's fault stays its own. Within a
- * transaction a caller is alone, and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
+ * output for each input, in their order. What the store refuses is run again one by one: a caller's fault stays its own. A statement whose
+ * callers have all gone is called off: one that hangs holds up nobody longer than its callers wait. Within a transaction a caller is alone,
+ * and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
  */
 export const together = Effect.fnUntraced(function* <Input, Output>(options: {
   readonly atOnce: number
@@ -25,29 +29,42 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
 }): Effect.fn.Return<(input: Input) => Effect.Effect<Output, SqlError.SqlError>, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const fork = Effect.runForkWith(yield* Effect.context())
-  const waiting = new Set<Waiting<Input, Output>>()
+  const waiting = new Set<Caller<Input, Output>>()
   let underWay = 0
   let gathering = false
 
-  const runAll = (group: Arr.NonEmptyReadonlyArray<Waiting<Input, Output>>): Effect.Effect<void> =>
-    options.run(Arr.map(group, ({ input }) => input)).pipe(
-      Effect.onExit((exit) => {
+  const begin = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>) => {
+    const fiber = Fiber.runIn(fork(options.run(Arr.map(group, ({ input }) => input))), scope)
+    const statement = { callers: group.length, callOff: () => fiber.interruptUnsafe() }
+    for (const one of group) one.statement = statement
+    return fiber
+  }
+
+  const runAll = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>): Effect.Effect<void> =>
+    Effect.flatMap(
+      Effect.suspend(() => Fiber.await(begin(group))),
+      (exit) => {
         if (group.length > 1 && isRefused(exit)) {
-          return Effect.forEach(group, (one) => runAll([one]), { discard: true })
+          return Effect.forEach(group, (one) => (one.gone ? Effect.void : runAll([one])), { discard: true })
         }
         return Effect.sync(() =>
           group.forEach(({ resume }, index) =>
             resume(Exit.isSuccess(exit) ? outputAt(exit.value, index) : Exit.failCause(exit.cause))
           )
         )
-      }),
-      Effect.ignoreCause
+      }
     )
 
+  const leave = (one: Caller<Input, Output>): void => {
+    one.gone = true
+    if (one.statement === undefined) waiting.delete(one)
+    else if (--one.statement.callers === 0) one.statement.callOff()
+  }
+
   /** Who goes into the next statement. A flight that finds nobody has ended by then: who comes next begins another. */
-  const next = (): ReadonlyArray<Waiting<Input, Output>> => {
+  const next = (): ReadonlyArray<Caller<Input, Output>> => {
     gathering = false
-    const group: Array<Waiting<Input, Output>> = []
+    const group: Array<Caller<Input, Output>> = []
     for (const one of waiting) {
       if (group.length === options.atOnce) break
       group.push(one)
@@ -73,14 +90,14 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
         return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
       }
       return Effect.callback<Output, SqlError.SqlError>((resume) => {
-        const one: Waiting<Input, Output> = { input, resume }
+        const one: Caller<Input, Output> = { input, resume, statement: undefined, gone: false }
         waiting.add(one)
         if (!gathering && underWay < UNDER_WAY) {
           gathering = true
           underWay++
           Fiber.runIn(fork(flight), scope)
         }
-        return Effect.sync(() => void waiting.delete(one))
+        return Effect.sync(() => leave(one))
       })
     })
 })

@@ -25,6 +25,9 @@ const store = Effect.gen(function* () {
   return { ask, failure, free: Deferred.succeed(free, undefined), statements }
 })
 
+/** Lets fibers go on that have something to do. */
+const turns = Effect.repeat(Effect.yieldNow, { times: 3 })
+
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 describe("statements for many callers", () => {
@@ -98,6 +101,24 @@ describe("statements for many callers", () => {
       yield* free
       assert.strictEqual(yield* Fiber.join(stays), 4)
       assert.notInclude(statements.flat(), 1)
+    })
+  )
+
+  it.effect("that hang are called off when nobody waits for them any more, and others go on", () =>
+    Effect.gen(function* () {
+      const { ask, free, statements } = yield* store
+      const first = yield* Effect.forkChild(ask(1))
+      yield* turns
+      const second = yield* Effect.forkChild(ask(2))
+      yield* turns
+      const late = yield* Effect.forkChild(Effect.forEach([3, 4], ask, { concurrency: "unbounded" }))
+      yield* turns
+      yield* Fiber.interrupt(first)
+      yield* turns
+      assert.deepStrictEqual(statements, [[1], [2], [3, 4]])
+      yield* Fiber.interrupt(second)
+      yield* free
+      assert.deepStrictEqual(yield* Fiber.join(late), [6, 8])
     })
   )
 

@@ -8,9 +8,10 @@ import { signatureHeaders, signingKey, type SigningKeys } from "../../domain/Web
 import { type Channel, type ChannelPolicy, defaultChannelPolicy, type Parcel } from "../Delivery.ts"
 import { refused } from "../Delivery/Channel.ts"
 import { expireEvents } from "../Delivery/expire.ts"
-import { parcelRows, readTogether } from "../Delivery/together.ts"
+import { parcelRows } from "../Delivery/parcelRows.ts"
 import { Egress, type EgressAnswer } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
+import { together } from "../Together.ts"
 import { endpointPlace } from "./rows.ts"
 import { forgetReplaced } from "./secrets.ts"
 
@@ -54,7 +55,6 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
 
 /** What one attempt is made of, as it stands at this moment; null: it is there no more. */
 interface Loaded {
-  readonly number: number
   readonly type: string | null
   readonly body: Uint8Array | null
   readonly url: Uint8Array | null
@@ -86,17 +86,18 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
-  const read = readTogether(
-    (parcels) => sql<Loaded>`
+  const read = yield* together({
+    atOnce: LOAD_BATCH,
+    run: (parcels: ReadonlyArray<Parcel>) => sql<Loaded>`
       SELECT
-        i.number::int AS number, e.type, e.body, p.url, p.secret, p.active,
+        e.type, e.body, p.url, p.secret, p.active,
         CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
       FROM ${parcelRows(sql, parcels)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
       LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
-    `,
-    LOAD_BATCH
-  )
+      ORDER BY i.number
+    `
+  })
 
   const opened = new Map<string, Opened>()
 

@@ -3,13 +3,14 @@ import { SqlClient } from "effect/sql"
 import { TelemetryDeliveryId } from "../../domain/Ids.ts"
 import { growingRetryPolicy } from "../../domain/RetryPolicy.ts"
 import { type Channel, type ChannelPolicy, type Settled } from "../Delivery.ts"
-import { refused } from "../Delivery/Channel.ts"
+import { type Parcel, refused } from "../Delivery/Channel.ts"
 import { ints, texts } from "../Delivery/Columns.ts"
-import { parcelRows, readTogether } from "../Delivery/together.ts"
+import { parcelRows } from "../Delivery/parcelRows.ts"
 import { Egress } from "../Egress.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/store.ts"
 import { WrittenBatches } from "../Spans/WrittenBatches.ts"
+import { together } from "../Together.ts"
 import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -29,7 +30,6 @@ const CONCURRENCY = 8
 const SLOTS = 32
 
 interface Loaded {
-  readonly number: number
   /** Null where the request is at hand, or the batch is not kept. */
   readonly payload: Uint8Array | null
   readonly spans: number | null
@@ -56,21 +56,25 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     deadlineMillis: EXPORT_MILLIS
   }
 
-  const read = readTogether((parcels) => {
-    const requests = parcels.map(({ event_id }) => written.take(event_id))
-    const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
-    return Effect.map(
-      sql<Loaded>`
-        SELECT
-          i.number::int AS number, b.spans, d.url, d.headers,
-          CASE WHEN i.number::int = ANY(${ints(here)}::int[]) THEN NULL ELSE b.payload END AS payload
-        FROM ${parcelRows(sql, parcels)}
-        LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
-        LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
-      `,
-      (rows) => rows.map((row) => ({ ...row, request: requests[row.number - 1] }))
-    )
-  }, LOAD_BATCH)
+  const read = yield* together({
+    atOnce: LOAD_BATCH,
+    run: (parcels: ReadonlyArray<Parcel>) => {
+      const requests = parcels.map(({ event_id }) => written.take(event_id))
+      const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
+      return Effect.map(
+        sql<Loaded>`
+          SELECT
+            b.spans, d.url, d.headers,
+            CASE WHEN i.number::int = ANY(${ints(here)}::int[]) THEN NULL ELSE b.payload END AS payload
+          FROM ${parcelRows(sql, parcels)}
+          LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
+          LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
+          ORDER BY i.number
+        `,
+        (rows) => rows.map((row, index) => ({ ...row, request: requests[index] }))
+      )
+    }
+  })
 
   const load: Channel["load"] = (parcel) =>
     Effect.map(read(parcel), ({ headers, payload, request, spans, url }) => {
