@@ -1,4 +1,4 @@
-import { Array as Arr, Cause, Effect, Exit, Fiber, type Scope } from "effect"
+import { Array as Arr, Cause, Effect, Exit, Fiber, FiberSet, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { isInTransaction, isOutOfReach } from "./Database.ts"
 
@@ -27,14 +27,14 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
     inputs: Arr.NonEmptyReadonlyArray<Input>
   ) => Effect.Effect<ReadonlyArray<Output>, SqlError.SqlError>
 }): Effect.fn.Return<(input: Input) => Effect.Effect<Output, SqlError.SqlError>, never, Scope.Scope> {
-  const scope = yield* Effect.scope
-  const fork = Effect.runForkWith(yield* Effect.context())
+  // Ended when this is, in the order of what was made: what ends before it may still ask.
+  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
   const waiting = new Set<Caller<Input, Output>>()
   let underWay = 0
   let gathering = false
 
   const begin = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>) => {
-    const fiber = Fiber.runIn(fork(options.run(Arr.map(group, ({ input }) => input))), scope)
+    const fiber = fork(options.run(Arr.map(group, ({ input }) => input)))
     const statement = { callers: group.length, callOff: () => fiber.interruptUnsafe() }
     for (const one of group) one.statement = statement
     return fiber
@@ -95,7 +95,7 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
         if (!gathering && underWay < UNDER_WAY) {
           gathering = true
           underWay++
-          Fiber.runIn(fork(flight), scope)
+          fork(flight)
         }
         return Effect.sync(() => leave(one))
       })

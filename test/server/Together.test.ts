@@ -139,4 +139,26 @@ describe("statements for many callers", () => {
       )
     })
   )
+
+  it.effect("end after what was made after them: it may still have their answers when it ends", () =>
+    Effect.gen(function* () {
+      const answers = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { ask, free } = yield* store
+          const found: Array<number> = []
+          const asked = yield* Deferred.make<Fiber.Fiber<number, SqlError>>()
+          yield* Effect.addFinalizer(() =>
+            Effect.gen(function* () {
+              yield* free
+              found.push(yield* Fiber.join(yield* Deferred.await(asked)), yield* ask(2))
+            }).pipe(Effect.orDie)
+          )
+          yield* Deferred.succeed(asked, yield* Effect.forkDetach(ask(1)))
+          yield* turns
+          return found
+        })
+      )
+      assert.deepStrictEqual(answers, [2, 4])
+    })
+  )
 })
