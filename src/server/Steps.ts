@@ -181,7 +181,9 @@ export class Steps extends Context.Service<
               if (known.value.completed) return yield* completed
               const now = yield* clock.now
               const { answer, approval } = yield* stand(org_id, known.value, now)
-              if (answer.decision !== "allow") {
+              // Who was told to go on went on: that rules were tightened since must not leave what it did unrecorded.
+              const { told } = known.value
+              if (told === "reject" || (told === "pending" && answer.decision !== "allow")) {
                 return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
               }
               const outcome: StepOutcome = {

@@ -227,9 +227,23 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
           payload: { decision: "approve" }
         })
         yield* admin.approval_rules.replace({
-          payload: { rules: [{ tool: "payments.*", effect: "reject" }], revision }
+          payload: {
+            rules: [
+              { tool: "payments.*", effect: "reject" },
+              { tool: "files.*", effect: "reject" }
+            ],
+            revision
+          }
         })
         assert.strictEqual((yield* ask("c", "payments.refund")).decision, "reject")
+        const complete = (step_id: string) =>
+          agent.sessions.complete({
+            params: { ...params, step_id: StepId.make(step_id) },
+            payload: { status: "succeeded" }
+          })
+        assert.propertyVal(yield* Effect.flip(complete("c")), "_tag", "STEP_NOT_ALLOWED")
+        // It was told to go on before the rules said otherwise.
+        assert.strictEqual((yield* complete("a")).status, "succeeded")
         const stale = yield* Effect.flip(admin.approval_rules.replace({ payload: { rules: [], revision } }))
         assert.strictEqual(stale._tag, "RULES_CHANGED")
       })
