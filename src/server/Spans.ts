@@ -13,16 +13,15 @@ import {
 } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../domain/Ids.ts"
-import { type KnownValues, redact, REDACTED } from "../domain/Redaction.ts"
-import { MAX_CONTENT_CHARACTERS } from "../domain/SpanConventions.ts"
 import { samplingAt } from "../domain/SpanSampling.ts"
 import { afterCommitSync } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./Delivery/Shards.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { makeBuffer, type Outbox, type Recorded, type Redact } from "./Spans/Buffer.ts"
+import { makeBuffer, type Outbox, type Recorded } from "./Spans/Buffer.ts"
 import { makeKnown } from "./Spans/Known.ts"
+import { makeRedactors } from "./Spans/Redactors.ts"
 import { findDestinations, storeBatches } from "./Spans/store.ts"
 import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -53,8 +52,21 @@ const PACE_MILLIS = 20
 /** How long the first trace waits for others to be encoded with, so that under load not each wakes a fiber. */
 const GATHER_MILLIS = 10
 
-/** Traces that are encoded before others have their turn: a fifth of a millisecond. More of them wait: half of them. */
-const SLICE = 128
+/** Traces that wait until they are encoded at once. */
+const GATHER_TRACES = 128
+
+/** Traces for which it is asked once what must not go out. */
+const STRETCH = 1_024
+
+/**
+ * How long the event loop is held until others have their turn: of plain traces some twenty, each of a few hundredths of a millisecond
+ * with its share of the compression. One with content may take milliseconds, and has a turn of its own then.
+ */
+const SLICE_MILLIS = 0.5
+
+/** Where so many traces wait that some will soon find no room: longer. Past that they are dropped, and counted. */
+const CROWD = 1_024
+const CROWDED_SLICE_MILLIS = 2
 
 /** Organizations that are looked up in one statement. */
 const LOOKUPS = 256
@@ -88,19 +100,6 @@ export class Spans extends Context.Service<
   > => Layer.effect(Spans, make(options))
 }
 
-/**
- * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is
- * not searched, so nothing of it goes out.
- */
-const withoutSecrets = (value: Schema.Json, known: KnownValues): Schema.Json => {
-  if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
-  const redaction = redact(value, known)
-  return redaction._tag === "Redaction" ? redaction.value : REDACTED
-}
-
-/** Stands for what is too long to be exported. */
-const TOO_LONG = "[too long to be exported]"
-
 const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
@@ -127,6 +126,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const encoding = yield* Semaphore.make(1)
   const storing = yield* Semaphore.make(1)
   const now = () => monotonicMillis(clock)
+  const redactorsOf = makeRedactors(secrets, now)
 
   const lookUp = Effect.gen(function* () {
     lookupDue.closeUnsafe()
@@ -150,30 +150,39 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const wake = (): void => {
     const traces = buffer.unencoded()
     if (traces > 0) encodeDue.openUnsafe()
-    if (traces >= SLICE) crowded.openUnsafe()
+    if (traces >= GATHER_TRACES) crowded.openUnsafe()
     if (idle) flushDue.openUnsafe()
   }
 
-  const encodeSlice = Effect.gen(function* () {
-    const count = Math.max(SLICE, buffer.unencoded() >> 1)
-    const values = new Map<OrgId, KnownValues>()
-    for (const org_id of buffer.withContent(count)) values.set(org_id, yield* secrets.of(org_id))
-    const redactor = ({ content, org_id }: Outbox): Redact | null => {
-      const own = content ? values.get(org_id) : undefined
-      return own === undefined ? null : (value) => withoutSecrets(value, own)
+  /** Whether a slice that begins now goes on. */
+  const timeFor = (millis: number): (() => boolean) => {
+    const until = now() + millis
+    return () => now() < until
+  }
+
+  const encodeStretch = Effect.gen(function* () {
+    let left = Math.min(STRETCH, buffer.unencoded())
+    const redactors = yield* redactorsOf(buffer.withContent(left))
+    const redactor = ({ content, org_id }: Outbox) => (content ? (redactors.get(org_id) ?? null) : null)
+    while (left > 0) {
+      const before = buffer.writeAt()
+      const time = timeFor(buffer.unencoded() < CROWD ? SLICE_MILLIS : CROWDED_SLICE_MILLIS)
+      const { encoded, faults } = buffer.encode(left, redactor, now(), time)
+      left -= encoded
+      if (idle || buffer.writeAt() < before) flushDue.openUnsafe()
+      for (const fault of faults) yield* Effect.logError("A span could not be made", fault)
+      yield* Effect.yieldNow
     }
-    const before = buffer.writeAt()
-    const faults = buffer.encode(count, redactor, now())
-    if (idle || buffer.writeAt() < before) flushDue.openUnsafe()
-    for (const fault of faults) yield* Effect.logError("A span could not be made", fault)
   })
 
   const encode = Effect.gen(function* () {
-    while (buffer.unencoded() > 0) {
-      yield* encodeSlice
-      yield* Effect.yieldNow
-    }
+    while (buffer.unencoded() > 0) yield* encodeStretch
   }).pipe(encoding.withPermits(1))
+
+  const seal = (everything: boolean) =>
+    Effect.gen(function* () {
+      while (!buffer.seal(now(), everything, timeFor(SLICE_MILLIS))) yield* Effect.yieldNow
+    })
 
   const encodingTurn = Effect.gen(function* () {
     yield* encodeDue.await
@@ -225,7 +234,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const flush = Effect.gen(function* () {
     yield* lookUp
     yield* encode
-    buffer.seal(now(), true)
+    yield* seal(true)
     while (buffer.ready()) yield* storing.withPermits(1)(store)
     // A group that was under way when this began is over when the permit is free.
     yield* storing.withPermits(1)(Effect.void)
@@ -238,7 +247,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     else if (due > 0) yield* Effect.timeoutOption(flushDue.await, Math.max(PACE_MILLIS, due))
     idle = false
     flushDue.closeUnsafe()
-    buffer.seal(now())
+    yield* seal(false)
     if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
   })
 

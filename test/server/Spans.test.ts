@@ -1,8 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { StepId } from "../../src/domain/Ids.ts"
+import { SqlClient } from "effect/sql"
+import { generateTraceId, StepId, type TraceId } from "../../src/domain/Ids.ts"
 import { Spans } from "../../src/server/Spans.ts"
-import { telemetryOf, TOKEN } from "../support/otlp/telemetry.ts"
+import { recordSpans, someSpan, telemetryOf, TOKEN } from "../support/otlp/telemetry.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { type Answer, send, service } from "../support/service.ts"
 import { sorting } from "../support/tasks.ts"
@@ -101,6 +102,60 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
         [`{"sent":"to Ada, [REDACTED]"}`, `"[too long to be exported]"`]
       )
     })
+  )
+
+  it.effect("go on without content where an organization's own secrets cannot be read", () =>
+    Effect.gen(function* () {
+      const { admin, key, org_id, params, peer } = yield* telemetryOf("unreadable")
+      const other = yield* telemetryOf("readable")
+      const sql = yield* SqlClient.SqlClient
+      const spans = yield* Spans
+      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
+      const { id: task_id } = yield* admin.tasks.create({ payload: { ...sorting } })
+      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+      // As if the master key that it was sealed with had been removed.
+      yield* sql`UPDATE notification_endpoints SET secret = set_byte(secret, 3, 255) WHERE org_id = ${org_id}`
+      const run = yield* send(`/v1/tasks/${task_id}/run`, {
+        key,
+        method: "POST",
+        body: JSON.stringify({ input: { text: "words" }, answer: { category: "other" } })
+      })
+      assert.strictEqual(run.status, 200)
+      yield* recordSpans(other.org_id, 1)
+      yield* spans.flush
+      yield* Effect.all([peer.arrived(1), other.peer.arrived(1)])
+      assert.strictEqual(peer.spans()[0]?.traceId, run.body["trace_id"])
+      assert.notInclude(shownAs(peer.spans()), "words")
+      assert.lengthOf(other.peer.spans(), 1)
+    })
+  )
+
+  it.effect("let others have their turn between any two that take long to make", () =>
+    Effect.gen(function* () {
+      const { org_id } = yield* telemetryOf("long")
+      const spans = yield* Spans
+      let turn = 0
+      const next = () => {
+        turn++
+        immediate = setImmediate(next)
+      }
+      let immediate = setImmediate(next)
+      yield* Effect.addFinalizer(() => Effect.sync(() => clearImmediate(immediate)))
+      const made: Array<number> = []
+      const longSpan = (trace_id: TraceId) => {
+        made.push(turn)
+        for (const until = performance.now() + 3; performance.now() < until;);
+        return [someSpan(trace_id)]
+      }
+      for (let count = 0; count < 50; count++) {
+        const trace_id = yield* generateTraceId
+        yield* spans.record(org_id, { trace_id, count: 1, make: () => longSpan(trace_id) })
+      }
+      yield* spans.flush
+      assert.lengthOf(made, 50)
+      assert.strictEqual(new Set(made).size, 50, "a turn of the event loop made several")
+    }).pipe(Effect.scoped)
   )
 
   it.effect("tell a session's steps, outcomes and approvals in its trace", () =>

@@ -1,10 +1,10 @@
 import { constants, crc32, deflateRawSync } from "node:zlib"
 
 /**
- * Bytes that are compressed at once: a fifth of a millisecond on the event loop. Larger pieces compress little better, and a thread for
- * each costs more than the work.
+ * Bytes that are compressed at once: 0.15 ms on the event loop, as spans are (128 KiB: 0.35 ms). Larger pieces compress little better
+ * (1 : 15 instead of 1 : 14), and a thread for each costs more than the work.
  */
-const PIECE_BYTES = 128 * 1024
+const PIECE_BYTES = 64 * 1024
 
 /** A gzip header (RFC 1952, 2.3) without a name or a time: deflate, the fastest level, an unknown system. */
 const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff])

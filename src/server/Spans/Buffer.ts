@@ -111,16 +111,23 @@ export interface SpanBuffer {
   readonly unencoded: () => number
   /** Organizations whose content goes out, among the first so many of these traces. */
   readonly withContent: (count: number) => ReadonlySet<OrgId>
-  /** Encodes so many of them, in order; answers with what went wrong, which costs that trace alone. */
+  /**
+   * Encodes so many of them at most, in order, as long as there is time; one at least. Answers with how many those were, and with what
+   * went wrong, which costs that trace alone.
+   */
   readonly encode: (
     count: number,
     redactor: (outbox: Outbox) => Redact | null,
-    now: number
-  ) => ReadonlyArray<unknown>
+    now: number,
+    hasTime: () => boolean
+  ) => { readonly encoded: number; readonly faults: ReadonlyArray<unknown> }
   /** Counts spans that go no further. */
   readonly drop: (outbox: Outbox, spans: number, now: number) => void
-  /** Closes the batches that have waited long enough; all of them where `everything`. */
-  readonly seal: (now: number, everything?: boolean) => void
+  /**
+   * Closes the batches that have waited long enough, all of them where `everything`, as long as there is time; one at least. Whether that
+   * was the last one.
+   */
+  readonly seal: (now: number, everything: boolean, hasTime: () => boolean) => boolean
   /** Takes batches that are closed, as many as one transaction may write, and the outboxes that have drops to tell. */
   readonly takeReady: () => {
     readonly batches: ReadonlyArray<Batch>
@@ -156,6 +163,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   const dirty = new Set<Outbox>()
   const drops = new Set<Outbox>()
   let inbox: Array<Entry> = []
+  /** Entries at its beginning that are encoded already. */
+  let taken = 0
   let ready: Array<Batch> = []
   let readyBytes = 0
   let writeAt = Infinity
@@ -191,7 +200,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     if (known === "refused") return false
     const roomy =
       outbox.held + outbox.waiting + count <= queueLimit &&
-      inbox.length < MAX_INBOX &&
+      inbox.length - taken < MAX_INBOX &&
       bytes < MAX_BUFFERED_BYTES
     if (known === "admitted") {
       if (roomy) outbox.budget.charge(count, now)
@@ -261,17 +270,16 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       held += recorded.count
       inbox.push({ outbox, recorded, at })
     },
-    unencoded: () => inbox.length,
+    unencoded: () => inbox.length - taken,
     withContent: (count) => {
       const found = new Set<OrgId>()
-      for (const { outbox } of inbox.slice(0, count)) if (outbox.content) found.add(outbox.org_id)
+      for (const { outbox } of inbox.slice(taken, taken + count)) if (outbox.content) found.add(outbox.org_id)
       return found
     },
-    encode: (count, redactor, now) => {
-      const entries = inbox.slice(0, count)
-      inbox = inbox.slice(count)
+    encode: (count, redactor, now, hasTime) => {
       const faults: Array<unknown> = []
-      for (const { at, outbox, recorded } of entries) {
+      let encoded = 0
+      for (const { at, outbox, recorded } of inbox.slice(taken, taken + count)) {
         let texts: ReadonlyArray<string> = []
         try {
           texts = recorded.make(at, redactor(outbox)).map((span) => encodeSpan(span, sampling.traceState))
@@ -282,13 +290,24 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
         outbox.held += texts.length - recorded.count
         held += texts.length - recorded.count
         for (const text of texts) append(outbox, text, now)
+        encoded++
+        if (!hasTime()) break
       }
-      return faults
+      taken += encoded
+      // Once half of the list is done: so an entry is moved once on average, and what it holds is soon let go.
+      if (2 * taken >= inbox.length) {
+        inbox = inbox.slice(taken)
+        taken = 0
+      }
+      return { encoded, faults }
     },
     drop,
-    seal: (now, everything = false) => {
+    seal: (now, everything, hasTime) => {
+      let begun = false
       for (const outbox of dirty) {
         if (!everything && now - outbox.since < flushMillis) continue
+        if (begun && !hasTime()) return false
+        begun = true
         dirty.delete(outbox)
         close(outbox, now)
         if (outbox.dropped > 0) {
@@ -296,6 +315,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
           writeAt = Math.min(writeAt, now)
         }
       }
+      return true
     },
     takeReady: () => {
       let size = 0

@@ -19,6 +19,9 @@ export const payloadPlace = (org_id: string, batch_id: string): Place => ({
   column: "payload"
 })
 
+/** Bytes that are sealed before others have their turn: a fifth of a millisecond. */
+const SEAL_BYTES = 128 * 1024
+
 /** Which of these organizations have a destination. */
 export const findDestinations = (sql: SqlClient.SqlClient, org_ids: ReadonlyArray<OrgId>) =>
   Effect.flatMap(
@@ -55,11 +58,18 @@ export const storeBatches = Effect.fnUntraced(function* (
   drops: ReadonlyMap<Outbox, number>
 ) {
   const { box, delivery, queueLimit, sql, written } = needs
+  let since = 0
   const sealed = yield* Effect.forEach(batches, (batch) =>
     Effect.gen(function* () {
       const batch_id = yield* EventId.generate
       const place = payloadPlace(batch.outbox.org_id, batch_id)
-      return { batch, batch_id, payload: yield* box.sealBytes(place, batch.request) }
+      const payload = yield* box.sealBytes(place, batch.request)
+      since += payload.length
+      if (since > SEAL_BYTES) {
+        since = 0
+        yield* Effect.yieldNow
+      }
+      return { batch, batch_id, payload }
     })
   )
   const outboxes = new Set([...batches.map(({ outbox }) => outbox), ...drops.keys()])
