@@ -204,6 +204,16 @@ describe("redaction", () => {
     const many = redact({ a: Array.from({ length: MAX_NODES }, () => 1) }, nothingKnown, "#/correction")
     assert.deepInclude(many, { _tag: "Unsearchable", pointer: "#/correction" })
     assert.strictEqual(redacted({ a: Array.from({ length: MAX_NODES - 2 }, () => 1) }).count, 0)
+    const longest = ["a", ...Array.from({ length: 4 * MAX_NODES }, () => "b")]
+    assert.isAtMost(textsOf([longest]).size, 2)
+    assert.deepInclude(redact(longest, nothingKnown), { _tag: "Unsearchable", pointer: "#" })
+  })
+
+  it("finds a known value of digits where it is a number", () => {
+    const known = new KnownValues(["1876543210123456"])
+    const { pointers, value } = redacted({ a: [1876543210123456, 1876543210123455, -1.5] }, known)
+    assert.deepStrictEqual(value, { a: [REDACTED, 1876543210123455, -1.5] })
+    assert.deepStrictEqual(pointers, ["#/a/0"])
   })
 
   it("takes texts that were searched before as they were left", () => {

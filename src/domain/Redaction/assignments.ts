@@ -3,6 +3,7 @@ import { isPlaceholder } from "./placeholder.ts"
 import { isSecretName, namesAKey } from "./names.ts"
 import { isIdentifier, isPlainShape, looksDrawn } from "./Randomness.ts"
 import type { Span } from "./Span.ts"
+import { withoutTrailing } from "./trailing.ts"
 
 /** Most characters of a value that is given to a name. */
 const MAX_VALUE = 512
@@ -51,7 +52,7 @@ export const findAssignments = (text: string): ReadonlyArray<Span> => {
       assignment.lastIndex = Math.max(start - 1, match.index + 1)
       continue
     }
-    const bare = isQuoted || sign === "=" ? given : given.replace(/[.!?:]+$/, "")
+    const bare = isQuoted || sign === "=" ? given : withoutTrailing(given, ".!?:")
     const isCode = isQuoted || (sign === "=" && text.charAt(start - 1) === "=")
     if (!isOther(kind, name, sign.trim(), bare, isQuoted) && isSecretValue(kind, bare, isCode))
       found.push({ start, end: start + bare.length })

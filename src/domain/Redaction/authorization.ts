@@ -2,6 +2,7 @@ import { hasDigit, isExpression, isOpaque, isWritten } from "./opaque.ts"
 import { isPlaceholder } from "./placeholder.ts"
 import { isIdentifier } from "./Randomness.ts"
 import type { Span } from "./Span.ts"
+import { withoutTrailing } from "./trailing.ts"
 
 /** Authorization as a header or in prose: a scheme and what follows it. */
 const scheme =
@@ -24,7 +25,7 @@ const findSchemes = (text: string): ReadonlyArray<Span> => {
   return found
 }
 
-const trimmed = (value: string): string => value.replace(/[.,:]+$/, "")
+const trimmed = (value: string): string => withoutTrailing(value, ".,:")
 
 /** Base64 of a name and a password. */
 const isBasic = (value: string): boolean => {

@@ -1,3 +1,5 @@
+import { withoutTrailing } from "./trailing.ts"
+
 /** Words that stand where a secret would, and say so. */
 const words = new Set(
   (
@@ -11,7 +13,7 @@ const words = new Set(
 /** Whether a text says that a secret belongs here rather than being one: `${TOKEN}`, `<your key>`, `***`, `xxxx`, `changeme`, `[REDACTED]`. */
 export const isPlaceholder = (text: string): boolean => {
   if (/^[<[{(%]|^ENC[([]|^@@|^\$[A-Za-z_{(]|[>\]})%]$|\.\.\.|…|\{\{|\$\{/.test(text)) return true
-  const lower = text.toLowerCase().replace(/^['"`]+|['"`.,;:!?]+$/g, "")
+  const lower = withoutTrailing(text.toLowerCase().replace(/^['"`]+/, ""), "'\"`.,;:!?")
   if (words.has(lower) || /^(.)\1*$/.test(lower)) return true
   return (
     /^(?:your|my|insert|enter|put|some|example|sample|dummy|fake)[-_ ]/.test(lower) ||

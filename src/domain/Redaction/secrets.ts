@@ -16,18 +16,20 @@ const MIN_TEXT = 8
 /** Where secrets stand in a text, in order and apart. Linear in its length. */
 export const findSecrets = (text: string, known: KnownValues, layer = 0): ReadonlyArray<Span> => {
   if (text.length < MIN_TEXT) return []
-  const found = inView({ text }, known, layer)
   const clear = plain(text)
-  if (clear !== undefined) found.push(...inView(clear, known, layer).map((span) => original(clear, span)))
   const base = clear ?? { text }
   const whole = joined(base, false)
-  if (whole !== undefined) found.push(...inView(whole, known, layer).map((span) => original(whole, span)))
   // What no ordinary text holds is found however it is cut: known values, and by their checksum keys of ours.
   const all = joined(base, true)
-  if (all !== undefined) {
-    found.push(...[...known.find(all), ...recognise(all.text)].map((span) => original(all, span)))
-  }
-  return merged(found)
+  // Lists, and no arguments of a call: a text may hold more than the stack does.
+  return merged([
+    ...inView({ text }, known, layer),
+    ...(clear === undefined ? [] : inView(clear, known, layer).map((span) => original(clear, span))),
+    ...(whole === undefined ? [] : inView(whole, known, layer).map((span) => original(whole, span))),
+    ...(all === undefined
+      ? []
+      : [...known.find(all), ...recognise(all.text)].map((span) => original(all, span)))
+  ])
 }
 
 /** Shortest run that may be a token: no secret with a form, and no base64 that is decoded, is shorter. */
@@ -52,20 +54,21 @@ const hasLongRun = (text: string): boolean => {
 const GIVEN =
   /[=:>]|^-|\s(?:is|was|ist|lautet|es|est|["'`]|-)|(?:word|pwd|phrase)\sto\s|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt|login)[ \t]/i
 
-const inView = (view: View, known: KnownValues, layer: number): Array<Span> => {
+const inView = (view: View, known: KnownValues, layer: number): ReadonlyArray<Span> => {
   const { text } = view
-  const found = known.size === 0 ? [] : [...known.find(view)]
-  // Most texts have neither, and nothing else need be looked for.
-  if (hasLongRun(text)) found.push(...inRuns(view, known, layer))
-  if (GIVEN.test(text)) {
-    found.push(
-      ...findUrlCredentials(text),
-      ...findAuthorizations(text),
-      ...findAssignments(text),
-      ...findOptions(text)
-    )
-  }
-  return found
+  return [
+    ...(known.size === 0 ? [] : known.find(view)),
+    // Most texts have neither, and nothing else need be looked for.
+    ...(hasLongRun(text) ? inRuns(view, known, layer) : []),
+    ...(GIVEN.test(text)
+      ? [
+          ...findUrlCredentials(text),
+          ...findAuthorizations(text),
+          ...findAssignments(text),
+          ...findOptions(text)
+        ]
+      : [])
+  ]
 }
 
 const inRuns = (view: View, known: KnownValues, layer: number): Array<Span> => {

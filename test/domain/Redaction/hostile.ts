@@ -102,6 +102,8 @@ export const hostileTexts = (length: number): ReadonlyArray<readonly [what: stri
     "aB1Cde2",
     "/a/b"
   ].map((piece) => [JSON.stringify(piece), repeated(piece, length)] as const),
+  ["runs of marks behind a scheme", repeated("Bearer " + ".:".repeat(1_023) + "a ", length)],
+  ["runs of marks behind a name", repeated("password: " + ".:".repeat(255) + "a ", length)],
   ["a known prefix", repeated("whsec_QUFBQUFBQUFB", length)],
   ["nested base64", nested(length)],
   [
