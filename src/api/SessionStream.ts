@@ -98,7 +98,8 @@ export const streamDocument = OpenApi.annotations({
     "a cursor beyond the newest event is 400, one whose next event is no longer kept is 410 `CURSOR_EXPIRED`.",
     "The stream ends after `session:closed`; asked to go on after that, it answers 204, at which an `EventSource` stops.",
     "It also ends when the key is revoked or expires, when the reader does not read for half a minute, and when the service stops:",
-    "connect again with the last `id`. A comment comes every 15 seconds."
+    "connect again with the last `id`. A comment comes every 15 seconds.",
+    "A process serves at most 20,000 streams, and 15,000 of one organization; one more is 503."
   ].join(" "),
   transform: (operation) => {
     const answer = operation["responses"]?.["200"]

@@ -7,12 +7,15 @@ import type { ApprovalId, KeyId, OrgId, SessionId } from "../domain/Ids.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
 import { findApproval, toApproval } from "./Approvals/rows.ts"
-import { endedKeys } from "./SessionStream/rows.ts"
 import { SessionStream } from "./SessionStream.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Open feeds of this process: people with the console open. */
 const MAX_FEEDS = 1_000
+
+/** Of them those of one organization, and of one key in it: nobody takes the places of the others. */
+const MAX_OF_ORGANIZATION = 500
+const MAX_OF_KEY = 100
 
 /** Words that a reader may be behind. One more and its feed ends: it connects again and reads the inbox anew. */
 const MAX_BEHIND = 2_000
@@ -26,8 +29,8 @@ const MAX_REMEMBERED = 10_000
 /** How long signals are gathered into one reading. */
 const GATHER = "20 millis"
 
-/** How often a feed shows that it lives, and the keys behind feeds are looked at. */
-const CHECK = "10 seconds"
+/** How often a feed shows that it lives. */
+const COMMENT_EVERY = "10 seconds"
 
 /**
  * What waits for a person in an organization, and word of each change in it: for the console, whose inbox is of no one session. Woken by
@@ -73,6 +76,26 @@ export class ApprovalFeed extends Context.Service<
         Queue.endUnsafe(feed.queue)
       }
 
+      /** A place among the feeds, for as long as the stream runs. */
+      const follow = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
+        const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BEHIND)
+        const feed: Feed = { org_id, key_id, queue }
+        Queue.offerUnsafe(queue, Buffer.from(OPENING))
+        if (over) Queue.endUnsafe(queue)
+        else feeds.add(feed)
+        return feed
+      })
+
+      const isFull = (org_id: OrgId, key_id: KeyId): boolean => {
+        const ofOrganization = [...feeds].filter((feed) => feed.org_id === org_id)
+        const ofKey = ofOrganization.filter((feed) => feed.key_id === key_id)
+        return (
+          feeds.size >= MAX_FEEDS ||
+          ofOrganization.length >= MAX_OF_ORGANIZATION ||
+          ofKey.length >= MAX_OF_KEY
+        )
+      }
+
       const read = Effect.gen(function* () {
         const sessions = gathered.take()
         if (sessions === undefined) return tell([RESYNC])
@@ -94,21 +117,18 @@ export class ApprovalFeed extends Context.Service<
         )
       )
 
-      const check = Effect.gen(function* () {
-        if (feeds.size === 0) return
-        tell([COMMENT])
-        const keys = [...feeds].map(({ key_id, org_id }) => ({ key_id, org_id }))
-        const ended = new Set(yield* endedKeys(sql, keys, yield* clock.now))
-        for (const feed of feeds) if (ended.has(feed.key_id)) end(feed)
-      }).pipe(Effect.catchCause((cause) => Effect.logDebug("Feeds could not be checked", cause)))
-
       yield* listen((signals) => {
         if (feeds.size > 0) gathered.add(signals)
       })
       yield* Effect.forkScoped(
         Effect.forever(Effect.andThen(gathered.some, Effect.andThen(Effect.sleep(GATHER), read)))
       )
-      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK)))
+      yield* Effect.forkScoped(
+        Effect.schedule(
+          Effect.sync(() => tell([COMMENT])),
+          Schedule.spaced(COMMENT_EVERY)
+        )
+      )
 
       return ApprovalFeed.of({
         list: Effect.fn("ApprovalFeed.list")(function* ({ after, after_id }) {
@@ -128,17 +148,15 @@ export class ApprovalFeed extends Context.Service<
         }),
         open: Effect.gen(function* () {
           const { actor, org_id } = yield* Authorized("approvals.read")
-          if (feeds.size >= MAX_FEEDS) {
-            return yield* new Unavailable({ detail: "This process has as many open feeds as it may" })
+          if (isFull(org_id, actor.id)) {
+            return yield* new Unavailable({ detail: "As many feeds are open here as may be: close some" })
           }
-          const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BEHIND)
-          const feed: Feed = { org_id, key_id: actor.id, queue }
-          Queue.offerUnsafe(queue, Buffer.from(OPENING))
-          if (over) Queue.endUnsafe(queue)
-          else feeds.add(feed)
-          return Stream.ensuring(
-            Stream.fromQueue(queue),
-            Effect.sync(() => end(feed))
+          // Who asked may be gone before the stream begins, or want its head alone: only a stream that runs has a place.
+          return Stream.unwrap(
+            Effect.map(
+              Effect.acquireRelease(follow(org_id, actor.id), (feed) => Effect.sync(() => end(feed))),
+              ({ queue }) => Stream.fromQueue(queue)
+            )
           )
         }),
         endAll: Effect.sync(() => {

@@ -1,4 +1,4 @@
-import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash, randomBytes } from "node:crypto"
 import type { ConsoleSession } from "../api/Console.ts"
@@ -10,6 +10,7 @@ import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
 import { heldScopes } from "./ApiKeys/rows.ts"
 import { ApiKeys } from "./ApiKeys.ts"
 import { Audit } from "./Audit.ts"
+import { makeWatch, type SessionRow, sessionsOver } from "./ConsoleSessions/watch.ts"
 import { atomic } from "./Database.ts"
 import { StoreClock } from "./StoreClock.ts"
 
@@ -22,8 +23,12 @@ const TOKEN_BYTES = 32
 /** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
 const CLEARED_AT_ONCE = 100
 
+/** How often the store is asked for sessions that ended elsewhere, and for their keys: revoking works within five seconds. */
+const CHECK = "4 seconds"
+
 /** A session as a request finds it. */
 export interface FoundSession {
+  readonly row: SessionRow
   readonly principal: Principal
   readonly shown: ConsoleSession
   /** How much of it is left. */
@@ -53,8 +58,15 @@ export class ConsoleSessions extends Context.Service<
     >
     /** The session of a token: 401 where it is none, or over, or its key is. */
     readonly find: (token: Redacted.Redacted) => Effect.Effect<FoundSession, InvalidApiKey>
-    /** Ends a session. A token of none changes nothing. */
+    /** Ends a session, and at once what waits for that here. A token of none changes nothing. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
+    /**
+     * Waits until a session is over: by its time, by signing out, or with its key. At once where that happened in this process by
+     * signing out, else within five seconds.
+     */
+    readonly ended: (session: FoundSession) => Effect.Effect<void>
+    /** Finds the sessions that are over of those waited for; answers with how many. One statement for all, every four seconds. */
+    readonly check: Effect.Effect<number>
   }
 >()("countersign/server/ConsoleSessions") {
   static readonly layer = Layer.effect(
@@ -65,6 +77,20 @@ export class ConsoleSessions extends Context.Service<
       const keys = yield* ApiKeys
       const audit = yield* Audit
       const clock = yield* StoreClock
+      const watch = makeWatch()
+
+      const check = Effect.gen(function* () {
+        const sessions = watch.sessions()
+        if (sessions.length === 0) return 0
+        const over = yield* sessionsOver(sql, sessions, yield* clock.now)
+        over.forEach(watch.end)
+        return over.length
+      }).pipe(
+        Effect.catchCause((cause) =>
+          Effect.as(Effect.logDebug("Sessions of the console could not be checked", cause), 0)
+        )
+      )
+      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK)))
 
       const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
         const rows = yield* sql`
@@ -78,7 +104,7 @@ export class ConsoleSessions extends Context.Service<
             AND api_keys.revoked_at IS NULL
             AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
         `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
-        return rows[0] === undefined ? undefined : found(token.org_id, rows[0], now)
+        return rows[0] === undefined ? undefined : found(token, rows[0], now)
       })
 
       return ConsoleSessions.of({
@@ -127,7 +153,10 @@ export class ConsoleSessions extends Context.Service<
               for (const actor of rows) yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
             })
           )
-        })
+          watch.end(hexOf(digest))
+        }),
+        ended: ({ left, row }) => Effect.raceFirst(Effect.sleep(left), watch.ended(row)),
+        check
       })
     })
   )
@@ -140,6 +169,8 @@ interface Token {
 }
 
 const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest()
+
+const hexOf = (digest: Uint8Array): string => Buffer.from(digest).toString("hex")
 
 const TOKEN = /^(org_[0-9a-f]{32})\.([\w-]{43})$/
 
@@ -164,7 +195,8 @@ const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
 
 type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
 
-const found = (org_id: OrgId, row: Row, now: Timestamp): FoundSession => ({
+const found = ({ digest, org_id }: Token, row: Row, now: Timestamp): FoundSession => ({
+  row: { org_id, digest: hexOf(digest) },
   principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
   shown: {
     organization: row.organization,

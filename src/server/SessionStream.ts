@@ -1,5 +1,6 @@
 import type { PgClient } from "@effect/sql-pg"
 import {
+  type Cause,
   Clock,
   Context,
   Duration,
@@ -28,14 +29,18 @@ import { StoreClock } from "./StoreClock.ts"
 export interface SessionStreamOptions {
   /** Open streams of this process. One more is answered 503. Default 20,000. */
   readonly maxStreams?: number
+  /** Of them those of one organization, so that it leaves room for the others. Default: three quarters of all. */
+  readonly maxStreamsOfOrganization?: number
   /** Between two comments of a stream. Default 15 seconds. */
   readonly comment?: Duration.Input
   /** How long a socket may take for one page before it is cut. Default 30 seconds. */
   readonly slowReader?: Duration.Input
   /** How often comments and slow readers are looked for. Default 500 milliseconds. */
   readonly sweep?: Duration.Input
-  /** How often the store is asked for events nobody told us of, and for keys that have ended. Default 10 seconds. */
+  /** How often the store is asked for events nobody told us of. Default 10 seconds. */
   readonly check?: Duration.Input
+  /** How often it is asked for keys that have ended: revoking works within five seconds. Default 4 seconds. */
+  readonly checkKeys?: Duration.Input
   /** How long signals for other replicas are gathered. Default 25 milliseconds. */
   readonly gather?: Duration.Input
 }
@@ -110,6 +115,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const sql = yield* SqlClient.SqlClient
   const storeClock = yield* StoreClock
   const maxStreams = options.maxStreams ?? 20_000
+  const maxOfOrganization = options.maxStreamsOfOrganization ?? Math.ceil(maxStreams * 0.75)
   const turns = yield* Semaphore.make(READINGS_AT_ONCE)
   const runFork = Effect.runForkWith(yield* Effect.context<never>())
   const scope = yield* Effect.scope
@@ -131,18 +137,23 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     fork: (reading) => void Fiber.runIn(runFork(reading), scope)
   })
 
-  const check = Effect.gen(function* () {
+  const unchecked = (cause: Cause.Cause<unknown>) =>
+    Effect.as(Effect.logDebug("Session streams could not be checked", cause), 0)
+
+  const checkEvents = Effect.gen(function* () {
     const followed = hub.followed().slice(0, CHECKED_AT_ONCE)
     const behind = followed.length === 0 ? [] : yield* missedEvents(sql, followed)
     hub.signal(behind)
+    return behind.length
+  }).pipe(Effect.catchCause(unchecked))
+
+  const checkKeys = Effect.gen(function* () {
     const keys = hub.keys()
     const over = keys.length === 0 ? [] : yield* endedKeys(sql, keys, yield* storeClock.now)
-    return { behind: behind.length, ended: hub.endKeys(new Set(over)) }
-  }).pipe(
-    Effect.catchCause((cause) =>
-      Effect.as(Effect.logDebug("Session streams could not be checked", cause), { behind: 0, ended: 0 })
-    )
-  )
+    return hub.endKeys(new Set(over))
+  }).pipe(Effect.catchCause(unchecked))
+
+  const check = Effect.all({ behind: checkEvents, ended: checkKeys })
   const sweep = Effect.sync(() => hub.sweep())
 
   const listeners = new Set<FeedListener>()
@@ -160,13 +171,19 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     )
   })
   yield* Effect.forkScoped(Effect.schedule(sweep, Schedule.spaced(options.sweep ?? "500 millis")))
-  yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(options.check ?? "10 seconds")))
+  yield* Effect.forkScoped(Effect.schedule(checkEvents, Schedule.spaced(options.check ?? "10 seconds")))
+  yield* Effect.forkScoped(Effect.schedule(checkKeys, Schedule.spaced(options.checkKeys ?? "4 seconds")))
 
   return SessionStream.of({
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
       const { actor, org_id } = yield* Authorized("sessions.read")
       if (hub.size() >= maxStreams) {
         return yield* new Unavailable({ detail: "This process has as many open streams as it may" })
+      }
+      if (hub.sizeOf(org_id) >= maxOfOrganization) {
+        return yield* new Unavailable({
+          detail: `This process has as many open streams of the organization as it may, ${maxOfOrganization}: follow sessions only while something is waited for`
+        })
       }
       const session = { org_id, session_id: id }
       const state = yield* Effect.orDie(sessionState(sql, session))

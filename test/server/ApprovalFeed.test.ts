@@ -141,6 +141,26 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
         }).pipe(Effect.scoped, Effect.orDie)
       )
 
+      it.effect("gives a place to streams that run alone, and leaves some to other people", () =>
+        Effect.gen(function* () {
+          const feed = yield* ApprovalFeed
+          // As `HEAD` does, and who is gone before the answer begins: the stream is never run.
+          yield* asReviewer("crowd", Effect.repeat(Effect.asVoid(feed.open), { times: 1_000 }))
+          const full = yield* asReviewer(
+            "crowd",
+            Effect.flip(
+              Effect.forever(
+                Effect.flatMap(feed.open, (stream) =>
+                  Effect.forkChild(Stream.runDrain(stream), { startImmediately: true })
+                )
+              )
+            )
+          )
+          assert.strictEqual(full.code, "UNAVAILABLE")
+          yield* asReviewer("crowd", Effect.asVoid(feed.open))
+        }).pipe(Effect.scoped, Effect.orDie)
+      )
+
       it.effect("ends when the service stops, and every later one at once", () =>
         Effect.gen(function* () {
           const feed = yield* ApprovalFeed

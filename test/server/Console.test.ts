@@ -1,8 +1,9 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Effect, Redacted, Schema } from "effect"
+import { Deferred, Effect, Fiber, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../src/api/Console.ts"
 import { request } from "node:http"
+import { ConsoleSessions } from "../../src/server/ConsoleSessions.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { type Answer, send, service } from "../support/service.ts"
 
@@ -219,6 +220,59 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
         const who = yield* send("/console/session", { headers: headers(other) })
         assert.deepStrictEqual([who.status, who.body], [200, { value: null }])
       }).pipe(Effect.orDie)
+    )
+  })
+
+  describe("what follows", () => {
+    /** The inbox's stream of a browser, once it has begun: `over` when it has ended. */
+    const follow = (cookie: string) =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const begun = yield* Deferred.make<void>()
+        const over = yield* Effect.forkScoped(
+          Effect.promise(async (signal) => {
+            const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
+            const body = answer.body?.getReader()
+            for (let part = await body?.read(); part?.done === false; part = await body?.read()) {
+              Deferred.doneUnsafe(begun, Effect.void)
+            }
+          })
+        )
+        yield* Deferred.await(begun)
+        return { over: Fiber.join(over) }
+      })
+
+    it.effect("ends with its session: by signing out, and with the key, and no other's does", () =>
+      Effect.gen(function* () {
+        const { client, url } = yield* Countersign
+        const sessions = yield* ConsoleSessions
+        const sql = yield* SqlClient.SqlClient
+        const admin = yield* client()
+        const { key: made, secret } = yield* admin.api_keys.create({
+          payload: { name: "Bob", preset: "reviewer" }
+        })
+        const signedInAgain = Effect.map(signIn(Redacted.make(secret)), cookieOf)
+        const here = yield* signedInAgain
+        const elsewhere = yield* signedInAgain
+        const last = yield* signedInAgain
+        const [tab, secondTab, otherReplica, rest] = yield* Effect.forEach(
+          [here, here, elsewhere, last] as const,
+          follow
+        )
+        yield* send("/console/session", { method: "DELETE", headers: { cookie: here, ...ownPage(url) } })
+        yield* Effect.all([tab.over, secondTab.over])
+
+        // Another process signed it out: the check finds it.
+        yield* sql`
+          DELETE FROM console_sessions
+          WHERE digest = sha256(convert_to(${elsewhere.split(".")[1] ?? ""}, 'UTF8'))
+        `
+        yield* sessions.check
+        yield* otherReplica.over
+        yield* admin.api_keys.revoke({ params: { id: made.id } })
+        yield* sessions.check
+        yield* rest.over
+      }).pipe(Effect.scoped, Effect.orDie)
     )
   })
 

@@ -188,86 +188,100 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
   }
 )
 
-layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeTestServices: true })(
-  "a stream ends, to be resumed,",
-  (it) => {
-    const drained = Effect.fnUntraced(function* (principal: Principal, session: SessionKey) {
-      const streams = yield* SessionStream
-      const stream = yield* as(principal)(streams.open(session.session_id, undefined))
-      const begun = yield* Deferred.make<void>()
-      const fiber = yield* opened(stream).pipe(
-        Stream.tap(() => Deferred.succeed(begun, undefined)),
-        Stream.runDrain,
-        Effect.forkChild
-      )
-      yield* Deferred.await(begun)
-      return fiber
-    })
-
-    it.effect("when its key is revoked or expires, and only its own", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const streams = yield* SessionStream
-        const [revoked, expired, usable] = yield* Effect.all([reader, reader, reader])
-        const fibers = yield* Effect.forEach([revoked, expired, usable], (principal) =>
-          Effect.flatMap(newSession(principal), (session) => drained(principal, session))
-        )
-        assert.strictEqual((yield* streams.check).ended, 0)
-        yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
-        yield* sql`UPDATE api_keys SET expires_at = now() WHERE key_id = ${expired.actor.id}`
-        yield* sql`UPDATE api_keys SET expires_at = now() + interval '1 h' WHERE key_id = ${usable.actor.id}`
-        assert.strictEqual((yield* streams.check).ended, 2)
-        yield* Fiber.joinAll(fibers.slice(0, 2))
-        assert.strictEqual(yield* streams.size, 1)
-        yield* Effect.forEach(fibers, Fiber.interrupt)
-      })
-    )
-
-    it.effect("when its events are removed before it was sent them", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const principal = yield* reader
-        const session = yield* newSession(principal)
-        const fiber = yield* drained(principal, session)
-        yield* Database.transaction(
-          Effect.gen(function* () {
-            yield* record(session, 3)
-            yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number < 3`
-          })
-        )
-        yield* Fiber.join(fiber)
-      })
-    )
-
-    it.effect("when the service stops, as do streams that are opened after", () =>
-      Effect.gen(function* () {
-        const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
-        const fiber = yield* drained(principal, session)
-        yield* streams.endAll
-        yield* Fiber.join(fiber)
-        yield* record(session)
-        const late = yield* as(principal)(streams.open(session.session_id, undefined))
-        const text = yield* opened(late).pipe(Stream.decodeText(), Stream.mkString)
-        assert.strictEqual(text, "retry: 3000\n\n")
-      })
-    )
-  }
-)
-
-layer(layerStreams({ maxStreams: 1 }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+// The check is called where it is tried: by itself it might come before.
+layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
   excludeTestServices: true
-})("a process with as many streams as it may have", (it) => {
-  it.effect("refuses one more until one has ended", () =>
+})("a stream ends, to be resumed,", (it) => {
+  const drained = Effect.fnUntraced(function* (principal: Principal, session: SessionKey) {
+    const streams = yield* SessionStream
+    const stream = yield* as(principal)(streams.open(session.session_id, undefined))
+    const begun = yield* Deferred.make<void>()
+    const fiber = yield* opened(stream).pipe(
+      Stream.tap(() => Deferred.succeed(begun, undefined)),
+      Stream.runDrain,
+      Effect.forkChild
+    )
+    yield* Deferred.await(begun)
+    return fiber
+  })
+
+  it.effect("when its key is revoked or expires, and only its own", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const streams = yield* SessionStream
+      const [revoked, expired, usable] = yield* Effect.all([reader, reader, reader])
+      const fibers = yield* Effect.forEach([revoked, expired, usable], (principal) =>
+        Effect.flatMap(newSession(principal), (session) => drained(principal, session))
+      )
+      assert.strictEqual((yield* streams.check).ended, 0)
+      yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
+      yield* sql`UPDATE api_keys SET expires_at = now() WHERE key_id = ${expired.actor.id}`
+      yield* sql`UPDATE api_keys SET expires_at = now() + interval '1 h' WHERE key_id = ${usable.actor.id}`
+      assert.strictEqual((yield* streams.check).ended, 2)
+      yield* Fiber.joinAll(fibers.slice(0, 2))
+      assert.strictEqual(yield* streams.size, 1)
+      yield* Effect.forEach(fibers, Fiber.interrupt)
+    })
+  )
+
+  it.effect("when its events are removed before it was sent them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const principal = yield* reader
+      const session = yield* newSession(principal)
+      const fiber = yield* drained(principal, session)
+      yield* Database.transaction(
+        Effect.gen(function* () {
+          yield* record(session, 3)
+          yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number < 3`
+        })
+      )
+      yield* Fiber.join(fiber)
+    })
+  )
+
+  it.effect("when the service stops, as do streams that are opened after", () =>
+    Effect.gen(function* () {
+      const streams = yield* SessionStream
+      const principal = yield* reader
+      const session = yield* newSession(principal)
+      const fiber = yield* drained(principal, session)
+      yield* streams.endAll
+      yield* Fiber.join(fiber)
+      yield* record(session)
+      const late = yield* as(principal)(streams.open(session.session_id, undefined))
+      const text = yield* opened(late).pipe(Stream.decodeText(), Stream.mkString)
+      assert.strictEqual(text, "retry: 3000\n\n")
+    })
+  )
+})
+
+layer(
+  layerStreams({ maxStreams: 2, maxStreamsOfOrganization: 1 }).pipe(
+    Layer.provideMerge(TestDatabase.layerSql)
+  ),
+  {
+    excludeTestServices: true
+  }
+)("a process with as many streams as it may have", (it) => {
+  it.effect("leaves room for other organizations, and refuses one more until one has ended", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
       const principal = yield* reader
       const session = yield* newSession(principal)
       const open = as(principal)(streams.open(session.session_id, undefined))
+      const begun = (count: number) =>
+        Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === count })
       const fiber = yield* Effect.forkChild(Stream.runDrain(opened(yield* open)))
-      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
-      assert.strictEqual((yield* Effect.flip(open)).code, "UNAVAILABLE")
+      yield* begun(1)
+      assert.include((yield* Effect.flip(open)).detail, "of the organization")
+      const other = yield* reader
+      const openOther = as(other)(streams.open((yield* newSession(other)).session_id, undefined))
+      yield* Effect.forkChild(Stream.runDrain(opened(yield* openOther)))
+      yield* begun(2)
+      const third = yield* reader
+      const full = as(third)(streams.open((yield* newSession(third)).session_id, undefined))
+      assert.strictEqual((yield* Effect.flip(full)).code, "UNAVAILABLE")
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Option.isSome(yield* open))
     })

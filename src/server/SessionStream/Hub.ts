@@ -38,6 +38,8 @@ export interface HubOptions {
 export interface Hub {
   /** How many streams are open. */
   readonly size: () => number
+  /** How many of them are of an organization. */
+  readonly sizeOf: (org_id: OrgId) => number
   /** A session's events after a cursor, for one reader, who is known here while the stream runs. */
   readonly stream: (session: SessionKey, key_id: KeyId, cursor: number) => Stream.Stream<Uint8Array>
   /** Sessions have events up to a number. Those that nobody follows are passed over. */
@@ -58,9 +60,12 @@ export interface Hub {
 export const makeHub = (options: HubOptions): Hub => {
   const channels = new Map<SessionId, Channel>()
   const subscriptions = new Set<Subscription>()
+  const sizes = new Map<OrgId, number>()
   let over = false
 
   const now = () => options.clock.currentTimeMillisUnsafe()
+
+  const sizeOf = (org_id: OrgId): number => sizes.get(org_id) ?? 0
 
   const subscribe = (session: SessionKey, key_id: KeyId, cursor: number): Subscription => {
     let channel = channels.get(session.session_id)
@@ -84,6 +89,7 @@ export const makeHub = (options: HubOptions): Hub => {
     }
     channel.subscriptions.add(subscription)
     subscriptions.add(subscription)
+    sizes.set(session.org_id, sizeOf(session.org_id) + 1)
     return subscription
   }
 
@@ -92,6 +98,8 @@ export const makeHub = (options: HubOptions): Hub => {
     subscription.ended = true
     subscription.fiber = undefined
     subscriptions.delete(subscription)
+    if (sizeOf(channel.org_id) > 1) sizes.set(channel.org_id, sizeOf(channel.org_id) - 1)
+    else sizes.delete(channel.org_id)
     channel.subscriptions.delete(subscription)
     if (channel.subscriptions.size === 0 && channels.get(channel.session_id) === channel) {
       channels.delete(channel.session_id)
@@ -194,6 +202,7 @@ export const makeHub = (options: HubOptions): Hub => {
 
   return {
     size: () => subscriptions.size,
+    sizeOf,
     stream: (session, key_id, cursor) =>
       Stream.unwrap(
         Effect.map(
