@@ -1,9 +1,10 @@
-import { type Cause, type Duration, Effect, Option, Stream } from "effect"
+import { type Cause, Duration, Effect, Option, Schedule, Stream } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot } from "../api/SessionStream.ts"
 import type { GovernedStep } from "../domain/AgentSession.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { EffectCalls, Failure, Operation } from "./Call.ts"
+import { isAway, patience } from "./passing.ts"
 import type { SessionFollower, StreamFailure, StreamOptions } from "./stream.ts"
 
 /** A step that is decided. */
@@ -25,7 +26,8 @@ export type GovernFailure = Failure<Operation<"sessions", "step">> | StreamFailu
 /**
  * Asks for a step and answers when it is decided. While it is pending the decision is waited for on the session's stream, and the step
  * is asked for again: only the service's answer counts, which checks the rules anew. Asking for a step that was asked for before goes
- * on where that was.
+ * on where that was, so that a question the service was too busy or too far away for is asked again: three times at first, and once a
+ * decision was waited for until it is answered.
  */
 export type Govern = (
   id: SessionId,
@@ -33,15 +35,31 @@ export type Govern = (
   options?: GovernOptions
 ) => Effect.Effect<Governed, GovernFailure>
 
+/** Attempts after the first, of the first question: an address where no service is should not be waited at. */
+const FIRST_RETRIES = 3
+
+/** Between attempts of a question: twice as long after each, by chance somewhat longer or shorter, and as long as the service asks for. */
+const again = Schedule.exponential("500 millis").pipe(
+  Schedule.setInputType<unknown>(),
+  Schedule.jittered,
+  Schedule.modifyDelay(({ duration, input }) =>
+    Effect.succeed(Duration.max(Duration.min(duration, LONGEST_WAIT), patience(input)))
+  )
+)
+
+/** The longest wait that the service did not ask for. */
+const LONGEST_WAIT = Duration.seconds(30)
+
 /** `govern` over calls and streams. */
 export const makeGovern =
   (step: EffectCalls["sessions"]["step"], follower: SessionFollower): Govern =>
   (id, payload, options = {}) => {
-    const ask = step({ params: { id }, payload })
+    const once = step({ params: { id }, payload })
+    const ask = Effect.retry(once, { schedule: again, while: isAway })
     const decided = Effect.gen(function* () {
       // Where the stream goes on from is taken before asking: what is pending then is decided by an event after it.
       let after = follower.seen(id)
-      let answer = yield* ask
+      let answer = yield* Effect.retry(once, { schedule: again, while: isAway, times: FIRST_RETRIES })
       let approval: ApprovalSnapshot | undefined
       while (!isDecided(answer)) {
         const pending = answer

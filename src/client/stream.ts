@@ -7,6 +7,7 @@ import { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/SessionEvent.ts"
 import type { Failure, Operation } from "./Call.ts"
+import { passes, patience } from "./passing.ts"
 
 /** Why following a session fails: what the service refuses it for, or an answer that is not of the contract. */
 export type StreamFailure = Failure<Operation<"sessions", "stream">>
@@ -74,7 +75,8 @@ export const makeFollower = (open: OpenStream): SessionFollower => {
           after: options.after,
           retry: Duration.fromInputUnsafe(options.reconnect ?? RECONNECT),
           fixed: options.reconnect !== undefined,
-          failures: 0
+          failures: 0,
+          patience: Duration.zero
         }
         return Stream.suspend(() => connection(open, id, progress)).pipe(
           Stream.repeat(Schedule.forever.pipe(Schedule.addDelay(() => waitBefore(progress)))),
@@ -100,19 +102,20 @@ interface Progress {
   readonly fixed: boolean
   /** Attempts in a row that brought no answer. */
   failures: number
+  /** How long the service asked to be left alone at the last of them. */
+  patience: Duration.Duration
 }
 
-/** Twice as long after each failure in a row, and up to a fifth longer by chance, so that clients do not all come back at once. */
+/**
+ * Twice as long after each failure in a row, as long as the service asks for at least, and up to a fifth longer by chance, so that
+ * clients do not all come back at once.
+ */
 const waitBefore = (progress: Progress) =>
-  Effect.map(Random.next, (share) =>
-    Duration.times(
-      Duration.min(
-        Duration.times(progress.retry, 2 ** Math.min(progress.failures, MOST_DOUBLINGS)),
-        LONGEST_WAIT
-      ),
-      1 + share / 5
-    )
-  )
+  Effect.map(Random.next, (share) => {
+    const doubled = Duration.times(progress.retry, 2 ** Math.min(progress.failures, MOST_DOUBLINGS))
+    const wait = Duration.max(Duration.min(doubled, LONGEST_WAIT), progress.patience)
+    return Duration.times(wait, 1 + share / 5)
+  })
 
 type Received = Stream.Stream<SessionEvent | typeof OVER, StreamFailure>
 
@@ -121,9 +124,10 @@ const connection = (open: OpenStream, id: SessionId, progress: Progress): Receiv
   Stream.unwrap(
     open(id, progress.after).pipe(
       Effect.flatMap((response) => received(response, progress)),
-      Effect.catchIf(passes, () =>
+      Effect.catchIf(passes, (error) =>
         Effect.sync((): Received => {
           progress.failures++
+          progress.patience = patience(error)
           return Stream.empty
         })
       )
@@ -161,14 +165,6 @@ const notOfTheContract = (response: HttpClientResponse.HttpClientResponse, descr
     })
   )
 
-/** Whether an attempt failed for a reason that may be gone the next time: no answer, or 408, 429 and 5xx. */
-const passes = (error: StreamFailure): boolean => {
-  if (!HttpClientError.isHttpClientError(error)) return "status" in error && error.status >= 500
-  if (error.reason._tag === "TransportError") return true
-  const status = error.response?.status ?? 0
-  return status === 408 || status === 429 || status >= 500
-}
-
 const decodeEvent = Schema.decodeUnknownEffect(Schema.fromJsonString(SessionEvent))
 const isKnown = Schema.is(SessionEventType)
 
@@ -176,6 +172,7 @@ const eventsOf = (response: HttpClientResponse.HttpClientResponse, progress: Pro
   const found: Array<Sse.Event> = []
   const parser = Sse.makeParser((event) => {
     progress.failures = 0
+    progress.patience = Duration.zero
     if (event._tag === "Event") found.push(event)
     else if (!progress.fixed) progress.retry = event.duration
   })

@@ -1,7 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Fiber, Schema, Stream } from "effect"
+import { HttpClientError, HttpClientRequest } from "effect/http"
+import { TestClock } from "effect/testing"
 import { SessionEvent } from "../../src/api/SessionStream.ts"
-import { CursorExpired, SessionClosed } from "../../src/api/Problems.ts"
+import {
+  CursorExpired,
+  InternalError,
+  RateLimited,
+  SessionClosed,
+  Unavailable
+} from "../../src/api/Problems.ts"
+import type { Failure, Operation } from "../../src/client/Call.ts"
 import { makeGovern } from "../../src/client/govern.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/AgentSession.ts"
@@ -53,9 +62,16 @@ const decided = (number: number, outcome: "allow" | "reject", approval = approva
     }
   })
 
+const request = HttpClientRequest.post("http://service/steps")
+const unanswered = Effect.fail(
+  new HttpClientError.HttpClientError({
+    reason: new HttpClientError.TransportError({ request, description: "refused" })
+  })
+)
+
 /** A session in memory: what each call answers, and the events there are. Streams end where the events do. */
 const session = (options: {
-  readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, SessionClosed>>
+  readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, Failure<Operation<"sessions", "step">>>>
   readonly events: Array<SessionEvent>
   readonly firstKept?: number
   seen?: number
@@ -73,7 +89,7 @@ const session = (options: {
       })
   }
   const step = () => Effect.suspend(() => options.answers[calls++] ?? Effect.die("asked too often"))
-  return { followed, govern: makeGovern(step, follower)(id, payload) }
+  return { followed, asked: () => calls, govern: makeGovern(step, follower)(id, payload) }
 }
 
 describe("govern", () => {
@@ -135,6 +151,44 @@ describe("govern", () => {
         assert.strictEqual(rejected.decision, "reject")
         const allowed = session({ answers, events: [decided(3, "allow")] }).govern
         assert.strictEqual((yield* Effect.flip(allowed))._tag, "SESSION_CLOSED")
+      })
+  )
+
+  it.effect("asks on, and as late as it is told to, where the service is away when the decision came", () =>
+    Effect.gen(function* () {
+      const away = Array.from({ length: 20 }, () => Effect.fail(new Unavailable({})))
+      const busy = Effect.fail(new RateLimited({ retry_after_seconds: 3_600 }))
+      const { asked, govern } = session({
+        answers: [
+          Effect.succeed(answer("pending")),
+          ...away,
+          unanswered,
+          busy,
+          Effect.succeed(answer("allow"))
+        ],
+        events: [decided(3, "allow")]
+      })
+      const waiting = yield* Effect.forkChild(govern)
+      yield* TestClock.adjust("20 minutes")
+      assert.strictEqual(asked(), 23)
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+    })
+  )
+
+  it.effect(
+    "gives up soon on a service that is not there, and at once on one that fails at the question",
+    () =>
+      Effect.gen(function* () {
+        const down = session({ answers: [unanswered, unanswered, unanswered, unanswered], events: [] })
+        const failing = yield* Effect.forkChild(Effect.flip(down.govern))
+        yield* TestClock.adjust("10 seconds")
+        assert.strictEqual((yield* Fiber.join(failing))._tag, "HttpClientError")
+        const broken = session({
+          answers: [Effect.succeed(answer("pending")), Effect.fail(new InternalError({}))],
+          events: [decided(3, "allow")]
+        })
+        assert.strictEqual((yield* Effect.flip(broken.govern))._tag, "INTERNAL_ERROR")
       })
   )
 })

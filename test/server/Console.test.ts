@@ -255,10 +255,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
         const here = yield* signedInAgain
         const elsewhere = yield* signedInAgain
         const last = yield* signedInAgain
-        const [tab, secondTab, otherReplica, rest] = yield* Effect.forEach(
-          [here, here, elsewhere, last] as const,
-          follow
-        )
+        const [tab, secondTab, otherReplica, rest] = yield* Effect.all([
+          follow(here),
+          follow(here),
+          follow(elsewhere),
+          follow(last)
+        ])
         yield* send("/console/session", { method: "DELETE", headers: { cookie: here, ...ownPage(url) } })
         yield* Effect.all([tab.over, secondTab.over])
 

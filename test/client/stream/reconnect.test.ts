@@ -51,10 +51,10 @@ const scripted = (script: ReadonlyArray<Script>) => {
   return { asked, follower }
 }
 
-const problem = (status: number, code: string): Script => ({
+const problem = (status: number, code: string, fields: object = {}): Script => ({
   status,
   type: "application/problem+json",
-  body: JSON.stringify({ type: `urn:problem-type:countersign:${code}`, title: "", status, code })
+  body: JSON.stringify({ type: `urn:problem-type:countersign:${code}`, title: "", status, code, ...fields })
 })
 
 /** Follows a script to its end. Time is moved on by `steps`; after each, how often was connected by then. */
@@ -122,6 +122,15 @@ describe("following a session", () => {
         assert.isAtLeast(waits[index] ?? 0, asked - 500)
         assert.isAtMost(waits[index] ?? 0, asked * 1.2 + 500)
       }
+    })
+  )
+
+  it.effect("comes back to a service that has too much to do, no sooner than it asks for", () =>
+    Effect.gen(function* () {
+      const script = [problem(429, "RATE_LIMITED", { retry_after_seconds: 60 }), { body: closed(1) }]
+      const { connections, fiber } = yield* run(script, [59_999, 12_002])
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(connections, [1, 2])
     })
   )
 
