@@ -4,13 +4,15 @@ import { blueprint, type Blueprint, MAX_SCHEMA_BYTES } from "./Shape/Blueprint.t
 import { checkDialect } from "./Shape/dialect.ts"
 import type { ShapeFault } from "./Shape/fault.ts"
 import { faultsOf } from "./Shape/faults.ts"
-import { Meter, TooMuchWork } from "./Shape/Meter.ts"
+import { Meter, TooMuchWork, workFor } from "./Shape/Meter.ts"
 import { makeValidator } from "./Shape/validators.ts"
 
 export type { ShapeFault } from "./Shape/fault.ts"
 
-/** Units of work that one check may do: see {@link Meter}. They take 100 ms or so, 300 at worst; a usual answer of 2 KiB takes some hundreds. */
-const MAX_WORK = 3_000_000
+/** Work that several checks have left together, in units: see `Meter`. Below zero: the last one was not done to its end. */
+export interface SharedWork {
+  left: number
+}
 
 /** A compiled shape of a task's inputs or answers. */
 export interface Shape {
@@ -21,9 +23,11 @@ export interface Shape {
   /**
    * What of a value does not fit: none where it does, else up to 20 places, the property itself where one is missing or too many.
    * `at` is the pointer of the value within the request, such as `#/correction`; by default the value is the whole. The work is
-   * bounded, whatever schema and value: what takes too much does not fit, and says so.
+   * bounded by the value's size, whatever the schema: what takes too much does not fit, and says so. A check holds the process: 3 ms
+   * at most for a small value and 30 for a large one on a machine of today, ten times that on one that is slow. Who makes many
+   * checks has them share their work, and pauses in between.
    */
-  readonly check: (value: unknown, at?: string) => ReadonlyArray<ShapeFault>
+  readonly check: (value: unknown, at?: string, shared?: SharedWork) => ReadonlyArray<ShapeFault>
 }
 
 /**
@@ -51,8 +55,9 @@ const digestOf = (text: string): string => createHash("sha256").update(text).dig
 const makeCheck = (drawn: Blueprint): Shape["check"] => {
   const meter = new Meter()
   const validate = makeValidator(drawn, meter)
-  return (value, at = "#") => {
-    meter.left = MAX_WORK
+  return (value, at = "#", shared) => {
+    const given = Math.min(workFor(value), Math.max(0, shared?.left ?? Number.POSITIVE_INFINITY))
+    meter.left = given
     try {
       return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
     } catch (error) {
@@ -63,6 +68,7 @@ const makeCheck = (drawn: Blueprint): Shape["check"] => {
       }
       throw error
     } finally {
+      if (shared !== undefined) shared.left -= given - meter.left
       validate.errors = null
     }
   }

@@ -3,20 +3,20 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { NewDataset } from "../api/Datasets.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
-import { type DatasetBaseChanged, InvalidInput, NotFound } from "../api/Problems.ts"
+import { type DatasetBaseChanged, type InvalidInput, NotFound } from "../api/Problems.ts"
 import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
-import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import { Audit, type Author } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
+import { checkExamples } from "./Datasets/check.ts"
 import { importLines, type LineRefused } from "./Datasets/import.ts"
 import { readExamples } from "./Datasets/examples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
-import { findTask, hasTask, noTask } from "./Tasks/rows.ts"
+import { findTask, hasTask, noTask, type TaskRow } from "./Tasks/rows.ts"
 
 export type { NewVersion } from "./Datasets/change.ts"
 
@@ -145,20 +145,20 @@ export class Datasets extends Context.Service<
           const principal = yield* Authorized("datasets.write")
           const { actor, org_id } = principal
           const now = yield* clock.now
+          const fitting = Effect.fnUntraced(function* (task: TaskRow) {
+            const inputs = yield* shapeOf(task.input_shape, task.input_schema)
+            const answers = yield* shapeOf(task.answer_shape, task.answer_schema)
+            yield* checkExamples({ inputs, answers }, examples)
+          })
+          // Before the transaction: it takes its time where they are many, and nobody should wait at the task's row for that.
+          const checked = yield* findTask(sql, org_id, task_id)
+          yield* fitting(checked)
           return yield* atomically(
             Effect.gen(function* () {
               const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
-              const inputs = yield* shapeOf(task.input_shape, task.input_schema)
-              const answers = yield* shapeOf(task.answer_shape, task.answer_schema)
-              const faults = examples.flatMap(({ answer, input }, index) => [
-                ...inputs.check(input, `#/examples/${index}/input`),
-                ...answers.check(answer, `#/examples/${index}/answer`)
-              ])
-              if (faults.length > 0) {
-                return yield* new InvalidInput({
-                  detail: "An example does not fit the task's shapes",
-                  errors: withoutSecrets(faults.slice(0, MAX_FAULTS))
-                })
+              // Shapes change until the first run, and may have done so meanwhile.
+              if (task.input_shape !== checked.input_shape || task.answer_shape !== checked.answer_shape) {
+                yield* fitting(task)
               }
               const change = yield* beginVersion(sql, {
                 org_id,
@@ -196,8 +196,5 @@ export class Datasets extends Context.Service<
 
 /** Examples that an export reads at once. */
 const EXPORTED_AT_ONCE = 200
-
-/** The most faults that one answer lists. */
-const MAX_FAULTS = 20
 
 const noDataset = Effect.fail(new NotFound({ detail: "There is no such dataset in this organization" }))

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, type Schema } from "effect"
 import { compile, type ShapeFault } from "../../src/domain/Shape.ts"
+import { doubling } from "../support/shapes.ts"
 
 const shape = (schema: Schema.Json) => Result.getOrThrow(compile(schema))
 
@@ -368,6 +369,11 @@ describe("a check is bounded, where schema and value make it", () => {
       check({ type: "object", allOf: [{ $ref: "#/$defs/d0" }], $defs: { ...$defs, d40: {} } }, {}),
       tooMuch
     )
+  })
+
+  it("double with each reference: a value may take more the larger it is", () => {
+    assert.strictEqual(check(doubling(17), {}), tooMuch)
+    assert.isUndefined(check(doubling(17), { a: "x".repeat(100_000) }))
   })
 
   it("compare large items over and over", () => {

@@ -3,6 +3,7 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
+import { doubling } from "../support/shapes.ts"
 import { sorting, taskWith, team } from "../support/tasks.ts"
 
 const openai = (more: object = {}) => ({
@@ -77,6 +78,25 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         assert.strictEqual(refused.body["code"], "INVALID_SCHEMA")
         assert.match(refused.errors[0]?.pointer ?? "", /^#\/answer_schema\/properties\/category/)
       })
+    )
+
+    it.effect(
+      "take no more examples at a time than they can check in bounded work, whatever their shapes",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* team("costly shapes")
+          const costly = yield* admin.tasks.create({ payload: { ...sorting, input_schema: doubling(13) } })
+          const example = { input: {}, answer: { category: "other" } }
+          const params = { task_id: costly.id }
+          const refused = yield* Effect.flip(
+            admin.datasets.create({
+              params,
+              payload: { examples: [example, ...Array.from({ length: 2_000 }, () => example)] }
+            })
+          )
+          assert.strictEqual(refused._tag, "INVALID_INPUT")
+          yield* admin.datasets.create({ params, payload: { examples: [example] } })
+        })
     )
 
     it.effect("change their working copy, and their shapes only before a run or a dataset", () =>
