@@ -319,6 +319,7 @@ CREATE TABLE feedback (
   review_note text,
   input_digest text COLLATE "C",
   dataset_id text COLLATE "C",
+  input_bytes integer,
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))

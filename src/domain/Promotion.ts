@@ -40,6 +40,10 @@ export const planPromotion = <S extends Staged>(staged: ReadonlyArray<S>): Promo
   return { promoted, superseded, revision: revisionOf(staged) }
 }
 
+/** Those that were staged first come first: what is put last into a dataset is the newest of it. */
+export const inOrderOfStaging = <S extends Staged>(staged: ReadonlyArray<S>): ReadonlyArray<S> =>
+  staged.toSorted((left, right) => (isLater(left, right) ? 1 : -1))
+
 const isLater = (left: Staged, right: Staged): boolean => {
   const order = DateTime.toEpochMillis(left.staged_at) - DateTime.toEpochMillis(right.staged_at)
   return order === 0 ? left.feedback_id > right.feedback_id : order > 0

@@ -221,7 +221,10 @@ export class Feedback extends Context.Service<
                 at,
                 by: actor,
                 note: null,
-                input_digest: inputDigest(row.task_id, input)
+                input: {
+                  digest: inputDigest(row.task_id, input),
+                  bytes: Buffer.byteLength(JSON.stringify(input))
+                }
               })
             })
           )
@@ -241,7 +244,7 @@ export class Feedback extends Context.Service<
                 at,
                 by: actor,
                 note: clean,
-                input_digest: null
+                input: null
               })
             })
           )

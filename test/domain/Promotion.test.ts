@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import fc from "fast-check"
 import { FeedbackId, TraceId } from "../../src/domain/Ids.ts"
-import { planPromotion, type Staged } from "../../src/domain/Promotion.ts"
+import { inOrderOfStaging, planPromotion, type Staged } from "../../src/domain/Promotion.ts"
 
 const staged = (id: number, run: number, at: number): Staged => ({
   feedback_id: FeedbackId.make(`fbk_${String(id).padStart(32, "0")}`),
@@ -39,6 +39,11 @@ describe("a promotion", () => {
         { id: staged(1, 1, 10).feedback_id, superseded_by: staged(2, 1, 10).feedback_id }
       ])
     }
+  })
+
+  it("goes by the time of staging, not by when the feedback was given", () => {
+    const [first, second, third] = [staged(3, 1, 10), staged(1, 2, 20), staged(2, 3, 20)]
+    assert.deepStrictEqual(inOrderOfStaging([third, first, second]), [first, second, third])
   })
 
   it("leaves nobody out, takes one a run and none before a later one; the order of the set does not matter", () => {

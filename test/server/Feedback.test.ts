@@ -439,6 +439,59 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
     })
   )
 
+  it.effect("of two runs with one input that was staged later is what is answered from then on", () =>
+    Effect.gen(function* () {
+      const { admin, integration, reviewer } = yield* desk("equal inputs")
+      const task = yield* admin.tasks.create({ payload: sorting })
+      const params = { task_id: task.id }
+      const input = { text: "hi" }
+      const corrected = Effect.fnUntraced(function* (category: string) {
+        const run = yield* admin.tasks.run({ params, payload: { input, answer: { category: "other" } } })
+        const payload = { inference_log_id: run.trace_id, score: -1, correction: { category } } as const
+        return (yield* integration.feedback.create({ payload })).id
+      })
+      const earlier = yield* corrected("billing")
+      const later = yield* corrected("shipping")
+      for (const id of [earlier, later]) yield* reviewer.feedback.stage({ params: { id } })
+      const { feedback_revision } = yield* reviewer.feedback.preview({ params })
+      const { dataset } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id: null, expected_feedback_revision: feedback_revision }
+      })
+      const { answer } = yield* admin.tasks.run({ params, payload: { input } })
+      assert.deepStrictEqual(answer, { category: "shipping" })
+      const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id } })
+      assert.deepStrictEqual(
+        examples.map(({ source_feedback_id }) => source_feedback_id),
+        [later, earlier]
+      )
+    })
+  )
+
+  it.effect("is previewed a few at a time where the inputs are large", () =>
+    Effect.gen(function* () {
+      const { admin, correct, dataset, params, reviewer, run, stage } = yield* desk("large inputs")
+      const ids: Array<string> = []
+      for (const letter of ["a", "b", "c"]) {
+        // Of more bytes than characters.
+        const trace_id = yield* run(letter.repeat(50) + "é".repeat(1_600_000))
+        ids.push((yield* stage((yield* correct(trace_id, { category: "billing" })).id)).id)
+      }
+      const preview = yield* reviewer.feedback.preview({ params })
+      assert.lengthOf(preview.corrections, 2)
+      const next = yield* reviewer.feedback.preview({ params, query: { cursor: preview.next_cursor! } })
+      assert.deepStrictEqual(
+        [...preview.corrections, ...next.corrections].map(({ id }) => id as string),
+        ids.toReversed()
+      )
+      const { promoted } = yield* admin.feedback.promote({
+        params,
+        payload: { base_dataset_id: dataset.id, expected_feedback_revision: preview.feedback_revision }
+      })
+      assert.lengthOf(promoted, 3)
+    })
+  )
+
   it.effect(
     "is not promoted where the dataset has changed, or the set, in that order; nor where nothing is staged",
     () =>

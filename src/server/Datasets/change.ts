@@ -8,8 +8,9 @@ import { DatasetId, type ExampleId, type OrgId, ReleaseId, type TaskId } from ".
 import type { Actor } from "../../domain/Principal.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { WordCounts } from "../../domain/WordCounts.ts"
+import { inPieces } from "../Pieces.ts"
 import { noTask } from "../Tasks/rows.ts"
-import { endExamples, inputDigest, insertExamples, type Placed, sameInputs } from "./examples.ts"
+import { contentsOf, endExamples, inputDigest, insertExamples, type Placed, sameInputs } from "./examples.ts"
 import { readCounts, writeCounts } from "./words.ts"
 import { contentState, findVersion, insertVersion, toDataset, type VersionRow } from "./versions.ts"
 
@@ -81,7 +82,12 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     const digests = new Set(examples.map(({ digest }) => digest))
     // A first version has nothing before it.
     const ended = base === null ? [] : yield* sameInputs(sql, org_id, version, [...digests])
-    for (const old of ended) content.remove(memberOf(old.input, old.answer))
+    // Corrections of a few bytes may take the place of examples of megabytes.
+    for (const piece of inPieces(ended)) {
+      const ids = piece.map(({ example_id }) => example_id)
+      for (const old of yield* contentsOf(sql, org_id, task_id, ids))
+        content.remove(memberOf(old.input, old.answer))
+    }
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
     const known = new Map(ended.map(({ digest, telling }) => [digest, telling]))
     const replacing = examples.filter(({ digest }) => known.has(digest)).length

@@ -118,8 +118,7 @@ export interface Placed {
 const SameInput = Schema.Struct({
   example_id: ExampleId,
   digest: Schema.String,
-  input: JsonObject,
-  answer: JsonObject,
+  bytes: Schema.Int,
   /** The words that lead to it, as the store writes an array. */
   telling: Schema.String
 })
@@ -134,13 +133,32 @@ export const sameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, input, answer, telling::text
+    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, telling::text
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${texts(digests)}) AS digest))
       AND first_version < ${version}
       AND until_version IS NULL
   `.pipe(Effect.flatMap(decodeSame))
+
+const Content = Schema.Struct({ input: JsonObject, answer: JsonObject })
+
+const decodeContents = Schema.decodeUnknownEffect(Schema.Array(Content), { disableChecks: true })
+
+/** What examples say, in no order. Callers see to it that it is not too much together. */
+export const contentsOf = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  ids: ReadonlyArray<ExampleId>
+) =>
+  sql`
+    SELECT input, answer
+    FROM dataset_examples
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND example_id = ANY(${texts(ids)})
+  `.pipe(Effect.flatMap(decodeContents))
 
 /** Ends examples: they are part of no version from this one on. */
 export const endExamples = (

@@ -6,20 +6,17 @@ import { DatasetBaseChanged, FeedbackChanged, NothingStaged } from "../../api/Pr
 import { JsonObject, type NewExample } from "../../domain/Dataset.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
-import { planPromotion, type Promotion } from "../../domain/Promotion.ts"
+import { inOrderOfStaging, planPromotion, type Promotion } from "../../domain/Promotion.ts"
 import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
 import type { Datasets } from "../Datasets.ts"
 import { texts } from "../Delivery/Columns.ts"
 import { rowsFor } from "../Page.ts"
+import { inPieces } from "../Pieces.ts"
 import { noTask } from "../Tasks/rows.ts"
 import { cut, feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
 
 /** The most superseded corrections that a preview lists. */
 const MAX_SUPERSEDED = 1_000
-
-/** Corrections, and bytes of them, that one reading of a promotion takes. */
-const READ_AT_ONCE = 200
-const BYTES_AT_ONCE = 4 * 2 ** 20
 
 /** A staged correction, without what it says. */
 const StagedRow = Schema.Struct({
@@ -27,6 +24,7 @@ const StagedRow = Schema.Struct({
   trace_id: TraceId,
   staged_at: TimestampFromDate,
   input_digest: Schema.String,
+  /** Of the correction and the input that it is the answer to. */
   bytes: Schema.Int
 })
 type StagedRow = typeof StagedRow.Type
@@ -36,7 +34,7 @@ const decodeStaged = Schema.decodeUnknownEffect(Schema.Array(StagedRow), { disab
 /** All staged corrections of a task; with `FOR NO KEY UPDATE` they stand still until the end of the transaction. */
 const stagedOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, lock: "" | "FOR NO KEY UPDATE") =>
   sql`
-    SELECT feedback_id, trace_id, reviewed_at AS staged_at, input_digest, bytes
+    SELECT feedback_id, trace_id, reviewed_at AS staged_at, input_digest, bytes + input_bytes AS bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
@@ -73,7 +71,7 @@ const decodeHead = Schema.decodeUnknownEffect(
 const StagedWithInput = Schema.Struct({ ...FeedbackRow.fields, correction: JsonObject, input: JsonObject })
 const decodeWithInput = Schema.decodeUnknownEffect(Schema.Array(StagedWithInput), { disableChecks: true })
 
-/** Corrections with the inputs of their runs, newest first. */
+/** Corrections with the inputs of their runs, in the order of these ids. */
 const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
   sql`
     SELECT ${sql.literal(feedbackColumns.replaceAll(/\w+/g, "feedback.$&"))}, runs.input
@@ -81,8 +79,13 @@ const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyAr
       JOIN runs USING (org_id, trace_id)
     WHERE org_id = ${org_id}
       AND feedback_id = ANY(${texts(ids)})
-    ORDER BY feedback_id DESC
-  `.pipe(Effect.flatMap(decodeWithInput))
+  `.pipe(
+    Effect.flatMap(decodeWithInput),
+    Effect.map((rows) => {
+      const found = new Map(rows.map((row) => [row.feedback_id, row]))
+      return Arr.getSomes(ids.map((id) => Option.fromUndefinedOr(found.get(id))))
+    })
+  )
 
 /** How many of these inputs their task's newest version has: the task is in the digest, see `inputDigest`. */
 const countKnown = (sql: SqlClient.SqlClient, org_id: OrgId, digests: ReadonlyArray<string>) =>
@@ -167,24 +170,25 @@ export const promote = Effect.fnUntraced(function* (
     { org_id, task_id, base: dataset_id, by: actor, now },
     examplesOf(sql, org_id, plan)
   )
+  const promoted = idsOf(plan.promoted)
   yield* sql`
     UPDATE feedback
     SET
-      status = CASE WHEN feedback_id = ANY(${texts(idsOf(plan))}) THEN 'promoted' ELSE 'superseded' END,
-      dataset_id = CASE WHEN feedback_id = ANY(${texts(idsOf(plan))}) THEN ${dataset.id} END
+      status = CASE WHEN feedback_id = ANY(${texts(promoted)}) THEN 'promoted' ELSE 'superseded' END,
+      dataset_id = CASE WHEN feedback_id = ANY(${texts(promoted)}) THEN ${dataset.id} END
     WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${texts([...idsOf(plan), ...plan.superseded.map(({ id }) => id)])})
+      AND feedback_id = ANY(${texts([...promoted, ...plan.superseded.map(({ id }) => id)])})
   `
-  return { dataset, promoted: idsOf(plan), superseded: plan.superseded.length }
+  return { dataset, promoted, superseded: plan.superseded.length }
 })
 
-const idsOf = ({ promoted }: Promotion<StagedRow>): ReadonlyArray<FeedbackId> =>
-  promoted.map(({ feedback_id }) => feedback_id)
+const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
+  staged.map(({ feedback_id }) => feedback_id)
 
-/** The corrections as examples, read in pieces. */
+/** The corrections as examples, read in pieces. Of two with one input the one that was staged later is the later example: it is the one that counts. */
 const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
-  Stream.fromIterable(pieces(promoted)).pipe(
-    Stream.mapEffect((ids) => Effect.orDie(readWithInputs(sql, org_id, ids))),
+  Stream.fromIterable(inPieces(inOrderOfStaging(promoted))).pipe(
+    Stream.mapEffect((piece) => Effect.orDie(readWithInputs(sql, org_id, idsOf(piece)))),
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
     Stream.map(({ correction, feedback_id, input }): NewExample => ({
       input,
@@ -192,19 +196,3 @@ const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promo
       source_feedback_id: feedback_id
     }))
   )
-
-/** The ids in pieces that are read at once. */
-function* pieces(staged: ReadonlyArray<StagedRow>): Generator<ReadonlyArray<FeedbackId>> {
-  let ids: Array<FeedbackId> = []
-  let bytes = 0
-  for (const row of staged) {
-    if (ids.length === READ_AT_ONCE || (ids.length > 0 && bytes + row.bytes > BYTES_AT_ONCE)) {
-      yield ids
-      ids = []
-      bytes = 0
-    }
-    ids.push(row.feedback_id)
-    bytes += row.bytes
-  }
-  if (ids.length > 0) yield ids
-}

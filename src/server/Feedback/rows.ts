@@ -185,7 +185,8 @@ export interface Review {
   readonly at: Timestamp
   readonly by: Actor
   readonly note: string | null
-  readonly input_digest: string | null
+  /** The input of the run that a staged correction is the answer to. */
+  readonly input: { readonly digest: string; readonly bytes: number } | null
 }
 
 /** Writes what a reviewer decided; the feedback as it is then. */
@@ -193,7 +194,7 @@ export const writeReview = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   row: FeedbackRow,
-  { at, by, input_digest, note, status }: Review
+  { at, by, input, note, status }: Review
 ) {
   yield* sql`
     UPDATE feedback
@@ -203,7 +204,8 @@ export const writeReview = Effect.fnUntraced(function* (
       reviewed_by_id = ${by.id},
       reviewed_by_name = ${by.name},
       review_note = ${note},
-      input_digest = ${input_digest}
+      input_digest = ${input?.digest ?? null},
+      input_bytes = ${input?.bytes ?? null}
     WHERE org_id = ${org_id}
       AND feedback_id = ${row.feedback_id}
   `
