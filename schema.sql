@@ -495,6 +495,7 @@ CREATE TABLE telemetry_batches (
   destination_id text COLLATE "C" NOT NULL,
   spans integer NOT NULL,
   payload bytea NOT NULL,
+  delivery_id text COLLATE "C",
   CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
 

@@ -123,20 +123,11 @@ export const storeBatches = Effect.fnUntraced(function* (
         `
       }
       if (Arr.isArrayNonEmpty(queued)) {
-        yield* sql`INSERT INTO telemetry_batches ${sql.insert(
-          Arr.map(queued, ({ batch, batch_id, payload }) => ({
-            org_id: batch.outbox.org_id,
-            batch_id,
-            destination_id: batch.outbox.destination_id,
-            spans: batch.spans,
-            payload
-          }))
-        )}`
         // Before the engine hears of them, which then need not read what is sent at once.
         yield* afterCommitSync(() => {
           for (const { batch, batch_id } of queued) written.keep(batch_id, batch.request)
         })
-        yield* delivery.enqueue(
+        const delivery_ids = yield* delivery.enqueue(
           queued.map(({ batch, batch_id }) => ({
             org_id: batch.outbox.org_id,
             channel: OTLP,
@@ -146,6 +137,16 @@ export const storeBatches = Effect.fnUntraced(function* (
             size: batch.spans
           }))
         )
+        yield* sql`INSERT INTO telemetry_batches ${sql.insert(
+          Arr.map(queued, ({ batch, batch_id, payload }, index) => ({
+            org_id: batch.outbox.org_id,
+            batch_id,
+            destination_id: batch.outbox.destination_id,
+            delivery_id: delivery_ids[index] ?? null,
+            spans: batch.spans,
+            payload
+          }))
+        )}`
       }
       return {
         gone,

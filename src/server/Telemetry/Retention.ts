@@ -31,7 +31,9 @@ export class SpanRetention extends Context.Service<
 
         /**
          * Organization by organization, by ids, which begin with the time they were made. The log row is held first, as a replay does: a
-         * batch that is on its way again keeps its payload.
+         * batch that is on its way again keeps its payload. Where the log is kept for less than the payloads, the row may be gone: what
+         * is not in the log cannot be sent again. Destinations are held in one order everywhere, or two transactions could wait for
+         * each other.
          */
         const step = (cutoff: DateTime.Utc) =>
           Effect.map(
@@ -49,10 +51,10 @@ export class SpanRetention extends Context.Service<
                   LIMIT 1
                 ) n
               ), old AS (
-                SELECT o.org_id, b.batch_id, b.destination_id
+                SELECT o.org_id, b.batch_id, b.destination_id, b.delivery_id
                 FROM organizations_with o
                 CROSS JOIN LATERAL (
-                  SELECT batch_id, destination_id
+                  SELECT batch_id, destination_id, delivery_id
                   FROM telemetry_batches b
                   WHERE b.org_id = o.org_id
                     AND b.batch_id < ${`evt_${uuidTime(cutoff)}`}
@@ -63,26 +65,42 @@ export class SpanRetention extends Context.Service<
               ), held AS MATERIALIZED (
                 SELECT old.org_id, old.batch_id
                 FROM old
-                JOIN deliveries l
-                  ON l.org_id = old.org_id AND l.destination_id = old.destination_id AND l.event_id = old.batch_id
+                JOIN deliveries l USING (org_id, destination_id, delivery_id)
                 WHERE l.status = 'failed'
                 FOR UPDATE OF l SKIP LOCKED
+              ), unlogged AS (
+                SELECT old.org_id, old.batch_id
+                FROM old
+                WHERE NOT EXISTS (
+                  SELECT 1
+                  FROM deliveries l
+                  WHERE l.org_id = old.org_id
+                    AND l.destination_id = old.destination_id
+                    AND l.delivery_id = old.delivery_id
+                )
               ), removed AS (
                 DELETE FROM telemetry_batches b
-                USING held
-                WHERE b.org_id = held.org_id
-                  AND b.batch_id = held.batch_id
+                USING (SELECT * FROM held UNION ALL SELECT * FROM unlogged) r
+                WHERE b.org_id = r.org_id
+                  AND b.batch_id = r.batch_id
                 RETURNING b.org_id, b.destination_id, b.spans
+              ), sums AS (
+                SELECT org_id, destination_id, sum(spans) AS spans
+                FROM removed
+                GROUP BY org_id, destination_id
+              ), destinations AS MATERIALIZED (
+                SELECT d.org_id
+                FROM telemetry_destinations d
+                JOIN sums s USING (org_id, destination_id)
+                ORDER BY d.org_id
+                FOR NO KEY UPDATE OF d
               ), counted AS (
                 UPDATE telemetry_destinations d
-                SET dropped_spans = d.dropped_spans + r.spans
-                FROM (
-                  SELECT org_id, destination_id, sum(spans) AS spans
-                  FROM removed
-                  GROUP BY org_id, destination_id
-                ) r
-                WHERE d.org_id = r.org_id
-                  AND d.destination_id = r.destination_id
+                SET dropped_spans = d.dropped_spans + s.spans
+                FROM sums s
+                JOIN destinations USING (org_id)
+                WHERE d.org_id = s.org_id
+                  AND d.destination_id = s.destination_id
               )
               SELECT count(*)::int AS removed
               FROM removed

@@ -19,6 +19,7 @@ import keys from "./0020_keys.ts"
 import queueStatistics from "./0021_queue_statistics.ts"
 import exampleWords from "./0022_example_words.ts"
 import feedbackInputs from "./0023_feedback_inputs.ts"
+import batchDeliveries from "./0024_batch_deliveries.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -40,5 +41,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0020_keys": keys,
   "0021_queue_statistics": queueStatistics,
   "0022_example_words": exampleWords,
-  "0023_feedback_inputs": feedbackInputs
+  "0023_feedback_inputs": feedbackInputs,
+  "0024_batch_deliveries": batchDeliveries
 }

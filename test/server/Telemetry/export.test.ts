@@ -250,6 +250,21 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
+  it.effect("forgets them too where the log has forgotten the batch before", () =>
+    Effect.gen(function* () {
+      const { admin, id, org_id } = yield* telemetryOf("unlogged", { status: 400 })
+      const sql = yield* SqlClient.SqlClient
+      yield* sendSpans(org_id, 3)
+      yield* onlyBatch(admin, id, "failed")
+      // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, where those are fewer than the payload is kept for.
+      yield* sql`DELETE FROM deliveries WHERE org_id = ${org_id}`
+      const soon = yield* Layer.build(Layer.fresh(SpanRetention.layer({ keep: Duration.zero })))
+      yield* Context.get(soon, SpanRetention).runOnce
+      assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
+      assert.strictEqual((yield* shown(admin)).dropped_spans, 3)
+    })
+  )
+
   it.effect("writes nothing for an organization without a destination", () =>
     Effect.gen(function* () {
       const { admin, org_id, params } = yield* telemetryOf("none")
