@@ -12,6 +12,19 @@ AS $function$
   END
   $function$;
 
+CREATE OR REPLACE FUNCTION public.secret_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    BEGIN
+      INSERT INTO secret_changes AS c (org_id, changes)
+      VALUES (NEW.org_id, 1)
+      ON CONFLICT (org_id) DO UPDATE
+      SET changes = c.changes + 1;
+      RETURN NULL;
+    END
+  $function$;
+
 CREATE TABLE agent_sessions (
   org_id text COLLATE "C" NOT NULL,
   session_id text COLLATE "C" NOT NULL,
@@ -457,6 +470,12 @@ CREATE TABLE schema_migrations (
   CONSTRAINT schema_migrations_pkey PRIMARY KEY (migration_id)
 );
 
+CREATE TABLE secret_changes (
+  org_id text COLLATE "C" NOT NULL,
+  changes bigint NOT NULL,
+  CONSTRAINT secret_changes_pkey PRIMARY KEY (org_id)
+) WITH (fillfactor=50);
+
 CREATE TABLE session_events (
   org_id text COLLATE "C" NOT NULL,
   session_id text COLLATE "C" NOT NULL,
@@ -519,3 +538,9 @@ CREATE TABLE telemetry_destinations (
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
 
 CREATE TRIGGER audit_log_keeps_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_log_append_only();
+
+CREATE CONSTRAINT TRIGGER notification_endpoints_secret_changed AFTER INSERT OR UPDATE OF secret ON public.notification_endpoints DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+
+CREATE CONSTRAINT TRIGGER provider_keys_secret_changed AFTER INSERT OR UPDATE OF api_key ON public.provider_keys DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();
+
+CREATE CONSTRAINT TRIGGER telemetry_destinations_secret_changed AFTER INSERT OR UPDATE OF headers ON public.telemetry_destinations DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION secret_changed();

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Array as Arr, Context, Effect, Layer, Redacted, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../domain/Redaction.ts"
 import type { OrgId } from "../domain/Ids.ts"
@@ -9,6 +9,12 @@ import { LeastRecent } from "./LeastRecent.ts"
 /** Organizations whose secrets one process keeps ready to be looked for, and secrets of all of them together. */
 const KEPT_ORGANIZATIONS = 1_000
 const KEPT_SECRETS = 20_000
+
+/** How many callers at once open what has changed: an organization may have thousands of secrets. */
+const OPENING = 4
+
+/** Secrets that are made ready before others have their turn: a millisecond. */
+const AT_ONCE = 100
 
 /**
  * The credentials of an organization that the service itself holds: signing secrets, collector headers, provider keys. What anybody
@@ -36,15 +42,32 @@ export class KnownSecrets extends Context.Service<
         weight: KEPT_SECRETS
       })
 
-      // Untraced: asked with every correction.
-      const at = Effect.fnUntraced(function* (org_id: OrgId, state: string) {
+      const found = (org_id: OrgId, state: string): KnownValues | undefined => {
         const known = kept.get(org_id)
-        if (known?.state === state) return known.values
+        return known?.state === state ? known.values : undefined
+      }
+
+      const opening = yield* Semaphore.make(OPENING)
+      const open = Effect.fnUntraced(function* (org_id: OrgId, state: string) {
+        // Who waited may find what another has opened.
+        const known = found(org_id, state)
+        if (known !== undefined) return known
         const secrets = yield* secretsOf(sql, box, org_id)
-        const values = new KnownValues(secrets.flatMap((secret) => forms(Redacted.value(secret))))
+        const values = new KnownValues([])
+        for (const some of Arr.chunksOf(secrets, AT_ONCE)) {
+          values.add(some.flatMap((secret) => forms(Redacted.value(secret))))
+          yield* Effect.yieldNow
+        }
         kept.set(org_id, { state, values }, values.size)
         return values
       }, Effect.orDie)
+
+      // Asked with every correction.
+      const at = (org_id: OrgId, state: string): Effect.Effect<KnownValues> =>
+        Effect.suspend(() => {
+          const known = found(org_id, state)
+          return known === undefined ? opening.withPermits(1)(open(org_id, state)) : Effect.succeed(known)
+        })
 
       return KnownSecrets.of({
         at,

@@ -751,18 +751,27 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           )
 
           const provider = "Aunt-Agatha-keeps-bees-in-the-attic"
-          yield* admin.tasks.create({
-            payload: {
-              ...sorting,
-              provider: {
-                kind: "openai",
-                base_url: "http://127.0.0.1:9/v1",
-                model: "m",
-                api_key: Redacted.make(provider)
+          const keep = (api_key: string) =>
+            admin.tasks.create({
+              payload: {
+                ...sorting,
+                provider: {
+                  kind: "openai",
+                  base_url: "http://127.0.0.1:9/v1",
+                  model: "m",
+                  api_key: Redacted.make(api_key)
+                }
               }
-            }
-          })
+            })
+          yield* keep(provider)
           assert.strictEqual(yield* kept(`see ${provider}!`), "see [REDACTED]!")
+          // As if another process, whose clock is ahead, had written it.
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`UPDATE provider_keys SET updated_at = updated_at + interval '1 hour'`
+          assert.strictEqual(yield* kept("nothing new"), "nothing new")
+          const later = "Uncle-Albert-keeps-a-lizard-in-the-cellar"
+          yield* keep(later)
+          assert.strictEqual(yield* kept(`see ${later}!`), "see [REDACTED]!")
           const key = Redacted.value(yield* (yield* Countersign).key({}, "own secrets"))
           assert.strictEqual(yield* kept(`key ${key}`), "key [REDACTED]")
           const stranger = yield* notes("not own secrets")

@@ -22,13 +22,22 @@ interface Needle {
  */
 export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()
-  /** How many values are looked for. */
-  readonly size: number
+  readonly #values = new Set<string>()
 
   constructor(values: Iterable<string>) {
-    const distinct = new Set([...values].filter((value) => value.length >= MIN_KNOWN))
-    this.size = distinct.size
-    for (const value of distinct) {
+    this.add(values)
+  }
+
+  /** How many values are looked for. */
+  get size(): number {
+    return this.#values.size
+  }
+
+  /** More values: for who makes it of many, with pauses. Some 10 µs each. */
+  add(values: Iterable<string>): void {
+    for (const value of values) {
+      if (value.length < MIN_KNOWN || this.#values.has(value)) continue
+      this.#values.add(value)
       this.#add(value)
       for (const encoded of encodings(value)) this.#add(encoded)
     }

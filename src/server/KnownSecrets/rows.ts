@@ -6,21 +6,18 @@ import { providerKeyPlace } from "../Providers/keys.ts"
 import type { SecretBox } from "../SecretBox.ts"
 import { openAddress } from "../Telemetry/send.ts"
 
-/** Provider keys of an organization that are looked for: those that were set last. */
-const MAX_PROVIDER_KEYS = 1_000
+/**
+ * Provider keys of an organization that are looked for, those that were set last: one for each of the tasks that it may have. Past that
+ * tasks have keys for base URLs that they do not name any more.
+ */
+const MAX_PROVIDER_KEYS = 10_000
 
 /**
- * An expression whose text changes with the organization's secrets: when one is made, renewed or replaced. Index look-ups alone; an
- * organization has 50 endpoints at most. `org_id` is its id, or the column that holds it.
+ * An expression whose text changes with each commit that makes, renews or replaces one of the organization's secrets (the store counts
+ * them): read before the secrets, it is never newer than they are. `org_id` is its id, or the column that holds it.
  */
 export const secretsState = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
-  concat_ws(
-    ' ',
-    (SELECT max(endpoint_id) FROM notification_endpoints WHERE org_id = ${org_id}),
-    (SELECT max(previous_secret_until)::text FROM notification_endpoints WHERE org_id = ${org_id}),
-    (SELECT max(updated_at)::text FROM provider_keys WHERE org_id = ${org_id}),
-    (SELECT destination_id FROM telemetry_destinations WHERE org_id = ${org_id})
-  )
+  coalesce((SELECT changes FROM secret_changes WHERE org_id = ${org_id}), 0)::text
 `
 
 /** That text, asked for by itself. */
