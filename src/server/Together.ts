@@ -34,7 +34,8 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
   let gathering = false
 
   const begin = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>) => {
-    const fiber = fork(options.run(Arr.map(group, ({ input }) => input)))
+    // What throws before it begins fails its callers too, and keeps no place under way.
+    const fiber = fork(Effect.suspend(() => options.run(Arr.map(group, ({ input }) => input))))
     const statement = { callers: group.length, callOff: () => fiber.interruptUnsafe() }
     for (const one of group) one.statement = statement
     return fiber

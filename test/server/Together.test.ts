@@ -87,6 +87,23 @@ describe("statements for many callers", () => {
     })
   )
 
+  it.effect("fail for their callers where they throw before they begin, and others go on", () =>
+    Effect.gen(function* () {
+      const ask = yield* together({
+        atOnce: 1,
+        run: ([input]: readonly [number, ...Array<number>]) => {
+          if (input < 3) throw new Error("a fault of ours")
+          return Effect.succeed([input])
+        }
+      })
+      const exits = yield* Effect.forEach(numbers(4), (input) => Effect.exit(ask(input)), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(exits.map(Exit.isSuccess), [false, false, false, true])
+      assert.strictEqual(yield* ask(3), 3)
+    })
+  )
+
   it.effect("leave out whoever has gone while waiting, and go on for the others", () =>
     Effect.gen(function* () {
       const { ask, free, statements } = yield* store
