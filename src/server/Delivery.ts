@@ -7,6 +7,7 @@ import type { Channel } from "./Delivery/Channel.ts"
 import { makeDispatcher } from "./Delivery/Dispatcher.ts"
 import { type DeliveryFigures, makeFigures } from "./Delivery/Figures.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
+import { makeHealthWriter } from "./Delivery/HealthWriter.ts"
 import {
   type DestinationHealth,
   type LoggedDelivery,
@@ -163,6 +164,7 @@ const make = Effect.fnUntraced(function* (
   const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading))
   const reader = yield* makeReader(sql, shards, dispatcher, reading)
   const finisher = yield* makeFinisher(sql, dispatcher)
+  const health = yield* makeHealthWriter(sql, dispatcher)
   const wakeups = yield* makeWakeups
   const { now } = yield* StoreClock
 
@@ -199,10 +201,18 @@ const make = Effect.fnUntraced(function* (
   const shareDue = Latch.makeUnsafe(false)
 
   const share = Effect.gen(function* () {
-    const { gained, lost, released } = yield* shards.share.pipe(Effect.timeout(SHARE_MILLIS))
-    dispatcher.forget([...lost, ...released])
+    const before = new Set(shards.owned.values())
+    const released = yield* shards.share.pipe(
+      Effect.timeout(SHARE_MILLIS),
+      // Also where the round failed halfway: no later one would name what this one has changed.
+      Effect.ensuring(
+        Effect.sync(() => {
+          dispatcher.forgetLost()
+          if ([...shards.owned.values()].some((one) => !before.has(one))) reader.sweepSoon()
+        })
+      )
+    )
     if (released.length > 0) yield* wakeups.shards
-    if (gained.length > 0) reader.sweepSoon()
     dispatcher.kick()
   })
 
@@ -228,6 +238,7 @@ const make = Effect.fnUntraced(function* (
         loop("sweeping", reader.turns.sweep),
         loop("refilling", reader.turns.refill),
         loop("writing", finisher.turn),
+        loop("writing how destinations fare", health.turn),
         retention.loop,
         loop("notifying", wakeups.notifying),
         loop(

@@ -1,12 +1,12 @@
 import type { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, SqlError } from "effect/sql"
 import type { Outcome } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS, transaction } from "../../src/server/Database.ts"
 import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
-import { SHARDS } from "../../src/server/Delivery/Shards.ts"
+import { SHARDS, shardOf } from "../../src/server/Delivery/Shards.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import {
   answering,
@@ -281,7 +281,10 @@ describe("Delivery", () => {
           map.get(to.destination_id)
         )
         yield* publish(to, 6)
-        for (let i = 0; i < 3; i++) yield* (yield* Queue.take(attempts)).end(failing)
+        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).end(failing)
+        const third = yield* Queue.take(attempts)
+        const failedAt = (yield* DateTime.now).epochMilliseconds
+        yield* third.end(failing)
         const cooling = yield* eventually(health, (now) => (now?.cooldown_until ?? null) !== null)
         assert.strictEqual(cooling?.consecutive_failures, 3)
         assert.strictEqual(cooling?.pending_deliveries, 6)
@@ -293,8 +296,8 @@ describe("Delivery", () => {
         assert.strictEqual(yield* Queue.size(attempts), 0)
         const probe = yield* Queue.take(attempts)
         assert.strictEqual(probe.parcel.destination_id, to.destination_id)
-        const ended = (yield* DateTime.now).epochMilliseconds
-        assert.isAtLeast(ended, (cooling?.cooldown_until?.epochMilliseconds ?? Infinity) - 50)
+        // A millisecond aside: the cooldown runs on another clock of this machine.
+        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + cooldown.first - 1)
         yield* publish(other)
         yield* (yield* Queue.take(attempts)).end(delivered)
         yield* eventually(delivery.list(other.org_id, other.destination_id), all("delivered"))
@@ -523,6 +526,32 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("switches off who wants nothing more, however long the store refuses it, and writes what became of others", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      const off = yield* Deferred.make<string>()
+      let tries = 0
+      const away = new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause: "away" }) })
+      const switched: Channel = {
+        ...channel,
+        switchOff: (_, destination_id) =>
+          Effect.suspend(() =>
+            ++tries < 6 ? Effect.fail(away) : Effect.asVoid(Deferred.succeed(off, destination_id))
+          )
+      }
+      yield* Effect.gen(function* () {
+        const gone = yield* destination
+        const other = yield* destination
+        yield* publish(gone)
+        yield* (yield* Queue.take(attempts)).end({ _tag: "Gone", status: 410, error: "HTTP 410" })
+        yield* records(gone, all("failed"))
+        yield* publish(other)
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(other, all("delivered"))
+        assert.strictEqual(yield* Deferred.await(off), gone.destination_id)
+      }).pipe(withEngine([switched]))
+    }))
+
   test("writes a group without the one result that cannot be written, which counts as failed", () =>
     Effect.gen(function* () {
       const poison = { ...failing, error: "no\u0000text" }
@@ -558,9 +587,15 @@ describe("Delivery", () => {
           UPDATE delivery_shards
           SET owner = 'another', epoch = epoch + 1, lease_until = now() + interval '500 milliseconds'
         `
-        yield* stale.end(delivered)
+        yield* sql`
+          INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
+          VALUES (${to.org_id}, ${to.destination_id}, 4)
+        `
+        yield* stale.end(failing)
         const second = yield* Queue.take(attempts)
         assert.strictEqual(second.parcel.event_id, stale.parcel.event_id)
+        const health = yield* delivery.health(to.org_id, [to.destination_id])
+        assert.strictEqual(health.get(to.destination_id)?.consecutive_failures, 4)
         const [record] = yield* delivery.list(to.org_id, to.destination_id)
         assert.strictEqual(record?.attempts, 0)
         assert.strictEqual(record?.status, "delivering")
@@ -572,6 +607,118 @@ describe("Delivery", () => {
         const [done] = yield* records(to, all("delivered"))
         assert.strictEqual(done?.attempts, 1)
       }).pipe(withEngine([channel], { lease, reader: { sweepMillis: 200 } }))
+    }))
+
+  test("leaves what it held to another owner, also where the round fails in which it notices the loss", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+      const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to, 3)
+        const stale = yield* Queue.take(attempts)
+        // Renewals pass, but nobody can claim; of what another process took, a part is free already, so that it is tried.
+        yield* sql`
+          CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'
+        `
+        yield* sql`
+          UPDATE delivery_shards
+          SET
+            owner = 'another',
+            epoch = epoch + 1,
+            lease_until = now() + CASE WHEN shard % 2 = ${shardOf(to.destination_id) % 2} THEN interval '1 hour' ELSE '0' END
+        `
+        yield* sql`
+          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
+        `
+        yield* eventually(delivery.figures, ({ shards }) => shards < SHARDS)
+        // The other carries out what waits, and goes.
+        yield* sql`DELETE FROM delivery_queue`
+        yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
+        yield* sql`DROP TRIGGER refuse ON delivery_shards`
+        yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
+        yield* eventually(delivery.figures, ({ shards }) => shards === SHARDS)
+        yield* stale.end(delivered)
+        yield* onlyAnotherIsSent(attempts)
+      }).pipe(withEngine([channel], { lease }))
+    }))
+
+  test("writes what became of others while a destination is held by whoever queues much for it again", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ retry: once }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        const since = yield* DateTime.now
+        yield* publish(to)
+        const first = yield* Queue.take(attempts)
+        const held = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const replay = yield* Effect.forkChild(
+          transaction(
+            delivery
+              .replayWindow(to.org_id, to.destination_id, { since, until: null })
+              .pipe(Effect.andThen(Deferred.succeed(held, undefined)), Effect.andThen(Deferred.await(commit)))
+          )
+        )
+        yield* Deferred.await(held)
+        yield* first.end(failing)
+        yield* records(to, all("failed"))
+        yield* publish(other)
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* records(other, all("delivered"))
+        const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+          map.get(to.destination_id)
+        )
+        yield* eventually(health, (now) => now?.consecutive_failures === 1)
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(replay)
+      }).pipe(withEngine([channel]))
+    }))
+
+  test("writes how others fare while a destination is being removed, and of that one afterwards", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ retry: { ...once, delays: [0, 0, 0] } }))
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        const failures = (of: typeof to) =>
+          Effect.map(
+            delivery.health(of.org_id, [of.destination_id]),
+            (map) => map.get(of.destination_id)?.consecutive_failures
+          )
+        yield* publish(to)
+        yield* (yield* Queue.take(attempts)).end(failing)
+        yield* eventually(failures(to), (count) => count === 1)
+        const second = yield* Queue.take(attempts)
+        const held = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const removal = yield* Effect.forkChild(
+          transaction(
+            sql`DELETE FROM delivery_destinations`.pipe(
+              Effect.andThen(Deferred.succeed(held, undefined)),
+              Effect.andThen(Deferred.await(commit))
+            )
+          )
+        )
+        yield* Deferred.await(held)
+        yield* second.end(failing)
+        yield* publish(other)
+        yield* Effect.forkChild(
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(failing)))
+        )
+        yield* records(other, all("failed"))
+        yield* eventually(failures(other), (count) => count === 3)
+        yield* records(to, all("failed"))
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(removal)
+        yield* eventually(failures(to), (count) => count === 3)
+      }).pipe(withEngine([channel]))
     }))
 
   test("shares its shards with another process, and hands all of them over when it stops", () =>
@@ -858,19 +1005,27 @@ describe("Delivery", () => {
           )
       }
       const client = yield* SqlClient.SqlClient
+      const broken: Channel = {
+        ...channel,
+        name: "broken",
+        settle: () => Effect.die("a fault of the channel")
+      }
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
         const good = yield* destination
         const to = yield* destination
+        const unlucky = yield* destination
         yield* publish(to, 1, "bad")
+        yield* publish(unlucky, 1, "broken")
         yield* publish(good, 3)
         yield* records(good, all("delivered"))
         const [record] = yield* records(to, all("failed"))
         assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+        yield* records(unlucky, all("failed"))
         assert.strictEqual(yield* queued, 0)
         yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
         yield* records(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
-      }).pipe(withEngine([channel, bad]))
+      }).pipe(withEngine([channel, bad, broken]))
     }))
 
   test("gives up when the time of the policy is over, counted from the queueing", () =>

@@ -4,7 +4,7 @@ import type { Outcome } from "../../domain/DeliveryState.ts"
 import type { Alarms } from "../Alarms.ts"
 import type { Item } from "./Item.ts"
 import type { Lane } from "./Lane.ts"
-import { monotonicMillis, type OwnedShard, type Shards } from "./Shards.ts"
+import { monotonicMillis, type Shards } from "./Shards.ts"
 
 /**
  * How much later than its channel's deadline an attempt is cut off. A channel ends by itself at the deadline, and knows what the peer has
@@ -19,7 +19,6 @@ const LOAD_MILLIS = 5_000
 export interface Ended {
   readonly lane: Lane
   readonly item: Item
-  readonly owned: OwnedShard
   readonly outcome: Outcome
   /** When the sending began, in milliseconds since the epoch. */
   readonly startedAt: number
@@ -30,7 +29,7 @@ export interface Ended {
 export interface AttemptEnds {
   readonly ended: (ended: Ended) => void
   /** Nothing was sent: the item goes back as it was. */
-  readonly putBack: (lane: Lane, item: Item, owned: OwnedShard) => void
+  readonly putBack: (lane: Lane, item: Item) => void
 }
 
 /** Runs an effect as long as the engine runs. */
@@ -47,11 +46,11 @@ export const makeAttempt = (
   alarms: Alarms,
   fork: Fork,
   { ended, putBack }: AttemptEnds
-): ((lane: Lane, item: Item, owned: OwnedShard) => void) => {
-  const send = (lane: Lane, item: Item, owned: OwnedShard, sending: Effect.Effect<Outcome>): void => {
+): ((lane: Lane, item: Item) => void) => {
+  const send = (lane: Lane, item: Item, sending: Effect.Effect<Outcome>): void => {
     const before = monotonicMillis(clock)
     // Reading may have taken long: what the lease allowed before it need not be allowed now.
-    if (!shards.mayStart(lane.shard, before)) return putBack(lane, item, owned)
+    if (!shards.mayStart(lane.shard, before)) return putBack(lane, item)
     const startedAt = clock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
@@ -68,7 +67,6 @@ export const makeAttempt = (
       ended({
         lane,
         item,
-        owned,
         outcome,
         startedAt,
         durationMillis: Math.round(monotonicMillis(clock) - before)
@@ -76,14 +74,15 @@ export const makeAttempt = (
     })
   }
 
-  return (lane, item, owned) => {
-    const loading = fork(lane.channel.load(item))
+  return (lane, item) => {
+    // What a channel throws is its own fault, and no end to the turn that the attempt began in.
+    const loading = fork(Effect.suspend(() => lane.channel.load(item)))
     const callOff = alarms.set(LOAD_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
       callOff()
-      if (Exit.isSuccess(exit)) return send(lane, item, owned, exit.value)
+      if (Exit.isSuccess(exit)) return send(lane, item, exit.value)
       fork(Effect.logWarning("A delivery could not be read", exit.cause))
-      putBack(lane, item, owned)
+      putBack(lane, item)
     })
   }
 }

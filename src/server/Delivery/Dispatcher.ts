@@ -43,8 +43,10 @@ export interface Dispatcher {
   readonly written: (list: ReadonlyArray<Written>) => void
   /** What ended cannot be written: it is not sent again by this process, and does not keep its shard here. */
   readonly abandoned: (ended: Ended) => void
-  /** Lanes whose health is not what is stored, each with its health. */
-  readonly unsaved: () => ReadonlyMap<Lane, Health>
+  /** Lanes whose health is not what is stored, each with its health, `limit` at most. Their shards stay here until it is. */
+  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Health>
+  /** Open while there are such. */
+  readonly anyUnsaved: Latch.Latch
   /** These were stored. */
   readonly saved: (stored: ReadonlyMap<Lane, Health>) => void
   /** Lanes that ran low since they were last asked for, `limit` at most. */
@@ -53,8 +55,8 @@ export interface Dispatcher {
   readonly low: Latch.Latch
   /** Looks at every lane again: leases were renewed, or shards came. */
   readonly kick: () => void
-  /** Forgets the lanes of shards that went. */
-  readonly forget: (shards: ReadonlyArray<number>) => void
+  /** Forgets the lanes whose shards went, those also whose shards came back since. */
+  readonly forgetLost: () => void
   /** Whether an attempt at this delivery is under way here. */
   readonly isSending: (delivery_id: string) => boolean
   /** Attempts under way, by channel. */
@@ -112,9 +114,8 @@ export const makeDispatcher = (
     /** Starts one attempt of a lane; whether it did. Where it did not, what the lane waits for will bring it back. */
     const startOne = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
-      const owned = shards.owned.get(lane.shard)
       // A lane that was let go may still be told of the end of its attempts.
-      if (!lanes.has(lane) || owned === undefined || !shards.mayStart(lane.shard, now)) return false
+      if (!lanes.has(lane) || !shards.mayStart(lane.shard, now)) return false
       lane.health = at(lane.health, now)
       if (lane.active >= allowance(lane.health, lane.channel.policy.concurrency)) {
         if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)
@@ -138,9 +139,9 @@ export const makeDispatcher = (
       if (!slots.take(lane, item)) return false
       lane.remove(item)
       lane.active++
-      owned.open++
+      lane.owned.open++
       sending.add(item.delivery_id)
-      attempt(lane, item, owned)
+      attempt(lane, item)
       if (lane.items.length < LANE_LOW) lanes.askForMore(lane)
       return true
     }
@@ -149,13 +150,16 @@ export const makeDispatcher = (
       // What an attempt does before its first wait may call for a turn: the one at hand will come to it.
       if (turning) return
       turning = true
-      for (const lane of ring) {
-        if (!slots.anyFree()) break
-        ring.delete(lane)
-        // Added again it is met once more at the end of this same pass: the ring goes round.
-        if (startOne(lane)) ring.add(lane)
+      try {
+        for (const lane of ring) {
+          if (!slots.anyFree()) break
+          ring.delete(lane)
+          // Added again it is met once more at the end of this same pass: the ring goes round.
+          if (startOne(lane)) ring.add(lane)
+        }
+      } finally {
+        turning = false
       }
-      turning = false
     }
 
     const admit = (lane: Lane, item: Item): void => {
@@ -179,7 +183,8 @@ export const makeDispatcher = (
 
     const judge = (lane: Lane, outcome: Outcome): void => {
       const good = speaksFor(outcome)
-      if (good === null) return
+      // A destination whose shard has gone is judged by its present owner, who may know more against it than is known here.
+      if (good === null || !lanes.has(lane)) return
       const after = good
         ? succeeded(lane.health)
         : failed(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
@@ -193,10 +198,11 @@ export const makeDispatcher = (
         turn()
         if (!Queue.offerUnsafe(results, ended)) fork(Queue.offer(results, ended))
       },
-      putBack: (lane, item, owned) => {
-        owned.open--
+      putBack: (lane, item) => {
+        lane.owned.open--
         free(lane, item)
-        admit(lane, { ...item, due: monotonicMillis(clock) + UNREADABLE_MILLIS })
+        if (lanes.has(lane)) admit(lane, { ...item, due: monotonicMillis(clock) + UNREADABLE_MILLIS })
+        else lanes.done(lane, item)
         turn()
       }
     })
@@ -231,16 +237,20 @@ export const makeDispatcher = (
       results,
       written: (list) => {
         for (const { due, ended } of list) {
-          const { item, lane, owned } = ended
-          owned.open--
+          const { item, lane } = ended
+          lane.owned.open--
           reads.finished(item.seq, item.attempt)
           if (due === null || !lanes.has(lane)) lanes.done(lane, item)
           else admit(lane, { ...item, attempt: item.attempt + 1, due })
         }
         turn()
       },
-      abandoned: ({ owned }) => void owned.open--,
+      abandoned: ({ item, lane }) => {
+        lane.owned.open--
+        lanes.abandon(lane, item)
+      },
       unsaved: lanes.unsaved,
+      anyUnsaved: lanes.anyUnsaved,
       saved: (stored) => {
         // What had to stay in memory until it was stored may rest now.
         for (const lane of lanes.saved(stored)) ring.add(lane)
@@ -252,11 +262,7 @@ export const makeDispatcher = (
         for (const lane of lanes.all()) ring.add(lane)
         turn()
       },
-      forget: (gone) => {
-        if (gone.length === 0) return
-        const set = new Set(gone)
-        for (const lane of lanes.all()) if (set.has(lane.shard)) lanes.drop(lane)
-      },
+      forgetLost: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),
       running: slots.running
     }

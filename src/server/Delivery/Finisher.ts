@@ -1,12 +1,13 @@
-import { Clock, Effect, Queue, Random, Schedule } from "effect"
-import { SqlClient, type SqlError } from "effect/sql"
+import { Clock, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
 import { conclude } from "../../domain/DeliveryState.ts"
 import { isOutOfReach, transaction } from "../Database.ts"
+import type { Ended } from "./Attempt.ts"
 import type { Channel, Settled } from "./Channel.ts"
 import { attempts, attemptSeconds } from "../Metrics/definitions.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
+import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "./Shards.ts"
-import { writeHealth } from "./writeHealth.ts"
 import { type Judged, writeResults } from "./writeResults.ts"
 
 /** How long the first result of a group waits for others. */
@@ -21,6 +22,9 @@ const AGAIN_MILLIS = 250
 /** How often a result that cannot be written is tried alone before it is written as a failure. */
 const POISON_TRIES = 3
 
+/** How long results wait for a destination to be switched off: the log says so once it is, unless that takes long. */
+const SWITCH_OFF_MILLIS = 250
+
 /** What a delivery is recorded with whose result could not be written. */
 const UNWRITABLE = "internal error: the result could not be written"
 
@@ -30,17 +34,30 @@ export interface Finisher {
   readonly turn: Effect.Effect<void>
 }
 
+/** A fault of ours or of a channel's, on the way to the store. */
+class Broken extends Data.TaggedError("Broken")<{ readonly defect: unknown }> {}
+
+type WriteError = SqlError.SqlError | Broken
+
 /** Results are written in groups, each in one statement: one commit for many. */
-export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): Effect.Effect<Finisher> =>
+export const makeFinisher = (
+  sql: SqlClient.SqlClient,
+  dispatcher: Dispatcher
+): Effect.Effect<Finisher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const context = yield* Effect.context()
+    const switching = yield* FiberMap.make<string>()
+    /** Results of the turn at hand that the dispatcher has not heard of yet. */
+    const untold = new Set<Ended>()
 
     /**
      * Writes results, and in one transaction with them what the channels do at the end of their deliveries. Where no channel does anything, one
      * statement is all there is.
      */
-    const writeAndSettle = (group: ReadonlyArray<Judged>) => {
+    const writeAndSettle = (
+      group: ReadonlyArray<Judged>
+    ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
       const settling = Map.groupBy(
         group.filter(({ ended, verdict }) => settles(ended.lane.channel) && verdict._tag !== "Again"),
         ({ ended }) => ended.lane.channel
@@ -53,8 +70,15 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
     }
 
+    const write = (group: ReadonlyArray<Judged>): Effect.Effect<ReadonlySet<number>, WriteError> =>
+      Effect.catchDefect(
+        Effect.suspend(() => writeAndSettle(group)),
+        (defect) => Effect.fail(new Broken({ defect }))
+      )
+
     const tell = (group: ReadonlyArray<Judged>, written: ReadonlySet<number>) => {
       const now = monotonicMillis(clock)
+      for (const { ended } of group) untold.delete(ended)
       dispatcher.written(
         group.map(({ ended, verdict }) => ({
           ended,
@@ -63,11 +87,16 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
       )
     }
 
+    const abandon = (ended: Ended) => {
+      untold.delete(ended)
+      dispatcher.abandoned(ended)
+    }
+
     /** Waits for a store that is away; what it refuses is tried a few times. */
-    const stubborn = <A>(effect: Effect.Effect<A, SqlError.SqlError>) =>
+    const stubborn = <A>(effect: Effect.Effect<A, WriteError>) =>
       effect.pipe(
-        Effect.retry({ while: (error) => !isOutOfReach(error), times: POISON_TRIES - 1 }),
-        Effect.retry({ while: isOutOfReach, schedule: Schedule.spaced(AGAIN_MILLIS) })
+        Effect.retry({ while: (error) => !isAway(error), times: POISON_TRIES - 1 }),
+        Effect.retry({ while: isAway, schedule: Schedule.spaced(AGAIN_MILLIS) })
       )
 
     /**
@@ -75,7 +104,7 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
      * would be sent for ever. It can be replayed.
      */
     const writeAlone = (judged: Judged): Effect.Effect<void> =>
-      stubborn(writeAndSettle([judged])).pipe(
+      stubborn(write([judged])).pipe(
         Effect.map((written) => tell([judged], written)),
         Effect.catch((error) => {
           const failed = unwritable(judged)
@@ -90,17 +119,17 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
         Effect.catch((error) =>
           Effect.andThen(
             Effect.logError("A delivery is left to the next owner of its shard", error),
-            Effect.sync(() => dispatcher.abandoned(judged.ended))
+            Effect.sync(() => abandon(judged.ended))
           )
         )
       )
 
     const writeGroup = (group: ReadonlyArray<Judged>): Effect.Effect<void> =>
-      writeAndSettle(group).pipe(
+      write(group).pipe(
         Effect.matchEffect({
           onSuccess: (written) => Effect.sync(() => tell(group, written)),
           onFailure: (error) =>
-            isOutOfReach(error)
+            isAway(error)
               ? Effect.logWarning("Results of deliveries wait for the store", error).pipe(
                   Effect.andThen(Effect.sleep(AGAIN_MILLIS)),
                   Effect.andThen(Effect.suspend(() => writeGroup(group)))
@@ -109,48 +138,54 @@ export const makeFinisher = (sql: SqlClient.SqlClient, dispatcher: Dispatcher): 
         })
       )
 
-    /** Written after the results, apart from them: it informs, and decides nothing that the log records. */
-    const saveHealth = Effect.suspend(() => {
-      const unsaved = dispatcher.unsaved()
-      if (unsaved.size === 0) return Effect.void
-      return Effect.map(writeHealth(sql, unsaved, monotonicMillis(clock)), () => dispatcher.saved(unsaved))
-    }).pipe(Effect.catch((error) => Effect.logWarning("The health of destinations was not written", error)))
+    /** Goes on beside the results where it takes long, until it is done: they do not wait for one destination. */
+    const switchOff = Effect.fnUntraced(function* (lanes: ReadonlySet<Lane>) {
+      const fibers: Array<Fiber.Fiber<void>> = []
+      for (const { channel, destination_id, key, org_id } of lanes) {
+        const off = Effect.suspend(() => channel.switchOff?.(org_id, destination_id) ?? Effect.void)
+        const stubbornly = stubborn(off).pipe(
+          Effect.catchCause((cause) => Effect.logError("A destination was not switched off", cause))
+        )
+        fibers.push(yield* FiberMap.run(switching, key, stubbornly, { onlyIfMissing: true }))
+      }
+      if (fibers.length > 0) yield* Effect.timeoutOption(Fiber.awaitAll(fibers), SWITCH_OFF_MILLIS)
+    })
 
-    const switchOff = (group: ReadonlyArray<Judged>) =>
-      Effect.forEach(
-        group.filter(({ ended }) => ended.outcome._tag === "Gone"),
-        ({ ended: { lane } }) =>
-          lane.channel.switchOff?.(lane.org_id, lane.destination_id).pipe(
-            Effect.retry({ times: POISON_TRIES }),
-            Effect.catch((error) => Effect.logError("A destination was not switched off", error))
-          ) ?? Effect.void,
-        { discard: true }
+    const judge = Effect.fnUntraced(function* (ended: Ended): Effect.fn.Return<Judged> {
+      const { item, lane, outcome } = ended
+      const made = item.attempt - item.round_start + 1
+      const left = item.giveUp - monotonicMillis(clock)
+      const random = yield* Random.next
+      attempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
+      if (outcome._tag !== "Refused")
+        attemptSeconds(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
+      return { ended, verdict: conclude(lane.channel.policy.retry, outcome, { made, left, random }) }
+    })
+
+    /** What is lost on the way all the same keeps no shard here. */
+    const abandonUntold = (defect: unknown) =>
+      Effect.andThen(
+        Effect.logError("Results of deliveries could not be written", defect),
+        Effect.sync(() => untold.forEach(abandon))
       )
 
     return {
       turn: Effect.gen(function* () {
         yield* Queue.peek(dispatcher.results)
         yield* Effect.sleep(GATHER_MILLIS)
-        const group: Array<Judged> = []
-        for (const ended of yield* Queue.takeBetween(dispatcher.results, 1, GROUP)) {
-          const { item, lane, outcome } = ended
-          const made = item.attempt - item.round_start + 1
-          const left = item.giveUp - monotonicMillis(clock)
-          const random = yield* Random.next
-          attempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
-          if (outcome._tag !== "Refused")
-            attemptSeconds(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
-          group.push({
-            ended,
-            verdict: conclude(lane.channel.policy.retry, outcome, { made, left, random })
-          })
-        }
-        yield* switchOff(group)
-        yield* writeGroup(group)
-        yield* saveHealth
+        const taken = yield* Queue.takeBetween(dispatcher.results, 1, GROUP)
+        for (const ended of taken) untold.add(ended)
+        const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
+        yield* switchOff(gone).pipe(
+          Effect.andThen(Effect.forEach(taken, judge)),
+          Effect.flatMap(writeGroup),
+          Effect.catchDefect(abandonUntold)
+        )
       })
     }
   })
+
+const isAway = (error: WriteError): boolean => SqlError.isSqlError(error) && isOutOfReach(error)
 
 const unwritable = ({ ended }: Judged): Judged => ({
   ended: { ...ended, outcome: { _tag: "Failed", error: UNWRITABLE, status: null } },

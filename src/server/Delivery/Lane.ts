@@ -3,6 +3,7 @@ import { type Health } from "../../domain/Cooldown.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import type { Channel } from "./Channel.ts"
 import { isRetry, type Item } from "./Item.ts"
+import type { OwnedShard } from "./Shards.ts"
 
 /** Items a lane holds in memory; those behind them stay in the store until there is room. */
 export const LANE_ITEMS = 64
@@ -18,6 +19,8 @@ export const LANE_LOW = 8
 export class Lane {
   readonly key: string
   readonly shard: number
+  /** What it was read under: once the shard is lost, or gained anew, what is known here is not of now. */
+  readonly owned: OwnedShard
   readonly org_id: OrgId
   readonly destination_id: string
   readonly channel: Channel
@@ -33,11 +36,14 @@ export class Lane {
   refilling = false
   /** When its health was stored last, as a moment of `Reads`. */
   stored = -1
+  /** Numbers of items that ended and could not be written: as long as the lane is here they are not sent again. */
+  readonly abandoned: Array<number> = []
   timer: { readonly at: number; readonly fiber: Fiber.Fiber<void> } | undefined
 
-  constructor(key: string, channel: Channel, item: Item, health: Health) {
+  constructor(key: string, channel: Channel, owned: OwnedShard, item: Item, health: Health) {
     this.key = key
     this.channel = channel
+    this.owned = owned
     this.shard = item.shard
     this.org_id = item.org_id
     this.destination_id = item.destination_id

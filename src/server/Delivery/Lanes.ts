@@ -4,7 +4,7 @@ import type { Channel } from "./Channel.ts"
 import { healthOf, type Item, itemOf, type QueueRow } from "./Item.ts"
 import { Lane, LANE_ITEMS } from "./Lane.ts"
 import type { Reads } from "./Reads.ts"
-import type { Shards } from "./Shards.ts"
+import type { OwnedShard, Shards } from "./Shards.ts"
 
 /** Items in memory over all lanes; past it each lane holds one. */
 const MAX_ITEMS = 100_000
@@ -17,6 +17,7 @@ const MAX_ITEMS = 100_000
 export interface Lanes {
   /** Those there are. */
   readonly all: () => Iterable<Lane>
+  /** Whether a lane is there, and its shard still that under which it came. */
   readonly has: (lane: Lane) => boolean
   /** The lane that took a row in; none where it is known, finished, not ours, or not due for a while. */
   readonly take: (row: QueueRow, now: number) => Lane | undefined
@@ -24,8 +25,12 @@ export interface Lanes {
   readonly admit: (lane: Lane, item: Item) => void
   /** An item is done: it will not come back, unless a read finds it. */
   readonly done: (lane: Lane, item: Item) => void
+  /** What became of an item cannot be written: it does not come back while its lane is here. */
+  readonly abandon: (lane: Lane, item: Item) => void
   /** Lets a lane go. What it held is still in the store. */
   readonly drop: (lane: Lane) => void
+  /** Lets the lanes go whose shards are lost, or were lost and came back. */
+  readonly dropLost: () => void
   /** Lets a lane go that holds nothing, if all that is known of it is stored. One that is kept is looked at with each round of the leases. */
   readonly dropIfIdle: (lane: Lane) => void
   /** Lets a lane go that has nothing to do before `until`, if that is far off and all that is known of it is stored. */
@@ -37,8 +42,10 @@ export interface Lanes {
   /** Open while lanes are low. */
   readonly low: Latch.Latch
   readonly setHealth: (lane: Lane, health: Health) => void
-  /** Lanes whose health is not what is stored, each with its health. */
-  readonly unsaved: () => ReadonlyMap<Lane, Health>
+  /** Lanes whose health is not what is stored, each with its health, `limit` at most. Their shards stay here until it is. */
+  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Health>
+  /** Open while there are such. */
+  readonly anyUnsaved: Latch.Latch
   /** These were stored. Answers with those lanes whose health is still the same. */
   readonly saved: (stored: ReadonlyMap<Lane, Health>) => ReadonlyArray<Lane>
 }
@@ -57,15 +64,25 @@ export const makeLanes = (
   const lowLanes = new Set<Lane>()
   const unsaved = new Map<Lane, Health>()
   const low = Latch.makeUnsafe(false)
+  const anyUnsaved = Latch.makeUnsafe(false)
 
-  const has = (lane: Lane): boolean => lanes.get(lane.key) === lane
+  const has = (lane: Lane): boolean =>
+    lanes.get(lane.key) === lane && shards.owned.get(lane.shard) === lane.owned
+
+  /** Nothing of a lane's health waits to be stored any more. */
+  const forgetHealth = (lane: Lane): void => {
+    if (!unsaved.delete(lane)) return
+    lane.owned.open--
+    if (unsaved.size === 0) anyUnsaved.closeUnsafe()
+  }
 
   const drop = (lane: Lane): void => {
     for (const item of lane.items) known.delete(item.seq)
     lane.items.length = 0
-    if (has(lane)) lanes.delete(lane.key)
+    for (const seq of lane.abandoned) known.delete(seq)
+    if (lanes.get(lane.key) === lane) lanes.delete(lane.key)
     lowLanes.delete(lane)
-    unsaved.delete(lane)
+    forgetHealth(lane)
     dropped(lane)
   }
 
@@ -85,16 +102,17 @@ export const makeLanes = (
     lane.held--
   }
 
-  const laneOf = (row: QueueRow, item: Item, now: number): Lane | undefined => {
+  const laneOf = (row: QueueRow, owned: OwnedShard, item: Item, now: number): Lane | undefined => {
     const key = `${row.org_id}/${row.destination_id}`
     const found = lanes.get(key)
-    if (found !== undefined) return found
+    if (found?.owned === owned) return found
+    if (found !== undefined) drop(found)
     const channel = channels.get(row.channel)
     if (channel === undefined) return undefined
     const health = healthOf(row, now)
     const begins = health._tag === "Cooling" ? Math.max(health.until, item.due) : item.due
     if (begins - now > horizonMillis) return undefined
-    const lane = new Lane(key, channel, item, health)
+    const lane = new Lane(key, channel, owned, item, health)
     lanes.set(key, lane)
     return lane
   }
@@ -103,10 +121,10 @@ export const makeLanes = (
     all: () => lanes.values(),
     has,
     take: (row, now) => {
-      if (known.has(row.seq) || !shards.owned.has(row.shard) || reads.isStale(row.seq, row.attempt))
-        return undefined
+      const owned = shards.owned.get(row.shard)
+      if (known.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt)) return undefined
       const item = itemOf(row, now)
-      const lane = laneOf(row, item, now)
+      const lane = laneOf(row, owned, item, now)
       if (lane === undefined) return undefined
       known.add(item.seq)
       lane.held++
@@ -119,7 +137,14 @@ export const makeLanes = (
       lane.held--
       dropIfIdle(lane)
     },
+    abandon: (lane, item) => {
+      if (has(lane)) lane.abandoned.push(item.seq)
+      else known.delete(item.seq)
+    },
     drop,
+    dropLost: () => {
+      for (const lane of lanes.values()) if (!has(lane)) drop(lane)
+    },
     dropIfIdle,
     dropUntil: (lane, until, now) => {
       if (until - now <= horizonMillis) return false
@@ -148,15 +173,25 @@ export const makeLanes = (
     low,
     setHealth: (lane, health) => {
       lane.health = health
+      if (!unsaved.has(lane)) lane.owned.open++
       unsaved.set(lane, health)
+      anyUnsaved.openUnsafe()
     },
-    unsaved: () => new Map(unsaved),
+    unsaved: (limit) => {
+      const some = new Map<Lane, Health>()
+      for (const [lane, health] of unsaved) {
+        if (some.size === limit) break
+        some.set(lane, health)
+      }
+      return some
+    },
+    anyUnsaved,
     saved: (stored) => {
       const same: Array<Lane> = []
       const moment = reads.moment()
       for (const [lane, health] of stored) {
         if (unsaved.get(lane) !== health) continue
-        unsaved.delete(lane)
+        forgetHealth(lane)
         lane.stored = moment
         same.push(lane)
       }

@@ -13,6 +13,9 @@ import { shardOf } from "./Shards.ts"
  */
 const CLOSE_TO_FULL = 256
 
+/** "csgd" in ASCII: seeds the numbers of destinations' locks, which no other lock has but by a chance of one in 2^64. */
+const DESTINATION_LOCK = 0x63736764
+
 /** What a delivery that found no room is recorded with. */
 const QUEUE_FULL = "queue full"
 
@@ -37,12 +40,12 @@ export interface Placed {
 
 /** The statements that write the queue and its log, within the caller's transaction. */
 export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
-  /** Holds the destination's row to the end of the transaction, made if need be: from here on its count stands still. */
+  /**
+   * Holds the destination to the end of the transaction: from here on its count stands still. No row is held: the engine writes down there
+   * how it fares, and must not wait for whoever queues thousands of deliveries again.
+   */
   const lockDestination = (org_id: OrgId, destination_id: string) => sql`
-    INSERT INTO delivery_destinations AS d (org_id, destination_id)
-    VALUES (${org_id}, ${destination_id})
-    ON CONFLICT (org_id, destination_id) DO UPDATE
-    SET consecutive_failures = d.consecutive_failures
+    SELECT pg_advisory_xact_lock(hashtextextended(${`${org_id}/${destination_id}`}::text, ${DESTINATION_LOCK}::bigint))
   `
 
   /** Rows in the queue, counted up to the capacity. */

@@ -47,17 +47,10 @@ export interface OwnedShard {
   settled: number
   settling: number
   settledAt: number
-  /** Attempts under way or not yet written. */
+  /** Attempts under way or not yet written, and destinations whose health is not yet written. */
   open: number
   /** It goes to another owner as soon as nothing is open. */
   leaving: boolean
-}
-
-/** What a round of sharing out changed. */
-export interface Shared {
-  readonly gained: ReadonlyArray<number>
-  readonly lost: ReadonlyArray<number>
-  readonly released: ReadonlyArray<number>
 }
 
 /** Milliseconds on Effect's monotonic clock. */
@@ -73,14 +66,14 @@ export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.mono
  * give what is needed here.
  */
 export interface Shards {
-  /** The shards that are here, by number. */
+  /** The shards that are here, by number: another object for each time that one was gained. */
   readonly owned: ReadonlyMap<number, OwnedShard>
   /** Whether an attempt may start: the shard is here and stays, and enough of its lease is left. */
   readonly mayStart: (shard: number, now: number) => boolean
   /** Whether other processes own shards, or may. */
   readonly shared: () => boolean
-  /** Renews, then takes or leaves shards. */
-  readonly share: Effect.Effect<Shared, SqlError.SqlError>
+  /** Renews, then takes or leaves shards; answers with those released. What it changed holds also where it fails on the way. */
+  readonly share: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
   /**
    * From now on nothing starts, and every shard leaves as soon as nothing of it is open. Once it is done the others count this process
    * no more, and each may take what comes free.
@@ -146,28 +139,25 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     `
   )
 
-  /** Renews every lease; answers with the shards that are another's by now. */
+  /** Renews every lease, and forgets the shards that are another's by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
     const rows = yield* sayAlive
     others = rows[0]?.others ?? 0
     const epochs = new Map<number, number | null>()
     for (const { epoch, shard } of rows) if (shard !== null) epochs.set(shard, epoch)
-    const lost: Array<number> = []
     for (const one of owned.values()) {
       if (epochs.get(one.shard) === one.epoch) one.validUntil = before + leaseMillis
-      else lost.push(one.shard)
+      else owned.delete(one.shard)
     }
-    for (const shard of lost) owned.delete(shard)
     // Claimed by a statement whose answer was lost, or given up by one that was not carried out: free, to be claimed as any other.
     const unknown = [...epochs.keys()].filter((shard) => !owned.has(shard))
     if (unknown.length > 0) yield* free(unknown)
-    return lost
   })
 
   /** Takes up to `wanted` shards that have no living owner. */
   const claim = Effect.fnUntraced(function* (wanted: number) {
-    if (wanted <= 0) return []
+    if (wanted <= 0) return
     const before = monotonicMillis(clock)
     const rows = yield* sql<{ readonly shard: number; readonly epoch: number; readonly mark: number }>`
       UPDATE delivery_shards s
@@ -195,7 +185,6 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       const unsettled = { settled: 0, settling: row.mark, settledAt: before }
       owned.set(row.shard, { ...row, ...unsettled, validUntil, open: 0, leaving: stopping })
     }
-    return rows.map((row) => row.shard)
   })
 
   const release = Effect.suspend(() => {
@@ -214,12 +203,12 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     shared: () => others > 0 || owned.size < SHARDS,
     share: rounds.withPermit(
       Effect.gen(function* () {
-        const lost = yield* renew
+        yield* renew
         const share = stopping ? 0 : Math.ceil(SHARDS / (others + 1))
         const staying = [...owned.values()].filter((one) => !one.leaving)
         for (const one of staying.slice(share)) one.leaving = true
-        const gained = yield* claim(share - staying.length)
-        return { gained, lost, released: yield* release }
+        yield* claim(share - staying.length)
+        return yield* release
       })
     ),
     leaveAll: Effect.suspend(() => {

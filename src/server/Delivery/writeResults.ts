@@ -26,7 +26,7 @@ export const writeResults = (
         FROM unnest(
           ${ints(column(({ ended }) => ended.item.shard))}::smallint[],
           ${longs(column(({ ended }) => ended.item.seq))}::bigint[],
-          ${longs(column(({ ended }) => ended.owned.epoch))}::bigint[],
+          ${longs(column(({ ended }) => ended.lane.owned.epoch))}::bigint[],
           ${ints(column(({ ended }) => ended.item.attempt))}::int[],
           ${booleans(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
           ${texts(column(({ verdict }) => verdict._tag))}::text[],

@@ -26,8 +26,6 @@ const item: Item = {
   giveUp: Infinity
 }
 
-const owned = ownedShard(1)
-
 /** Makes one attempt of a channel; what becomes of it, in a queue. */
 const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
   const clock = yield* Clock.Clock
@@ -44,7 +42,7 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     ended: ({ outcome }) => Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
     putBack: () => Queue.offerUnsafe(ends, "put back")
   })
-  start(new Lane("key", channel, item, healthy), item, owned)
+  start(new Lane("key", channel, ownedShard(1), item, healthy), item)
   return ends
 })
 
@@ -57,8 +55,12 @@ describe("an attempt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("ends also where reading or sending is interrupted by others", () =>
+  it.effect("ends also where reading or sending throws, or is interrupted by others", () =>
     Effect.gen(function* () {
+      const throwing = attempt(() => {
+        throw new Error("a fault of the channel")
+      })
+      assert.strictEqual(yield* Queue.take(yield* throwing), "put back")
       assert.strictEqual(yield* Queue.take(yield* attempt(() => Effect.interrupt)), "put back")
       const ends = yield* attempt(() => Effect.succeed(Effect.interrupt))
       assert.strictEqual(yield* Queue.take(ends), "internal error")

@@ -7,6 +7,7 @@ import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
 import type { Item } from "../../../src/server/Delivery/Item.ts"
 import { Lane } from "../../../src/server/Delivery/Lane.ts"
 import { SHARDS, shardOf } from "../../../src/server/Delivery/Shards.ts"
+import { ownedShard } from "./support.ts"
 
 const id = "0".repeat(32)
 const item = (seq: number, due: number, retry: boolean): Item => ({
@@ -40,7 +41,7 @@ describe("Lane", () => {
   it("holds the first that are due, in order, and knows when there are more", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 64 }), (list, room) => {
-        const lane = new Lane("lane", channel, item(0, 0, false), healthy)
+        const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
         const out = list.map((one) => lane.insert(one, room)).filter((one) => one !== undefined)
         assert.deepStrictEqual(lane.items, list.toSorted(byDue).slice(0, room))
         assert.strictEqual(out.length + lane.items.length, list.length)
@@ -52,7 +53,7 @@ describe("Lane", () => {
   it("offers what is due, and no retry where there is no room for one", () => {
     fc.assert(
       fc.property(arrivals, fc.nat({ max: 60 }), fc.boolean(), (list, now, retries) => {
-        const lane = new Lane("lane", channel, item(0, 0, false), healthy)
+        const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
         for (const one of list) lane.insert(one, 100)
         const expected = list
           .toSorted(byDue)

@@ -30,9 +30,8 @@ const row = (change: Partial<QueueRow> = {}): QueueRow => ({
 
 const cooling = (millis: number) => ({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: millis })
 
-const owned = ownedShard(0)
-
 const setUp = () => {
+  const owned = new Map([[0, ownedShard(0)]])
   const channel = {
     name: "test",
     ids: DeliveryId,
@@ -41,14 +40,8 @@ const setUp = () => {
     expire: () => Effect.succeed(0)
   }
   const reads = makeReads()
-  const lanes = makeLanes(
-    new Map([["test", channel]]),
-    { owned: new Map([[0, owned]]) },
-    reads,
-    HORIZON,
-    () => {}
-  )
-  return { lanes, reads, inMemory: () => [...lanes.all()].length }
+  const lanes = makeLanes(new Map([["test", channel]]), { owned }, reads, HORIZON, () => {})
+  return { lanes, owned, reads, inMemory: () => [...lanes.all()].length }
 }
 
 describe("Lanes", () => {
@@ -86,7 +79,7 @@ describe("Lanes", () => {
         const until = 10 * HORIZON
         lanes.setHealth(lane, { _tag: "Cooling", failures: 5, round: 1, until })
         assert.isFalse(lanes.dropUntil(lane, until, 0))
-        const stale = lanes.unsaved()
+        const stale = lanes.unsaved(10)
         lanes.setHealth(lane, { _tag: "Cooling", failures: 6, round: 1, until })
         // What was stored meanwhile is not what is known by now.
         assert.deepStrictEqual(lanes.saved(stale), [])
@@ -96,7 +89,7 @@ describe("Lanes", () => {
           reads.reading(Deferred.await(gate), () => {}),
           { startImmediately: true }
         )
-        assert.deepStrictEqual(lanes.saved(lanes.unsaved()), [lane])
+        assert.deepStrictEqual(lanes.saved(lanes.unsaved(10)), [lane])
         assert.isFalse(lanes.dropUntil(lane, until, 0))
         yield* Deferred.succeed(gate, undefined)
         yield* Fiber.join(read)
@@ -128,12 +121,50 @@ describe("Lanes", () => {
     const end = reads.begin()
     const health = { _tag: "Open", failures: 1 } as const
     lanes.setHealth(lane, health)
-    lanes.saved(lanes.unsaved())
+    lanes.saved(lanes.unsaved(10))
     lanes.done(lane, item)
     assert.strictEqual(lanes.take(row({ seq: 2 }), 0)?.health, health)
     lane.remove(lane.items[0]!)
     end()
     lanes.done(lane, item)
     assert.strictEqual(inMemory(), 0)
+  })
+
+  it("keeps a shard here until it is stored how its destinations fare", () => {
+    const { lanes, owned } = setUp()
+    const shard = owned.get(0)
+    const lane = lanes.take(row(), 0)
+    assert.isDefined(lane)
+    if (lane === undefined) return
+    lanes.setHealth(lane, { _tag: "Open", failures: 1 })
+    lanes.setHealth(lane, { _tag: "Open", failures: 2 })
+    assert.strictEqual(shard?.open, 1)
+    lanes.saved(lanes.unsaved(10))
+    assert.strictEqual(shard?.open, 0)
+    lanes.setHealth(lane, { _tag: "Open", failures: 3 })
+    lanes.drop(lane)
+    assert.strictEqual(shard?.open, 0)
+  })
+
+  it("begins anew with a shard that was lost and came back, and knows nothing of what it held before", () => {
+    const { inMemory, lanes, owned } = setUp()
+    const before = lanes.take(row(), 0)
+    const abandoned = before?.items[0]
+    lanes.take(row({ seq: 2 }), 0)
+    if (before === undefined || abandoned === undefined) return assert.fail("a lane with an item")
+    before.remove(abandoned)
+    lanes.abandon(before, abandoned)
+    assert.isUndefined(lanes.take(row(), 0))
+    owned.set(0, { ...ownedShard(0), epoch: 2 })
+    assert.isFalse(lanes.has(before))
+    lanes.dropLost()
+    assert.strictEqual(inMemory(), 0)
+    const after = lanes.take(row(), 0)
+    assert.deepStrictEqual(
+      after?.items.map((item) => item.seq),
+      [1]
+    )
+    assert.isTrue(after !== undefined && lanes.has(after))
+    assert.isDefined(lanes.take(row({ seq: 2 }), 0))
   })
 })
