@@ -101,10 +101,13 @@ export type Usage = typeof Usage.Type
 /** No tokens. */
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0 }
 
-/** Tokens of both. */
+/** The most tokens that are counted of anything: what a column of the log holds. A server may name any number. */
+export const MAX_TOKENS = 2 ** 31 - 1
+
+/** Tokens of both, up to {@link MAX_TOKENS}. */
 export const addUsage = (left: Usage, right: Usage): Usage => ({
-  input_tokens: left.input_tokens + right.input_tokens,
-  output_tokens: left.output_tokens + right.output_tokens
+  input_tokens: Math.min(left.input_tokens + right.input_tokens, MAX_TOKENS),
+  output_tokens: Math.min(left.output_tokens + right.output_tokens, MAX_TOKENS)
 })
 
 /** What these tokens cost; null where the provider has no price. */

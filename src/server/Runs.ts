@@ -12,12 +12,12 @@ import type { NewRun } from "../api/Tasks.ts"
 import type { JsonObject } from "../domain/Dataset.ts"
 import { generateTraceId, type OrgId, RunId, type SessionId, type TaskId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
-import { noUsage } from "../domain/Provider.ts"
+import { addUsage, noUsage } from "../domain/Provider.ts"
 import { type TaskRun, traceparentOf } from "../domain/Run.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import type { Shape } from "../domain/Shape.ts"
 import { atomic } from "./Database.ts"
-import { Providers } from "./Providers.ts"
+import { type ProviderCall, Providers } from "./Providers.ts"
 import { runOnce } from "./Runs/once.ts"
 import { type FinishedRun, fixShapes, insertRun, type Plan, planOf } from "./Runs/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
@@ -113,7 +113,8 @@ export class Runs extends Context.Service<
         org_id: OrgId,
         task_id: TaskId,
         input: JsonObject,
-        { answers, plan }: { readonly plan: Plan; readonly answers: Shape }
+        { answers, plan }: { readonly plan: Plan; readonly answers: Shape },
+        noted: (call: ProviderCall) => void
       ) =>
         providers.answer({
           org_id,
@@ -122,6 +123,7 @@ export class Runs extends Context.Service<
           instructions: plan.instructions,
           dataset_id: plan.dataset_id,
           input,
+          noted,
           answer: {
             shape: answers,
             schema: Effect.map(schemasOf(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
@@ -190,15 +192,18 @@ export class Runs extends Context.Service<
           yield* finish({ source: "logged", answer, failure: null, usage: noUsage, calls: [] })
           return shown(answer, noUsage)
         }
+        const calls: Array<ProviderCall> = []
+        const asked = answerOf(org_id, task_id, given.input, ready, (call) => calls.push(call))
         return yield* Effect.uninterruptibleMask((restore) =>
-          restore(answerOf(org_id, task_id, given.input, ready)).pipe(
+          restore(asked).pipe(
             Effect.onInterrupt(() =>
               finish({
                 source: "provider",
                 answer: null,
                 failure: "The caller went away before the answer came",
-                usage: noUsage,
-                calls: []
+                // What was answered until then is to be paid for.
+                usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
+                calls
               })
             ),
             Effect.tap(({ answer, calls, usage }) =>

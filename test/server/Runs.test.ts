@@ -180,8 +180,12 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const { admin } = yield* team("gone")
-          const completion = { choices: [{ message: { content: '{"category":"other"}' } }] }
-          const model = yield* scriptedServer(["never", { status: 200, body: completion }])
+          const says = (content: string) => ({
+            status: 200,
+            body: { choices: [{ message: { content } }], usage: { prompt_tokens: 11, completion_tokens: 3 } }
+          })
+          // The caller goes away while the model is asked to repair its first answer.
+          const model = yield* scriptedServer([says("none"), "never", says('{"category":"other"}')])
           const provider = { kind: "openai", base_url: model.url, model: "small" } as const
           const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
           const leaving = new AbortController()
@@ -194,18 +198,50 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const gone = yield* Effect.forkChild(
             Effect.exit(send(`/v1/tasks/${task.id}/run`, { ...run, signal: leaving.signal }))
           )
-          yield* Effect.promise(() => model.arrived(1))
+          yield* Effect.promise(() => model.arrived(2))
           leaving.abort()
           yield* Fiber.join(gone)
           const logged = yield* Effect.repeat(
-            sql`SELECT status, answer, failure FROM runs WHERE task_id = ${task.id}`,
+            sql`
+              SELECT status, answer, failure, input_tokens, output_tokens, provider_calls
+              FROM runs
+              WHERE task_id = ${task.id}
+            `,
             { until: (rows) => rows.length > 0 }
           )
           assert.deepStrictEqual(logged, [
-            { status: "failed", answer: null, failure: "The caller went away before the answer came" }
+            {
+              status: "failed",
+              answer: null,
+              failure: "The caller went away before the answer came",
+              input_tokens: 11,
+              output_tokens: 3,
+              provider_calls: 2
+            }
           ])
           assert.strictEqual((yield* send(`/v1/tasks/${task.id}/run`, run)).status, 200)
         }).pipe(Effect.scoped)
+    )
+
+    it.effect("are logged whatever number of tokens their model names", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("tokens")
+        const says = (content: string) => ({
+          status: 200,
+          body: {
+            choices: [{ message: { content } }],
+            usage: { prompt_tokens: 2_147_483_647, completion_tokens: 2_147_483_647 }
+          }
+        })
+        const model = yield* scriptedServer([says("none"), says('{"category":"other"}')])
+        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+        const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+        const { usage } = yield* admin.tasks.run({
+          params: { task_id: task.id },
+          payload: { input: { text: "a" } }
+        })
+        assert.deepStrictEqual(usage, { input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 })
+      }).pipe(Effect.scoped)
     )
 
     it.effect(

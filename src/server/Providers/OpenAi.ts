@@ -67,6 +67,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       answer,
       input,
       instructions,
+      noted,
       org_id,
       provider,
       task_id
@@ -87,7 +88,9 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
         const note = (http_status: number | null, failure: string | null, used: Usage) =>
           Effect.map(Clock.currentTimeMillis, (end) => {
             usage = addUsage(usage, used)
-            calls.push({ started_at, duration_ms: end - start, usage: used, http_status, failure })
+            const done = { started_at, duration_ms: end - start, usage: used, http_status, failure }
+            calls.push(done)
+            noted?.(done)
           })
         return yield* egress
           .send({
@@ -112,7 +115,8 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
                 verdict._tag === "Completed" ? null : verdict.detail,
                 verdict._tag === "Completed" ? verdict.completed.usage : noUsage
               )
-            )
+            ),
+            Effect.onInterrupt(() => note(null, "Nobody waited for the answer any more", noUsage))
           )
       })
 

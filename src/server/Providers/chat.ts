@@ -1,6 +1,6 @@
 import { Predicate, Result, Schema } from "effect"
 import { JsonObject } from "../../domain/Dataset.ts"
-import type { OpenAiProvider, Usage } from "../../domain/Provider.ts"
+import { MAX_TOKENS, type OpenAiProvider, type Usage } from "../../domain/Provider.ts"
 import type { ShapeFault } from "../../domain/Shape.ts"
 import { scanStrict } from "../../domain/StrictJson.ts"
 import type { JsonSchema } from "../../domain/Task.ts"
@@ -98,7 +98,7 @@ const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => A
 
 const isObject = (value: Schema.Json): value is Schema.JsonObject => Predicate.isReadonlyObject(value)
 
-const Count = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))
+const Count = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_TOKENS }))
 
 const Completion = Schema.fromJsonString(
   Schema.Struct({

@@ -20,6 +20,8 @@ export interface ProviderRequest<P extends Provider = Provider> {
     /** Read only where a provider is told the schema. */
     readonly schema: Effect.Effect<JsonSchema>
   }
+  /** Hears of each call as it ends: what was spent is known also where nobody waits for the answer to its end. */
+  readonly noted?: (call: ProviderCall) => void
 }
 
 /** One call to a model, whatever came of it: a span of the run. */
