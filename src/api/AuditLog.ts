@@ -3,6 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { AuditAction, AuditEntry } from "../domain/AuditEntry.ts"
 import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { Timestamp } from "../domain/Time.ts"
+import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -10,7 +11,9 @@ import { page, pageQuery } from "./Pagination.ts"
 /** Which entries a list shows. Times are those of the change, `occurred_after` included and `occurred_before` not. */
 export const auditFilter = {
   action: Schema.optionalKey(AuditAction),
-  target_id: Schema.optionalKey(Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200))),
+  target_id: Schema.optionalKey(
+    Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
+  ),
   actor_id: Schema.optionalKey(KeyId),
   occurred_after: Schema.optionalKey(Timestamp),
   occurred_before: Schema.optionalKey(Timestamp)

@@ -9,7 +9,13 @@ import { Countersign } from "../../src/testing/index.ts"
 import { nameServer } from "../support/dns.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { randomFrom } from "../support/robustness/random.ts"
-import { definitionsOf, operationsOf, requestFor, type Sent } from "../support/robustness/requests.ts"
+import {
+  definitionsOf,
+  operationsOf,
+  requestFor,
+  type Sent,
+  withExtremes
+} from "../support/robustness/requests.ts"
 
 /*
  * Walks the published document with requests that are malformed or extreme, and mostly almost right. What one run finds another finds
@@ -133,21 +139,19 @@ it.live(
 
         const statuses = new Map<number, number>()
         const faults: Array<string> = []
-        const one = Effect.promise(async () => {
-          const sent = requestFor(
-            random,
-            known,
-            keys,
-            definitions,
-            random.pick([firstOperation, ...otherOperations])
-          )
+        const judge = async (sent: Sent) => {
           const seen = await ask(sent)
           statuses.set(seen.status, (statuses.get(seen.status) ?? 0) + 1)
           if (seen.status < 300) harvest(seen.text)
           const fault = faultOf(sent, seen)
           if (fault !== undefined && faults.length < 10)
             faults.push(`${seen.status}: ${fault}\n${show(sent)}\n${seen.text}`)
-        })
+        }
+        const one = Effect.promise(() =>
+          judge(
+            requestFor(random, known, keys, definitions, random.pick([firstOperation, ...otherOperations]))
+          )
+        )
         const send = (count: number) =>
           Effect.forEach(Array.from({ length: count }), () => one, { concurrency: AT_ONCE, discard: true })
 
@@ -155,6 +159,11 @@ it.live(
         const before = heapUsed()
         yield* send(REQUESTS - Math.floor(REQUESTS / 2))
         const grown = heapUsed() - before
+        yield* Effect.forEach(
+          operations.flatMap((operation) => withExtremes(random, known, keys, definitions, operation)),
+          (sent) => Effect.promise(() => judge(sent)),
+          { concurrency: AT_ONCE, discard: true }
+        )
 
         assert.deepStrictEqual(faults, [], `seed ${SEED}`)
         // Requests that all are refused at the door would find nothing.

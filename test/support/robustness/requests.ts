@@ -136,6 +136,46 @@ const bodyOf = (
   return choice > 0.9 ? brokenText(random, text) : Buffer.from(text)
 }
 
+/** What a parameter is given as it stands in the URL: nothing, NUL, what is no UTF-8, times at the ends, NUL within a cursor. */
+const extremes = ["", "%00", "a%00b", "%ff", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "AA"]
+
+/** Every parameter of an operation's path and query with each of the extremes; all else of the request is as it should be. */
+export const withExtremes = (
+  random: Random,
+  known: Known,
+  { admin }: Keys,
+  definitions: SchemaNode,
+  operation: Operation
+): ReadonlyArray<Sent> => {
+  const segments = operation.path.split("/").map((segment, index, all) => {
+    const prefix = prefixOfPath[all[index - 1] ?? ""]
+    return !segment.startsWith("{")
+      ? { segment, given: false }
+      : { segment: prefix === undefined ? "step" : idOf(random, known, prefix), given: true }
+  })
+  const path = segments.map(({ segment }) => segment).join("/")
+  const paths = segments.flatMap(({ given }, at) =>
+    given
+      ? extremes.map((extreme) =>
+          segments.map(({ segment }, index) => (index === at ? extreme : segment)).join("/")
+        )
+      : []
+  )
+  const queries = operation.query.flatMap(({ name }) =>
+    extremes.map((extreme) => `${path}?${name}=${extreme}`)
+  )
+  return [...paths, ...queries].map((path) => ({
+    operation,
+    method: operation.method,
+    path,
+    headers: { authorization: `Bearer ${admin}`, "content-type": "application/json" },
+    body:
+      operation.body === undefined
+        ? undefined
+        : Buffer.from(JSON.stringify(fitting(random, known, definitions, operation.body)))
+  }))
+}
+
 const types: readonly [string, ...ReadonlyArray<string>] = [
   "application/json",
   "application/json; charset=latin1",
