@@ -53,7 +53,8 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       ),
     HttpApiEndpoint.get("export", "/datasets/:id/export", {
       params: { id: DatasetId },
-      success: HttpApiSchema.StreamNdjson({ schema: Example, maxElementBytes: "16 MiB" }),
+      // Eight MiB of numbers such as 1e20 are five times as long where they are written out.
+      success: HttpApiSchema.StreamNdjson({ schema: Example, maxElementBytes: "64 MiB" }),
       error: NotFound
     })
       .middleware(requires("datasets.read"))

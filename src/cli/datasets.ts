@@ -3,7 +3,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { Example } from "../domain/Dataset.ts"
 import { DatasetId, TaskId } from "../domain/Ids.ts"
 import { Datasets } from "../server/Datasets.ts"
-import { MAX_LINE_CHARACTERS } from "../server/Datasets/import.ts"
+import { MAX_LINE_BYTES } from "../server/Datasets/import.ts"
 import { Organizations } from "../server/Organizations.ts"
 import { layerDatasets } from "../server/Server/datasets.ts"
 import { readSettings } from "./environment.ts"
@@ -53,7 +53,7 @@ const importCommand = Command.make(
   },
   Effect.fnUntraced(function* (flags) {
     const { added, dataset, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
-      datasets.importLines(org_id, flags.task, linesOf(flags.file, MAX_LINE_CHARACTERS), (read) =>
+      datasets.importLines(org_id, flags.task, linesOf(flags.file, MAX_LINE_BYTES), (read) =>
         read % TELL_EVERY === 0 ? Console.error(`${counted(read)} lines read`) : Effect.void
       )
     )

@@ -1,8 +1,14 @@
 import { Schema } from "effect"
 
+/** The most bytes of a base URL, which is part of a key in the store: an entry of its index takes 2,700. */
+const MAX_URL_BYTES = 2_000
+
 /** Where an OpenAI-compatible server answers: `https://api.openai.com/v1`, without a query. No credentials belong into it. */
 export const BaseUrl = Schema.String.check(
-  Schema.isMaxLength(2_000),
+  Schema.isMaxLength(MAX_URL_BYTES),
+  Schema.makeFilter((url) => new TextEncoder().encode(url).length <= MAX_URL_BYTES, {
+    expected: `a URL of ${MAX_URL_BYTES} bytes at most`
+  }),
   Schema.isPattern(/^[^?#]*$/, { expected: "a URL without a query" })
 )
 

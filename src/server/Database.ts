@@ -10,6 +10,12 @@ export const MAX_CONNECTIONS = 12
 /** After which a connection that nobody uses is closed. */
 const IDLE_TIMEOUT = "60 seconds"
 
+/**
+ * The largest row that is read. Two examples side by side have an input and an answer of 4 MiB each, and numbers such as 1e20 are five
+ * times as long in the store as they were sent. A row that is larger ends its connection, with the statements of others on it.
+ */
+const MAX_MESSAGE_BYTES = 128 * 2 ** 20
+
 /** How to reach the store, and how much of it one process may take. */
 export interface DatabaseOptions {
   /** `postgres://…`; PostgreSQL 15 or newer. */
@@ -37,6 +43,7 @@ export const layer = (
     multiplex: true,
     // A statement that is slow holds up at most these many others.
     multiplexConcurrency: 16,
+    maxMessageSize: MAX_MESSAGE_BYTES,
     startupParameters: {
       // Every statement here goes by an index. A plan that was made while a table was empty must not read it whole once it has
       // grown, until the next ANALYZE: that has cost seconds. Where no index fits, the penalty alone would have JIT compile.

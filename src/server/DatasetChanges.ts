@@ -6,7 +6,7 @@ import { NotFound } from "../api/Problems.ts"
 import { type Example, JsonObject } from "../domain/Dataset.ts"
 import { type DatasetId, ExampleId, FeedbackId, type OrgId } from "../domain/Ids.ts"
 
-/** The bytes of examples that one answer shows: two of 4 MiB each fit. */
+/** The bytes of examples that one answer shows, unless the first difference alone has more. */
 const MOST_BYTES = 8 * 1024 * 1024
 
 /** How two versions of a task's dataset differ: for the console, which shows them side by side. */
@@ -73,6 +73,7 @@ export class DatasetChanges extends Context.Service<
                 count(*) FILTER (WHERE before_id IS NULL) OVER ()::int AS added,
                 count(*) FILTER (WHERE before_id IS NOT NULL AND after_id IS NOT NULL) OVER ()::int AS replaced,
                 count(*) FILTER (WHERE after_id IS NULL) OVER ()::int AS removed,
+                row_number() OVER (ORDER BY coalesce(after_id, before_id) DESC) AS number,
                 sum(bytes) OVER (ORDER BY coalesce(after_id, before_id) DESC) AS bytes_so_far,
                 coalesce(after_id, before_id) AS place
               FROM paired
@@ -87,7 +88,7 @@ export class DatasetChanges extends Context.Service<
                 ON after.org_id = ${org_id} AND after.task_id = ${task_id} AND after.example_id = counted.after_id
               LEFT JOIN dataset_examples AS before
                 ON before.org_id = ${org_id} AND before.task_id = ${task_id} AND before.example_id = counted.before_id
-            WHERE counted.bytes_so_far <= ${MOST_BYTES}
+            WHERE counted.number = 1 OR counted.bytes_so_far <= ${MOST_BYTES}
             ORDER BY counted.place DESC
             LIMIT ${MOST_CHANGES}
           `.pipe(Effect.flatMap(decodeRows), Effect.orDie)

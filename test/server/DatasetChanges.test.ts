@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import { ApiKeys } from "../../src/server/ApiKeys.ts"
 import { DatasetChanges } from "../../src/server/DatasetChanges.ts"
@@ -22,6 +23,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const changes = yield* DatasetChanges
+        const sql = yield* SqlClient.SqlClient
         const { datasets, tasks } = yield* client({}, "changes")
         const task = yield* tasks.create({
           payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
@@ -69,6 +71,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual([both.added, both.replaced, both.removed], [1, 1, 0])
         const same = yield* asReviewer("changes", changes.between(one.id, one.id))
         assert.deepStrictEqual(same.changes, [])
+        // One that is larger than an answer should be is shown all the same, alone.
+        yield* sql`UPDATE dataset_examples SET bytes = 9 * 1024 * 1024 WHERE task_id = ${task.id}`
+        const large = yield* asReviewer("changes", changes.between(two.id, one.id))
+        assert.deepStrictEqual([large.added, large.replaced, large.changes.length], [1, 1, 1])
         const foreign = yield* Effect.flip(asReviewer("others", changes.between(two.id, one.id)))
         assert.strictEqual(foreign.code, "NOT_FOUND")
       }).pipe(Effect.orDie)

@@ -244,6 +244,28 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       }).pipe(Effect.scoped)
     )
 
+    it.effect("are read again though the numbers in them are longer in the store than they were sent", () =>
+      Effect.gen(function* () {
+        const { key: issue } = yield* Countersign
+        const key = yield* issue({}, "long numbers")
+        const { admin } = yield* team("long numbers")
+        const task = yield* admin.tasks.create({
+          payload: { ...sorting, input_schema: { type: "object" } }
+        })
+        const numbers = Array.from({ length: 820_000 }, () => "1e20").join(",")
+        const logged = yield* send(`/v1/tasks/${task.id}/run`, {
+          key,
+          method: "POST",
+          body: `{"input":{"numbers":[${numbers}]},"answer":{"category":"other"}}`
+        })
+        const { id } = yield* admin.feedback.create({
+          payload: { inference_log_id: String(logged.body["trace_id"]), score: 1 }
+        })
+        const { input } = yield* admin.feedback.get({ params: { id } })
+        assert.strictEqual(JSON.stringify(input).length, '{"numbers":[]}'.length + 820_000 * 22 - 1)
+      })
+    )
+
     it.effect(
       "take an idempotency key over that a process left behind when it died, once its run cannot be at work",
       () =>

@@ -166,6 +166,26 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
+    it.effect("have a key for a base URL of 2,000 bytes, and take none that is longer", () =>
+      Effect.gen(function* () {
+        const { key: issue } = yield* Countersign
+        const key = yield* issue({}, "long base URLs")
+        const task = (path: string) => {
+          const provider = openai({ base_url: `http://127.0.0.1:9/${path}`, api_key: "sk-secret" })
+          return send("/v1/tasks", { key, method: "POST", body: JSON.stringify({ ...sorting, provider }) })
+        }
+        // Of what is no repetition: the store packs what is.
+        const varied = (length: number, first: number) =>
+          Array.from({ length }, (_, index) => String.fromCodePoint(first + ((index * 7_919) % 9_973))).join(
+            ""
+          )
+        const wide = yield* task(varied(1_500, 0x4e00))
+        assert.strictEqual(wide.status, 400)
+        assert.strictEqual(wide.errors[0]?.pointer, "#/provider/base_url")
+        assert.strictEqual((yield* task(varied(660, 0x4e00))).status, 201)
+      })
+    )
+
     it.effect("have a key for one base URL, which another does not get", () =>
       Effect.gen(function* () {
         const { admin } = yield* team("one key, one server")

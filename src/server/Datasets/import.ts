@@ -9,8 +9,8 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
 import { beginVersion } from "./change.ts"
 
-/** The longest line that is taken: what an input and an answer of the API may have together. */
-export const MAX_LINE_CHARACTERS = 8 * 2 ** 20
+/** The longest line that is taken, in bytes: what an input and an answer of the API may have together. */
+export const MAX_LINE_BYTES = 8 * 2 ** 20
 
 /** Whose doing an import is: it is made beside the store, without a key. */
 export const OPERATOR: Actor = { id: KeyId.make(`key_${"0".repeat(32)}`), name: "operator" }
@@ -34,8 +34,7 @@ const readLine = (
   text: string,
   { answers, inputs }: { readonly inputs: Shape; readonly answers: Shape }
 ): Result.Result<NewExample, string> => {
-  if (text.length > MAX_LINE_CHARACTERS)
-    return Result.fail(`is longer than ${MAX_LINE_CHARACTERS} characters`)
+  if (Buffer.byteLength(text) > MAX_LINE_BYTES) return Result.fail(`has more than ${MAX_LINE_BYTES} bytes`)
   const scanned = scanStrict(text)
   if (Result.isFailure(scanned)) return Result.fail(`${scanned.failure.pointer} ${scanned.failure.detail}`)
   const decoded = decodeLine(text)
