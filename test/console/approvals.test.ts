@@ -1,5 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
+import type { Page } from "playwright-core"
 import { INBOX_FIRST_PAGE } from "../../src/api/Console.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -34,6 +35,12 @@ const agentWaits = (
 /** Each test has an organization of its own: what others ask for does not show. */
 const as = (organization: string, input: Parameters<Countersign["Service"]["key"]>[0]) =>
   Effect.flatMap(Countersign, ({ key }) => key(input, organization))
+
+/** Has a page believe that it is seen, or not. */
+const look = (page: Page, seen: boolean): Promise<unknown> =>
+  page.evaluate(
+    `Object.defineProperty(document, "hidden", { value: ${!seen}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`
+  )
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the inbox in a browser", (it) => {
   const test = inBrowser(it)
@@ -166,6 +173,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         const { client } = yield* Countersign
         const agent = yield* client({ preset: "runtime" }, "many")
         const { session_id } = yield* agent.sessions.create({})
+        const { approval_id } = yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("before"), tool: "mail.before", action_class: "write" }
+        })
+        if (approval_id === null) return yield* Effect.die("a person should be asked")
+        const reviewer = yield* client({ preset: "reviewer" }, "many")
+        yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
         yield* Effect.forEach(
           Array.from({ length: MANY }, (_, index) => index),
           (index) =>
@@ -187,6 +201,37 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await last.click()
           await page.getByText(/closes in/).waitFor()
           assert.isBelow(await page.getByRole("option").count(), MANY / 3)
+          // What was decided is older than all that waits, and found all the same.
+          await page.getByRole("button", { name: "Closed" }).click()
+          await page.getByRole("button", { name: /mail\.before/ }).waitFor()
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("has no connection while nobody sees the page, and learns what was missed on return", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const { page } = yield* signedIn(yield* as("away", { preset: "reviewer" }), "/approvals")
+        const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "away")
+        yield* Effect.promise(async () => {
+          await page.getByRole("option", { name: /mail\.send/ }).click()
+          await page.getByRole("button", { name: "Approve" }).waitFor()
+          const closed = page.waitForEvent("requestfailed", (request) =>
+            request.url().endsWith("/inbox/stream")
+          )
+          await look(page, false)
+          await closed
+        })
+        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "away")
+        const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
+        yield* grace.approvals.decide({
+          params: { id: approvals[0]!.approval_id },
+          payload: { decision: "approve" }
+        })
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        yield* Effect.promise(async () => {
+          await look(page, true)
+          await page.getByText("Approved by Grace").waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
@@ -233,6 +278,46 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await page.getByText("wants another person to decide").waitFor()
           assert.strictEqual(await page.getByRole("button", { name: /^(Approve|Reject)/ }).count(), 0)
         })
+      }).pipe(Effect.scoped, Effect.orDie))
+  })
+
+  describe("who signs out", () => {
+    test("leaves nothing to who signs in next, in this tab and in others, and stays where it failed", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const { page } = yield* signedIn(
+          yield* as("leaving", { preset: "reviewer", name: "Ada" }),
+          "/approvals"
+        )
+        const { waiting } = yield* agentWaits({ id: "one", tool: "secret.tool" }, "leaving")
+        const next = yield* as("coming", { preset: "reviewer", name: "Bea" })
+        const later = yield* as("later", { preset: "reviewer", name: "Cleo" })
+        yield* Effect.promise(async () => {
+          await page.getByRole("option", { name: /secret\.tool/ }).waitFor()
+          await page.route("**/console/session", (route) => route.abort())
+          await page.getByRole("button", { name: "Sign out" }).click()
+          await page.getByRole("alert").getByText("The service did not answer").waitFor()
+          await page.getByRole("option", { name: /secret\.tool/ }).waitFor()
+          await page.unroute("**/console/session")
+          await page.getByRole("button", { name: "Sign out" }).click()
+          await page.getByLabel("API key").fill(Redacted.value(next))
+          await page.getByRole("button", { name: "Sign in" }).click()
+          await page.getByText("Bea").waitFor()
+          await page
+            .getByText(/Nothing waits for you|secret\.tool/)
+            .first()
+            .waitFor()
+          assert.strictEqual(await page.getByText("secret.tool").count(), 0)
+          // Another tab of the browser signs in: this one is told when it is looked at again.
+          await look(page, false)
+          await page.request.post("/console/session", {
+            data: { key: Redacted.value(later) },
+            headers: { origin: url, "sec-fetch-site": "same-origin" }
+          })
+          await look(page, true)
+          await page.getByText("Cleo").waitFor()
+        })
+        yield* Fiber.interrupt(waiting)
       }).pipe(Effect.scoped, Effect.orDie))
   })
 

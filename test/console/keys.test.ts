@@ -52,7 +52,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
             .click()
           await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click()
           await page.getByRole("row").filter({ hasText: /Ada/ }).getByText("revoked").waitFor()
-          await hers.page.getByText("Closed", { exact: true }).click()
+          // Nobody touches her page: the end of its stream tells it.
           await hers.page.getByText("The session is over").waitFor()
           await page.getByRole("link", { name: "Audit log" }).click()
           await page.getByLabel("Show").selectOption("key.revoked")
@@ -77,5 +77,22 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
         await dialog.getByRole("button", { name: "Keep it" }).click()
         await page.getByText("works").waitFor()
       })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("one that holds no preset whole gives of its scopes what it is told to", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const maker = yield* key({ name: "Maker", scopes: ["keys.write", "tasks.read"] }, "narrow")
+      const { page } = yield* signedIn(maker, "/keys")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "New key" }).click()
+        await page.getByLabel("Name").fill("Reader")
+        await page.getByLabel("tasks.read").check()
+        await page.getByRole("button", { name: "Make the key" }).click()
+        await page.getByRole("dialog", { name: "The new key" }).waitFor()
+      })
+      const { keys } = yield* (yield* client({}, "narrow")).api_keys.list()
+      const made = keys.find(({ name }) => name === "Reader")
+      assert.deepStrictEqual(made?.scopes, ["tasks.read"])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -1,14 +1,14 @@
-import { Effect } from "effect"
 import { Component, type ReactNode, Suspense, useEffect, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { own } from "../state/own.ts"
-import { sessionAtom } from "../state/session.ts"
-import { registry } from "../state/atoms.ts"
+import { leave } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { Empty } from "../ui/Empty.tsx"
+import { Problem } from "../ui/Problem.tsx"
 import { Safe } from "../ui/Safe.tsx"
 import { Skeleton } from "../ui/Skeleton.tsx"
 import { Toasts } from "../ui/toasts.tsx"
+import { useAction } from "../ui/useAction.ts"
 import { NavBadge } from "./NavBadge.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
 import { match, type Route, routes, start } from "./routes.ts"
@@ -95,13 +95,10 @@ const NavItem = ({
 )
 
 const Account = ({ session }: { readonly session: ConsoleSession }) => {
-  const signOut = () =>
-    void Effect.runPromise(
-      Effect.ensuring(
-        Effect.ignore(own.session.sign_out({})),
-        Effect.sync(() => registry.set(sessionAtom, { _tag: "SignedOut", over: false }))
-      )
-    )
+  const out = useAction(() => own.session.sign_out({}))
+  const signOut = async () => {
+    if ((await out.runExit()) !== undefined) leave()
+  }
   return (
     <div className="account">
       <p className="account-name">
@@ -110,7 +107,8 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
       <p className="quiet small">
         <Safe text={session.organization} />
       </p>
-      <Button small onClick={signOut}>
+      <Problem failure={out.failure} />
+      <Button small pending={out.pending} onClick={() => void signOut()}>
         Sign out
       </Button>
     </div>

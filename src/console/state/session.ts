@@ -1,7 +1,8 @@
 /** Who is signed in. */
 import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
-import type { ConsoleSession } from "../../api/Console.ts"
+import { CONSOLE_PATH, type ConsoleSession } from "../../api/Console.ts"
+import type { KeyId } from "../../domain/Ids.ts"
 import type { Scope } from "../../domain/Scope.ts"
 import { registry, useAtomValue } from "./atoms.ts"
 
@@ -20,10 +21,23 @@ let ahead = 0
 /** The service's time, in epoch milliseconds. */
 export const serviceNow = (): number => Date.now() + ahead
 
-export const signedIn = (session: ConsoleSession): void => {
+/** Whose page this is, from the first sign-in on. */
+let owner: KeyId | undefined
+
+/** Somebody is signed in. False: somebody else was before, so the page is left. */
+export const signedIn = (session: ConsoleSession): boolean => {
+  if (owner !== undefined && owner !== session.key.id) {
+    leave()
+    return false
+  }
+  owner = session.key.id
   ahead = DateTime.toEpochMillis(session.now) - Date.now()
   registry.set(sessionAtom, { _tag: "SignedIn", session })
+  return true
 }
+
+/** Begins anew at the start, so that nothing stays of what the page knew: it is not for who comes next. */
+export const leave = (): void => location.replace(CONSOLE_PATH)
 
 /** The service no longer knows the session. */
 export const sessionOver = (): void => {

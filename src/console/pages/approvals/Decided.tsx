@@ -1,19 +1,17 @@
+import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import { closedAtom } from "../../state/closed.ts"
 import { inboxAtom } from "../../state/inbox.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
 import { Pages } from "../../ui/Pages.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { Ago } from "../../ui/Time.tsx"
 import { outcomeOf } from "./outcome.tsx"
 
-const allAtom = pagesOf(
-  (cursor: ApprovalId | undefined) =>
-    service.approvals.list({ query: cursor === undefined ? {} : { cursor } }),
-  "approvals"
-)
+/** Newest first. */
+const byAge = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
+  left.approval_id < right.approval_id ? 1 : -1
 
 /** What was decided, newest first, with who did. */
 export default function Decided({
@@ -26,12 +24,11 @@ export default function Decided({
   const { closed } = useAtomValue(inboxAtom)
   return (
     <div className="decided-list">
-      <Pages atom={allAtom}>
-        {(approvals) => {
-          const shown = approvals.flatMap((approval) => {
-            const newest = closed.get(approval.approval_id) ?? approval
-            return newest.status === "pending" ? [] : [newest]
-          })
+      <Pages atom={closedAtom}>
+        {(listed) => {
+          const shown = [
+            ...new Map([...listed, ...closed.values()].map((one) => [one.approval_id, one])).values()
+          ].toSorted(byAge)
           return shown.length === 0 ? (
             <Empty title="Nothing was decided yet" />
           ) : (

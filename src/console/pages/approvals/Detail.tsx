@@ -1,9 +1,10 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
+import { useEffect } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { own } from "../../state/own.ts"
 import { service } from "../../state/service.ts"
@@ -55,6 +56,12 @@ const Open = ({
   // The stream's word is newer than what was read; the arguments are in neither but the first.
   const told = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
   const approval: Approval = told === undefined ? item.approval : { ...item.approval, ...told }
+  const { phase, readings } = inbox
+  // It closed while the stream was away, which nobody tells: how, is read, once after each reading of the inbox.
+  const missed = told === undefined && phase === "live" && item.approval.status === "pending"
+  useEffect(() => {
+    if (missed && readings > 0) refresh(itemAtom(id))
+  }, [id, missed, readings])
   const wasOpen = item.approval.status === "pending"
   const decide = useAction((given: Verdict, comment: string) =>
     service.approvals

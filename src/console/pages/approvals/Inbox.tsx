@@ -71,12 +71,12 @@ export default function Inbox({ params }: PageProps) {
           />
         }
       >
-        {inbox.phase === "behind" ? (
-          <span role="status" className="live off">
-            Connecting again; what is shown may be old
-          </span>
-        ) : (
+        {inbox.phase === "live" ? (
           <span className="live">Live, what closes first on top</span>
+        ) : (
+          <span role="status" className="live off">
+            {inbox.phase === "loading" ? "Connecting" : "Connecting again; what is shown may be old"}
+          </span>
         )}
       </PageHead>
       <div className="inbox-panes">

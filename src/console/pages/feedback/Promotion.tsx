@@ -1,11 +1,11 @@
 import { Schema } from "effect"
-import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { PromotionPreview } from "../../../api/Feedback.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { previewAtom, promoted } from "../../state/feedback.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
@@ -20,10 +20,6 @@ import { Safe } from "../../ui/Safe.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DatasetLink } from "../tasks/DatasetLink.tsx"
 import { Conflict, isConflict } from "./Conflict.tsx"
-
-const previewAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(service.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
-)
 
 /** Superseded corrections that are listed at most. */
 const SHOWN_SUPERSEDED = 100
@@ -65,7 +61,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
     const done = await promote.run()
     if (done === undefined) return
     setMade({ id: done.dataset.id, version: done.dataset.version, count: done.promoted.length })
-    refresh(previewAtom(task))
+    promoted(task)
     refresh(taskAtom(task))
     refresh(datasetsAtom(task))
   }

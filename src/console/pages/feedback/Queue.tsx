@@ -1,13 +1,11 @@
 import { Schema } from "effect"
-import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { FeedbackRecord, FeedbackStatus } from "../../../domain/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { feedbackAtom } from "../../state/feedback.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Empty } from "../../ui/Empty.tsx"
@@ -25,23 +23,6 @@ interface Filter {
   readonly task: TaskId | undefined
   readonly status: FeedbackStatus
 }
-
-/** The list of each filter, made once. */
-const feedbackAtom = Atom.family((status: FeedbackStatus) =>
-  Atom.family((task: TaskId | "all") =>
-    pagesOf(
-      (cursor: FeedbackId | undefined) =>
-        service.feedback.list({
-          query: {
-            status,
-            ...(task === "all" ? {} : { task_id: task }),
-            ...(cursor === undefined ? {} : { cursor })
-          }
-        }),
-      "feedback"
-    )
-  )
-)
 
 const isFeedbackId = Schema.is(FeedbackId)
 const isTaskId = Schema.is(TaskId)
@@ -81,12 +62,8 @@ export default function Queue({ params }: PageProps) {
     if (items.length === 0) return
     go(items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id)
   }
-  const reviewed = () => {
-    // What was reviewed leaves the queue of what is pending; what stood after it is next.
-    const next = items[index + 1] ?? items[index - 1]
-    refresh(atom)
-    go(next?.id)
-  }
+  // What was reviewed leaves the queue of what is pending; what stood after it is next.
+  const onReviewed = () => go((items[index + 1] ?? items[index - 1])?.id)
   useKeys({
     j: () => move(1),
     k: () => move(-1),
@@ -150,7 +127,7 @@ export default function Queue({ params }: PageProps) {
               id={selected}
               verdict={verdict}
               onVerdict={setVerdict}
-              onReviewed={reviewed}
+              onReviewed={onReviewed}
               onBack={() => go(undefined)}
             />
           )}

@@ -5,6 +5,7 @@ import type { FeedbackDetail } from "../../../domain/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { reviewed } from "../../state/feedback.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -56,7 +57,11 @@ const Open = ({
       given === "stage"
         ? service.feedback.stage({ params: { id } })
         : service.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
-      () => Effect.sync(() => refresh(detailAtom(id)))
+      (record) =>
+        Effect.sync(() => {
+          refresh(detailAtom(id))
+          reviewed(record)
+        })
     )
   )
   const run = async (given: ReviewVerdict, note: string) => {

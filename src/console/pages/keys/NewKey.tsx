@@ -1,6 +1,6 @@
-import { DateTime } from "effect"
+import { Array as Arr, DateTime } from "effect"
 import { type FormEvent, useState } from "react"
-import { Preset, presetScopes } from "../../../domain/Scope.ts"
+import { Preset, presetScopes, type Scope } from "../../../domain/Scope.ts"
 import { service } from "../../state/service.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -28,17 +28,19 @@ export const NewKey = ({
 }) => {
   const session = useSession()
   const [name, setName] = useState("")
-  const [preset, setPreset] = useState<Preset>("reviewer")
   const [email, setEmail] = useState("")
   const [expires, setExpires] = useState("")
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
+  // Undefined: the key that signed in holds none of them whole, and gives what it has scope by scope.
+  const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
+  const [given, setGiven] = useState<ReadonlyArray<Scope>>([])
   const create = useAction(() =>
     service.api_keys.create({
       payload: {
         name: name.trim(),
-        preset,
+        ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(given) ? { scopes: given } : {}),
         ...(email.trim() === "" ? {} : { email: email.trim() }),
         ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
       }
@@ -74,6 +76,18 @@ export const NewKey = ({
               </span>
             </label>
           ))}
+          {(preset === undefined ? session.scopes : []).map((scope) => (
+            <label key={scope} className="check">
+              <input
+                type="checkbox"
+                checked={given.includes(scope)}
+                onChange={({ target }) =>
+                  setGiven(target.checked ? [...given, scope] : given.filter((one) => one !== scope))
+                }
+              />
+              <code>{scope}</code>
+            </label>
+          ))}
         </fieldset>
         {preset === "reviewer" || preset === "admin" ? (
           <Field
@@ -103,7 +117,12 @@ export const NewKey = ({
         </Field>
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={create.pending}>
+          <Button
+            kind="primary"
+            type="submit"
+            pending={create.pending}
+            disabled={preset === undefined && given.length === 0}
+          >
             Make the key
           </Button>
         </div>
