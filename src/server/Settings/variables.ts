@@ -136,7 +136,7 @@ export const variables = {
     read: read.ratio
   }),
   COUNTERSIGN_TELEMETRY_SPANS_PER_SECOND: withDefault("1000", {
-    meaning: "most spans exported per organization",
+    meaning: "most spans taken in for export per organization, in each process",
     unit: "spans per second",
     read: count
   }),

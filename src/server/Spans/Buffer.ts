@@ -101,6 +101,8 @@ export interface SpanBuffer {
     },
     now: number
   ) => Outbox
+  /** Whether a trace is sampled: of one that is not, nothing is kept or counted. */
+  readonly samples: (trace_id: TraceId) => boolean
   /** Whether a trace finds no room for all that is known, but for what may have been accepted meanwhile: worth a look into the store. */
   readonly unsure: (outbox: Outbox, recorded: Recorded, now: number) => boolean
   /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
@@ -253,6 +255,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
         dropped: 0
       }
     },
+    samples: (trace_id) => keeps(sampling, trace_id),
     unsure: (outbox, { count }, now) =>
       outbox.held + outbox.waiting + count > queueLimit &&
       outbox.held + count <= queueLimit &&

@@ -32,7 +32,10 @@ export interface Destination {
 }
 
 /** What is known of the organizations that record spans: an outbox, nothing, or that there is none. */
-export const makeKnown = ({ counted, open }: Pick<SpanBuffer, "open" | "counted">, askSoon: () => void) => {
+export const makeKnown = (
+  { counted, open, samples }: Pick<SpanBuffer, "open" | "counted" | "samples">,
+  askSoon: () => void
+) => {
   const states = new Map<OrgId, State>()
   const asking = new Set<OrgId>()
   let waiting = 0
@@ -50,6 +53,7 @@ export const makeKnown = ({ counted, open }: Pick<SpanBuffer, "open" | "counted"
   }
 
   const wait = (state: State & { readonly _tag: "Unknown" | "Some" }, one: Waiting): void => {
+    if (!samples(one.recorded.trace_id)) return
     if (waiting < MAX_WAITING) {
       state.waiting.push(one)
       waiting++
