@@ -200,6 +200,8 @@ export class Telemetry extends Context.Service<
             const { org_id } = principal
             const waited = yield* atomically(
               Effect.gen(function* () {
+                // Places in the queue are held first, as where results are written down, and those discarded too that came in between.
+                yield* delivery.discard(org_id, id)
                 const waiting = yield* deleteDestination(sql, org_id, id)
                 if (Option.isNone(waiting)) return yield* noDestination
                 yield* delivery.discard(org_id, id)

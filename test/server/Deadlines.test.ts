@@ -112,6 +112,19 @@ const waiting = Effect.gen(function* () {
   }
 })
 
+/** An approval of an organization of its own, which hears of it. */
+const waitingOf = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.clientWith(yield* countersign.key({}, organization))
+  yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  const { session_id } = yield* admin.sessions.create({})
+  yield* admin.sessions.step({
+    params: { id: session_id },
+    payload: { step_id: StepId.make("expired"), tool: "payments.refund", action_class: "write" }
+  })
+})
+
 layer(
   Layer.unwrap(
     Effect.map(cloneDatabase, (databaseUrl) =>
@@ -203,6 +216,37 @@ layer(
         HAVING count(*) <> last_event OR min(number) <> 1 OR max(number) <> last_event
       `
         assert.lengthOf(gaps, 0)
+      })
+  )
+
+  it.effect(
+    "publish to organizations in one order, whichever is due first: they could wait for each other",
+    () =>
+      Effect.gen(function* () {
+        yield* Effect.forEach(["one", "two", "three"], waitingOf, { discard: true })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        UPDATE approvals
+        SET expires_at = due, review_deadline_at = due, next_due_at = due
+        FROM (
+          SELECT org_id AS org, now() - row_number() OVER (ORDER BY org_id) * interval '1 minute' AS due
+          FROM approvals
+          WHERE step_id = 'expired'
+        ) o
+        WHERE org_id = org
+      `
+        assert.strictEqual((yield* (yield* Deadlines).runOnce).moved, 3)
+        const told = yield* sql<{ readonly org_id: string }>`
+        SELECT e.org_id
+        FROM approval_events e
+        JOIN approvals a USING (org_id, approval_id)
+        WHERE e.type = 'approval.expired'
+          AND a.step_id = 'expired'
+        ORDER BY event_id
+      `
+        const order = told.map(({ org_id }) => org_id)
+        assert.lengthOf(order, 3)
+        assert.deepStrictEqual(order, order.toSorted())
       })
   )
 })

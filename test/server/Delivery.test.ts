@@ -21,6 +21,7 @@ import {
   publish,
   quick,
   records,
+  someoneWaits,
   withEngine
 } from "./Delivery/support.ts"
 
@@ -524,6 +525,43 @@ describe("Delivery", () => {
           new Set(["the destination was removed"])
         )
       }).pipe(withEngine([channel]))
+    }))
+
+  test("removes a destination without holding what whoever writes results down comes to later", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* heldChannel(quick())
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to, 2)
+        // The second is due first.
+        yield* sql`UPDATE delivery_queue SET due_at = now() - seq * interval '1 second'`
+        const [first, second] = yield* sql<{ readonly seq: number }>`
+          SELECT seq::float8 AS seq FROM delivery_queue ORDER BY seq
+        `
+        const lock = (row: typeof first) => sql`
+          SELECT seq FROM delivery_queue WHERE seq = ${row?.seq ?? 0}::float8::bigint FOR UPDATE NOWAIT
+        `
+        const locked = yield* Deferred.make<void>()
+        const waited = yield* Deferred.make<void>()
+        const writer = yield* Effect.forkChild(
+          transaction(
+            lock(first).pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(waited)),
+              Effect.andThen(lock(second))
+            )
+          )
+        )
+        yield* Deferred.await(locked)
+        const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
+        yield* someoneWaits
+        yield* Deferred.succeed(waited, undefined)
+        yield* Fiber.join(writer)
+        yield* Fiber.join(removal)
+        assert.strictEqual(yield* queued, 0)
+      }).pipe(elsewhere(channel))
     }))
 
   test("switches off who wants nothing more, however long the store refuses it, and writes what became of others", () =>

@@ -1,11 +1,15 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
 import type { ClientCalls } from "../../src/client/Client.ts"
 import { TelemetryDestinationId } from "../../src/domain/Ids.ts"
 import { formatTimestamp } from "../../src/domain/Time.ts"
+import { transaction } from "../../src/server/Database.ts"
+import { shardOf } from "../../src/server/Delivery/Shards.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { collector, type CollectorAnswer } from "../support/otlp/collector.ts"
 import { send, service } from "../support/service.ts"
+import { someoneWaits } from "./Delivery/support.ts"
 
 /** An admin of an organization of its own, and a collector. */
 const setUp = Effect.fnUntraced(function* (
@@ -122,6 +126,43 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
       assert.deepStrictEqual([prototype.status, prototype.body["code"]], [400, "INVALID_HEADERS"])
       const number = yield* create({ url, headers: { "x-team": 7 } })
       assert.deepStrictEqual([number.status, number.body["code"]], [400, "INVALID_REQUEST"])
+    })
+  )
+
+  it.effect("are removed without holding what whoever writes results down comes to later", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* setUp("removed")
+      const sql = yield* SqlClient.SqlClient
+      const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
+      yield* sql`
+        INSERT INTO delivery_queue
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+        SELECT
+          ${shardOf(id)}::smallint, org_id, destination_id, 'tdl', 'otlp', 'evt', now() + interval '1 hour', 0, 0
+        FROM telemetry_destinations
+        WHERE destination_id = ${id}
+      `
+      const locked = yield* Deferred.make<void>()
+      const waited = yield* Deferred.make<void>()
+      const writer = yield* Effect.forkChild(
+        transaction(
+          sql`SELECT seq FROM delivery_queue WHERE destination_id = ${id} FOR UPDATE`.pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(waited)),
+            Effect.andThen(
+              sql`SELECT 1 FROM telemetry_destinations WHERE destination_id = ${id} FOR UPDATE NOWAIT`
+            )
+          )
+        )
+      )
+      yield* Deferred.await(locked)
+      const removal = yield* Effect.forkChild(admin.telemetry_destinations.remove({ params: { id } }))
+      yield* someoneWaits
+      yield* Deferred.succeed(waited, undefined)
+      yield* Fiber.join(writer)
+      yield* Fiber.join(removal)
+      assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
+      assert.lengthOf(yield* sql`SELECT 1 FROM delivery_queue WHERE destination_id = ${id}`, 0)
     })
   )
 

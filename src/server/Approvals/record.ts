@@ -59,8 +59,12 @@ export const recordAll = Effect.fnUntraced(function* (
   const traces = Arr.isArrayNonEmpty(groups)
     ? yield* appendEvents(sql, groups, now)
     : new Map<SessionId, TraceId>()
+  // In one order everywhere: publishing may hold destinations, and two transactions with the same organizations could wait for each other.
+  const organizations = Object.values(Arr.groupBy(all, ({ row }) => row.org_id)).toSorted((a, b) =>
+    Arr.headNonEmpty(a).row.org_id < Arr.headNonEmpty(b).row.org_id ? -1 : 1
+  )
   yield* Effect.forEach(
-    Object.values(Arr.groupBy(all, ({ row }) => row.org_id)),
+    organizations,
     (group) => {
       const { org_id } = Arr.headNonEmpty(group).row
       const own = group.map(({ row }) => row)

@@ -86,12 +86,21 @@ export const makeQueue = (
   const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
     const now = yield* clock
     yield* sql`
-      WITH gone AS (
-        DELETE FROM delivery_queue
+      WITH waiting AS MATERIALIZED (
+        -- In their order, as by whoever writes results down, or the two could wait for each other.
+        SELECT shard, seq
+        FROM delivery_queue
         WHERE shard = ${shardOf(destination_id)}::smallint
           AND org_id = ${org_id}
           AND destination_id = ${destination_id}
-        RETURNING delivery_id
+        ORDER BY shard, seq
+        FOR UPDATE
+      ), gone AS (
+        DELETE FROM delivery_queue q
+        USING waiting w
+        WHERE q.shard = w.shard
+          AND q.seq = w.seq
+        RETURNING q.delivery_id
       )
       UPDATE deliveries d
       SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(now)}::timestamptz

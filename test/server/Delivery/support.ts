@@ -148,6 +148,14 @@ export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) 
     Effect.timeout("20 seconds")
   )
 
+/** Ends once a statement waits for a lock. */
+export const someoneWaits = Effect.flatMap(SqlClient.SqlClient, (sql) =>
+  eventually(
+    sql`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    (rows) => rows.length > 0
+  )
+)
+
 /** The records of a destination, once they hold. */
 export const records = (
   to: { readonly org_id: OrgId; readonly destination_id: string },
