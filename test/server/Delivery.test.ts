@@ -234,6 +234,33 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("holds little more than the capacity of a destination, though two transactions bring much at once", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* heldChannel(quick({ capacity: 1_000 }))
+      yield* Effect.gen(function* () {
+        const to = yield* destination
+        const first = yield* Deferred.make<void>()
+        const second = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const bring = (brought: Deferred.Deferred<void>) =>
+          Effect.forkChild(
+            transaction(
+              publish(to, 700).pipe(
+                Effect.andThen(Deferred.succeed(brought, undefined)),
+                Effect.andThen(Deferred.await(commit))
+              )
+            )
+          )
+        const one = yield* bring(first)
+        yield* Deferred.await(first)
+        const other = yield* bring(second)
+        yield* Effect.race(Deferred.await(second), someoneWaits)
+        yield* Deferred.succeed(commit, undefined)
+        yield* Effect.all([Fiber.join(one), Fiber.join(other)])
+        assert.strictEqual(yield* queued, 1_000)
+      }).pipe(elsewhere(channel))
+    }))
+
   test("queues the failed deliveries of a window again, the oldest first, up to the capacity", () =>
     Effect.gen(function* () {
       const { channel } = yield* answering(

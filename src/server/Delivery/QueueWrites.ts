@@ -8,10 +8,11 @@ import type { Enqueued } from "./Item.ts"
 import { shardOf } from "./Shards.ts"
 
 /**
- * Below its capacity by more than this a destination is filled without a lock: transactions that do not see each other yet cannot
- * be as many.
+ * Below its capacity by more than this, and by what so many transactions bring that give it as much as the one at hand, a destination is
+ * filled without a lock: transactions that do not see each other yet cannot be as many. Deadlines give one destination a thousand at once.
  */
 const CLOSE_TO_FULL = 256
+const UNSEEN = 8
 
 /** "csgd" in ASCII: seeds the numbers of destinations' locks, which no other lock has but by a chance of one in 2^64. */
 const DESTINATION_LOCK = 0x63736764
@@ -85,11 +86,13 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       ), destinations AS MATERIALIZED (
         -- Counted once a destination, however many deliveries it is given.
         SELECT
-          d.org_id, d.destination_id, waiting.count >= d.capacity - d.given - ${CLOSE_TO_FULL}::int AS tight,
+          d.org_id, d.destination_id, waiting.count >= d.roomy AS tight,
           h.consecutive_failures, h.cooldown_round,
           (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
         FROM (
-          SELECT shard, org_id, destination_id, min(capacity) AS capacity, count(*) AS given
+          SELECT
+            shard, org_id, destination_id,
+            greatest(0, min(capacity) - ${CLOSE_TO_FULL}::int - ${UNSEEN}::int * count(*)) AS roomy
           FROM given
           GROUP BY shard, org_id, destination_id
         ) d
@@ -101,7 +104,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
             WHERE q.shard = d.shard
               AND q.org_id = d.org_id
               AND q.destination_id = d.destination_id
-            LIMIT greatest(0, d.capacity - d.given - ${CLOSE_TO_FULL}::int)
+            LIMIT d.roomy
           ) c
         ) waiting
         LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id

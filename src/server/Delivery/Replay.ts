@@ -1,13 +1,19 @@
-import { Effect } from "effect"
+import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { atomic } from "../Database.ts"
-import type { Channel, ChannelPolicy } from "./Channel.ts"
+import { type Channel, type ChannelPolicy, uuidTime } from "./Channel.ts"
 import { texts } from "./Columns.ts"
 import { channelNamed, type DeliveryQueue } from "./Queue.ts"
 import { shardOf } from "./Shards.ts"
+
+/** How far the clock of a process that made an id may be off: an id tells its time by that clock, a record by the store's. */
+const CLOCKS = "1 hour"
+
+/** What an id begins with before its time: three characters and "_". */
+const PREFIX_LENGTH = 4
 
 /** Failed deliveries, queued again. The destination is locked first, as everywhere: then its count stands still. */
 export const makeReplay = (
@@ -86,29 +92,39 @@ export const makeReplay = (
   ) {
     return yield* atomically(
       Effect.gen(function* () {
-        yield* lockDestination(org_id, destination_id)
-        const inWindow = sql`
-          org_id = ${org_id}
-          AND destination_id = ${destination_id}
-          AND status = 'failed'
-          AND created_at >= ${toDate(window.since)}
-          AND (created_at < ${window.until === null ? null : toDate(window.until)}::timestamptz) IS NOT FALSE
-        `
-        const counted = yield* sql<{ readonly count: number; readonly channel: string | null }>`
-          SELECT count(*)::int AS count, min(channel) AS channel
+        const [oldest] = yield* sql<{ readonly delivery_id: string; readonly channel: string }>`
+          SELECT delivery_id, channel
           FROM deliveries
-          WHERE ${inWindow}
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+          ORDER BY delivery_id
+          LIMIT 1
         `
-        const { channel, count } = counted[0] ?? { channel: null, count: 0 }
-        if (channel === null) return { queued: 0, skipped: 0 }
-        const { policy } = yield* channelNamed(channels, channel)
-        const free = yield* room(org_id, destination_id, policy.capacity)
+        if (oldest === undefined) return { queued: 0, skipped: 0 }
+        const { policy } = yield* channelNamed(channels, oldest.channel)
+        const idAt = (at: Timestamp) => oldest.delivery_id.slice(0, PREFIX_LENGTH) + uuidTime(at)
+        // By their ids, too, which are indexed: a long log is not read for a short window.
+        const inWindow = sql.and([
+          sql`org_id = ${org_id}`,
+          sql`destination_id = ${destination_id}`,
+          sql`status = 'failed'`,
+          sql`delivery_id >= ${idAt(DateTime.subtractDuration(window.since, CLOCKS))}`,
+          sql`created_at >= ${toDate(window.since)}`,
+          ...(window.until === null
+            ? []
+            : [
+                sql`delivery_id < ${idAt(DateTime.addDuration(window.until, CLOCKS))}`,
+                sql`created_at < ${toDate(window.until)}`
+              ])
+        ])
+        yield* lockDestination(org_id, destination_id)
+        const free = Math.max(0, yield* room(org_id, destination_id, policy.capacity))
         const rows = yield* sql<{ readonly delivery_id: string }>`
           SELECT delivery_id
           FROM deliveries
           WHERE ${inWindow}
           ORDER BY delivery_id
-          LIMIT ${Math.max(0, free)}::int
+          LIMIT ${free}::int
         `
         const queued = yield* requeue(
           org_id,
@@ -116,7 +132,13 @@ export const makeReplay = (
           rows.map((row) => row.delivery_id),
           policy
         )
-        return { queued, skipped: Math.max(0, count - queued) }
+        if (rows.length < free) return { queued, skipped: 0 }
+        const [left] = yield* sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM deliveries
+          WHERE ${inWindow}
+        `
+        return { queued, skipped: left?.count ?? 0 }
       })
     )
   })
