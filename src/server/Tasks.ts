@@ -1,11 +1,11 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import { type InvalidSchema, InvalidUrl, LimitReached, type NotFound, TaskInUse } from "../api/Problems.ts"
 import type { NewTask, TaskChange } from "../api/Tasks.ts"
 import { type OrgId, ReleaseId, TaskId } from "../domain/Ids.ts"
-import { completedProvider, examplesProvider, type NewProvider } from "../domain/Provider.ts"
+import { completedProvider, examplesProvider, type NewProvider, Provider } from "../domain/Provider.ts"
 import type { Task } from "../domain/Task.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { Audit } from "./Audit.ts"
@@ -30,6 +30,8 @@ import {
 
 /** The most tasks an organization may have. */
 const MAX_TASKS = 10_000
+
+const isSameProvider = Schema.toEquivalence(Provider)
 
 /** What an AI is asked over and over. */
 export class Tasks extends Context.Service<
@@ -183,16 +185,21 @@ export class Tasks extends Context.Service<
                   detail: "What is logged and kept fits the shapes as they are: make another task for others"
                 })
               }
+              const copy = {
+                instructions: change.instructions ?? row.instructions,
+                provider: provider === undefined ? row.provider : completedProvider(provider)
+              }
+              const isSame =
+                copy.instructions === row.instructions && isSameProvider(copy.provider, row.provider)
               yield* updateTask(sql, org_id, {
                 ...row,
+                ...copy,
                 name: change.name ?? row.name,
-                instructions: change.instructions ?? row.instructions,
                 input_schema: input_schema ?? row.input_schema,
                 answer_schema: answer_schema ?? row.answer_schema,
                 input_shape: inputs?.digest ?? row.input_shape,
                 answer_shape: answers?.digest ?? row.answer_shape,
-                provider: provider === undefined ? row.provider : completedProvider(provider),
-                revision: row.revision + 1
+                revision: isSame ? row.revision : row.revision + 1
               })
               yield* keepKey(org_id, id, provider, now)
               // What it was changed to is the task's to tell: instructions may be long, and a key is a secret.

@@ -134,8 +134,14 @@ layer(service(), { excludeTestServices: true })("a comparison", (it) => {
         payload: { candidate: { instructions: "Second." } }
       })
       yield* finished(admin, comparison.id)
+      // Another name, and the same instructions and provider again, are no change of it.
+      const { instructions } = yield* admin.tasks.get({ params })
+      yield* admin.tasks.update({
+        params,
+        payload: { name: "renamed", instructions, provider: { kind: "examples" } }
+      })
       yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
-      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Second.")
+      assert.deepInclude(yield* admin.tasks.get({ params }), { name: "renamed", instructions: "Second." })
 
       const third = yield* admin.comparisons.create({
         params,

@@ -19,7 +19,7 @@ const TaskRow = Schema.Struct({
   input_shape: Schema.String,
   answer_shape: Schema.String,
   provider: Provider,
-  /** Rises with every change of the working copy. */
+  /** Rises with every change of the working copy: of the instructions, or of the provider without its key. */
   revision: Schema.Int,
   live_release_id: ReleaseId,
   dataset_id: Schema.NullOr(DatasetId),
