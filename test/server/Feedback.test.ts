@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
+import type { PageRequest } from "../../src/api/Pagination.ts"
 import type { JsonObject } from "../../src/domain/Dataset.ts"
 import { type DatasetId, type FeedbackId, TaskId } from "../../src/domain/Ids.ts"
 import type { FeedbackFilter } from "../../src/server/Feedback/rows.ts"
@@ -233,7 +234,7 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
       assert.deepStrictEqual(walked, all)
 
       const now = yield* DateTime.now
-      const found = (query: FeedbackFilter) =>
+      const found = (query: FeedbackFilter & PageRequest<FeedbackId>) =>
         Effect.map(reviewer.feedback.list({ query }), ({ feedback }) => feedback.map(({ id }) => id))
       assert.deepStrictEqual(yield* found({ task_id: params.task_id }), all)
       assert.deepStrictEqual(yield* found({ task_id: yield* TaskId.generate }), [])
@@ -244,6 +245,17 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
       assert.deepStrictEqual(yield* found({ inference_log_id: second }), [staged.id, pending.id])
       assert.deepStrictEqual(yield* found({ has_correction: true }), [staged.id, pending.id])
       assert.deepStrictEqual(yield* found({ has_correction: false, score: 1 }), [ids[0]!])
+      assert.deepStrictEqual(yield* found({ has_correction: false, status: "pending" }), [])
+      assert.deepStrictEqual(yield* found({ task_id: params.task_id, score: -1, limit: 2 }), [
+        staged.id,
+        pending.id
+      ])
+      assert.deepStrictEqual(yield* found({ task_id: params.task_id, score: -1, cursor: pending.id }), [
+        ids[2]!
+      ])
+      assert.deepStrictEqual(yield* found({ inference_log_id: first, has_correction: false, score: 0 }), [
+        ids[1]!
+      ])
       assert.deepStrictEqual(yield* found({ created_after: DateTime.subtract(now, { minutes: 5 }) }), all)
       assert.deepStrictEqual(yield* found({ created_before: DateTime.subtract(now, { minutes: 5 }) }), [])
       const record = yield* reviewer.feedback.get({ params: { id: pending.id } })

@@ -107,16 +107,12 @@ export const listFeedback = Effect.fnUntraced(function* (
   org_id: OrgId,
   request: PageRequest<FeedbackId> & FeedbackFilter
 ) {
-  const where = [
+  const limit = rowsFor(request)
+  const where = sql.and([
     sql`org_id = ${org_id}`,
     ...(request.cursor === undefined ? [] : [sql`feedback_id < ${request.cursor}`]),
     ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`]),
-    ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
-    ...(request.score === undefined ? [] : [sql`score = ${request.score}`]),
     ...(request.inference_log_id === undefined ? [] : [sql`trace_id = ${request.inference_log_id}`]),
-    ...(request.has_correction === undefined
-      ? []
-      : [sql`correction ${sql.literal(request.has_correction ? "IS NOT NULL" : "IS NULL")}`]),
     ...(request.created_after === undefined
       ? []
       : [
@@ -127,17 +123,59 @@ export const listFeedback = Effect.fnUntraced(function* (
       : [
           sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idAt(request.created_before, 1)}`
         ])
-  ]
-  const sized = yield* sql`
-    SELECT feedback_id, bytes
-    FROM feedback
-    WHERE ${sql.and(where)}
-    ORDER BY feedback_id DESC
-    LIMIT ${rowsFor(request)}
-  `.pipe(Effect.flatMap(decodeSized))
-  const { ids, next } = cut(sized, rowsFor(request) - 1)
+  ])
+  const statuses = texts(statusesOf(request))
+  const scores = ints(request.score === undefined ? Score.literals : [request.score])
+  const sized = yield* (
+    isWalked(request)
+      ? sql`
+          SELECT feedback_id, bytes
+          FROM feedback
+          WHERE ${where}
+            ${request.inference_log_id === undefined ? sql.literal("") : sql`AND status = ANY(${statuses}) AND score = ANY(${scores})`}
+          ORDER BY feedback_id DESC
+          LIMIT ${limit}
+        `
+      : sql`
+          WITH listed AS MATERIALIZED (
+            SELECT found.feedback_id
+            FROM unnest(${statuses}) AS statuses (status)
+              CROSS JOIN unnest(${scores}) AS scores (score)
+              CROSS JOIN LATERAL (
+                SELECT feedback_id
+                FROM feedback
+                WHERE ${where}
+                  AND status = statuses.status
+                  AND score = scores.score
+                ORDER BY feedback_id DESC
+                LIMIT ${limit}
+              ) AS found
+            ORDER BY found.feedback_id DESC
+            LIMIT ${limit}
+          )
+          SELECT feedback_id, bytes
+          FROM feedback
+          WHERE org_id = ${org_id}
+            AND feedback_id = ANY(ARRAY(SELECT feedback_id FROM listed))
+          ORDER BY feedback_id DESC
+        `
+  ).pipe(Effect.flatMap(decodeSized))
+  const { ids, next } = cut(sized, limit - 1)
   return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
 })
+
+/** The statuses that a list is put together of. */
+const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<FeedbackStatus> =>
+  FeedbackStatus.literals.filter(
+    (other) =>
+      (status === undefined || other === status) &&
+      (has_correction === undefined || has_correction === (other !== "recorded"))
+  )
+
+/** Whether a list is a walk of one index that passes over little: of all there is, or of one run's. */
+const isWalked = ({ has_correction, inference_log_id, score, status, task_id }: FeedbackFilter): boolean =>
+  inference_log_id !== undefined ||
+  [has_correction, score, status, task_id].every((filter) => filter === undefined)
 
 const decodeSized = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int })),

@@ -21,6 +21,7 @@ import exampleWords from "./0022_example_words.ts"
 import feedbackInputs from "./0023_feedback_inputs.ts"
 import batchDeliveries from "./0024_batch_deliveries.ts"
 import secretChanges from "./0025_secret_changes.ts"
+import feedbackLists from "./0026_feedback_lists.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -44,5 +45,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0022_example_words": exampleWords,
   "0023_feedback_inputs": feedbackInputs,
   "0024_batch_deliveries": batchDeliveries,
-  "0025_secret_changes": secretChanges
+  "0025_secret_changes": secretChanges,
+  "0026_feedback_lists": feedbackLists
 }
