@@ -337,9 +337,9 @@ CREATE TABLE feedback (
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
   CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
+CREATE INDEX feedback_lists ON feedback USING btree (org_id, status, score, feedback_id DESC);
 CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
-CREATE INDEX feedback_status ON feedback USING btree (org_id, status, feedback_id DESC);
-CREATE INDEX feedback_task ON feedback USING btree (org_id, task_id, status, feedback_id DESC);
+CREATE INDEX feedback_task_lists ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC);
 
 CREATE TABLE governed_steps (
   org_id text COLLATE "C" NOT NULL,
