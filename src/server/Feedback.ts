@@ -47,7 +47,10 @@ import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { together } from "./Together.ts"
 
-/** Corrections of a task that may be staged at a time: more are promoted first. */
+/**
+ * Corrections of a task that may be staged at a time: more are promoted first. They are counted without a lock, under which a reviewer
+ * would wait for a promotion that is under way: those who stage at the same moment may pass the limit by a few.
+ */
 const MAX_STAGED = 10_000
 
 /** Feedback that is written in one statement, and the characters from which a correction has one of its own. */

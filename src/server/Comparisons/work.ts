@@ -21,6 +21,9 @@ const EXAMPLES_AT_ONCE = 32
 /** Examples of one comparison that are answered at the same time, by both sides at once. */
 const CONCURRENCY = 4
 
+/** Characters of answers after which no more examples are asked before those are written: an answer may have 4 MiB. */
+const CHARACTERS_AT_ONCE = 8 * 2 ** 20
+
 /** What answers for one side. */
 interface Side {
   readonly instructions: string
@@ -61,7 +64,7 @@ export interface Step {
   readonly row: ComparisonRow
 }
 
-/** Goes on where `row` is: a few more examples, answered by both sides. Writes nothing. */
+/** Goes on where `row` is: a few more examples, one at least, answered by both sides. Writes nothing. */
 export const step = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   providers: Providers["Service"],
@@ -77,33 +80,27 @@ export const step = Effect.fnUntraced(function* (
     provider: row.candidate_provider,
     dataset_id: row.candidate_dataset_id
   }
-  const judged = yield* Effect.forEach(
-    examples,
-    (example) =>
-      Effect.map(
-        Effect.all(
-          [
-            outcomeOf(providers, subject, candidate, example),
-            outcomeOf(providers, subject, subject.live, example)
-          ],
-          {
-            concurrency: 2
-          }
-        ),
-        ([candidate, live]): Judged => ({
-          example,
-          candidate,
-          live,
-          fields: fieldsOf(example, candidate, live)
-        })
-      ),
-    { concurrency: CONCURRENCY }
-  )
+  let characters = 0
+  const judge = Effect.fnUntraced(function* (example: Example) {
+    // They are begun in their order: where one is left for the next step, so are all after it.
+    if (characters > CHARACTERS_AT_ONCE) return Option.none()
+    const [byCandidate, byLive] = yield* Effect.all(
+      [
+        outcomeOf(providers, subject, candidate, example),
+        outcomeOf(providers, subject, subject.live, example)
+      ],
+      { concurrency: 2 }
+    )
+    characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
+    const fields = fieldsOf(example, byCandidate, byLive)
+    return Option.some<Judged>({ example, candidate: byCandidate, live: byLive, fields })
+  })
+  const judged = Arr.getSomes(yield* Effect.forEach(examples, judge, { concurrency: CONCURRENCY }))
   const done: Step = {
     judged,
     row: {
       ...row,
-      status: next === null ? "completed" : "running",
+      status: next === null && judged.length === examples.length ? "completed" : "running",
       compared: row.compared + judged.length,
       last_example_id: judged.at(-1)?.example.id ?? row.last_example_id,
       tally: judged.reduce(tallied, row.tally)

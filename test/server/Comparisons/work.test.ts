@@ -128,6 +128,29 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
     })
   )
 
+  it.effect("is written sooner where answers are large", () =>
+    Effect.gen(function* () {
+      const answers = yield* Answers
+      const comparisons = yield* Comparisons
+      const { read } = yield* begun("large answers", 16)
+      const large = { answer: { category: "x".repeat(1_500_000) }, usage: noUsage, calls: [] }
+      const silent = yield* Deferred.make<void>()
+      let asked = 0
+      yield* Ref.set(answers, () =>
+        ++asked <= 20
+          ? Effect.succeed(large)
+          : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
+      )
+      const first = yield* Effect.forkChild(comparisons.runOnce)
+      yield* Deferred.await(silent)
+      assert.isAbove((yield* read).comparison.compared, 2)
+      yield* Fiber.interrupt(first)
+      yield* Ref.set(answers, right)
+      assert.isTrue(Option.getOrThrow(yield* comparisons.runOnce).completed)
+      assert.strictEqual((yield* read).comparison.compared, 16)
+    })
+  )
+
   it.effect("is not written by one who held it before another took it over", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
