@@ -19,9 +19,9 @@ import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./Delivery/Shards.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { makeBuffer, type Outbox, type Recorded } from "./Spans/Buffer.ts"
+import { makeBuffer, type Recorded } from "./Spans/Buffer.ts"
+import { makeEncoding } from "./Spans/Encoding.ts"
 import { makeKnown } from "./Spans/Known.ts"
-import { makeRedactors } from "./Spans/Redactors.ts"
 import { findDestinations, storeBatches } from "./Spans/store.ts"
 import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -54,19 +54,6 @@ const GATHER_MILLIS = 10
 
 /** Traces that wait until they are encoded at once. */
 const GATHER_TRACES = 128
-
-/** Traces for which it is asked once what must not go out. */
-const STRETCH = 1_024
-
-/**
- * How long the event loop is held until others have their turn: of plain traces some twenty, each of a few hundredths of a millisecond
- * with its share of the compression. One with content may take milliseconds, and has a turn of its own then.
- */
-const SLICE_MILLIS = 0.5
-
-/** Where so many traces wait that some will soon find no room: longer. Past that they are dropped, and counted. */
-const CROWD = 1_024
-const CROWDED_SLICE_MILLIS = 2
 
 /** Organizations that are looked up in one statement. */
 const LOOKUPS = 256
@@ -126,7 +113,6 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const encoding = yield* Semaphore.make(1)
   const storing = yield* Semaphore.make(1)
   const now = () => monotonicMillis(clock)
-  const redactorsOf = makeRedactors(secrets, now)
 
   const lookUp = Effect.gen(function* () {
     lookupDue.closeUnsafe()
@@ -154,35 +140,10 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     if (idle) flushDue.openUnsafe()
   }
 
-  /** Whether a slice that begins now goes on. */
-  const timeFor = (millis: number): (() => boolean) => {
-    const until = now() + millis
-    return () => now() < until
-  }
-
-  const encodeStretch = Effect.gen(function* () {
-    let left = Math.min(STRETCH, buffer.unencoded())
-    const redactors = yield* redactorsOf(buffer.withContent(left))
-    const redactor = ({ content, org_id }: Outbox) => (content ? (redactors.get(org_id) ?? null) : null)
-    while (left > 0) {
-      const before = buffer.writeAt()
-      const time = timeFor(buffer.unencoded() < CROWD ? SLICE_MILLIS : CROWDED_SLICE_MILLIS)
-      const { encoded, faults } = buffer.encode(left, redactor, now(), time)
-      left -= encoded
-      if (idle || buffer.writeAt() < before) flushDue.openUnsafe()
-      for (const fault of faults) yield* Effect.logError("A span could not be made", fault)
-      yield* Effect.yieldNow
-    }
+  const { encode: encodeAll, seal } = makeEncoding(buffer, secrets, now, (sooner) => {
+    if (idle || sooner) flushDue.openUnsafe()
   })
-
-  const encode = Effect.gen(function* () {
-    while (buffer.unencoded() > 0) yield* encodeStretch
-  }).pipe(encoding.withPermits(1))
-
-  const seal = (everything: boolean) =>
-    Effect.gen(function* () {
-      while (!buffer.seal(now(), everything, timeFor(SLICE_MILLIS))) yield* Effect.yieldNow
-    })
+  const encode = encoding.withPermits(1)(encodeAll)
 
   const encodingTurn = Effect.gen(function* () {
     yield* encodeDue.await
