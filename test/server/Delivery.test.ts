@@ -5,8 +5,15 @@ import { SqlClient, SqlError } from "effect/sql"
 import type { Outcome } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS, transaction } from "../../src/server/Database.ts"
-import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
+import {
+  type Channel,
+  Delivery,
+  ENGINE_CONNECTIONS,
+  type LoggedDelivery,
+  type Settled
+} from "../../src/server/Delivery.ts"
 import { SHARDS, shardOf } from "../../src/server/Delivery/Shards.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import {
   answering,
@@ -890,6 +897,43 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("renews its leases while the store lets it read nothing", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+      const { channel } = yield* heldChannel(quick())
+      // What it reads goes by connections of the engine's, and waits there.
+      const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
+        { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
+      ])
+      const renewed = sql<{ readonly renewed: boolean }>`
+        SELECT count(*) >= ${ENGINE_CONNECTIONS - 2}::int
+          AND max(a.query_start) < (SELECT min(lease_until) - interval '1 minute' FROM delivery_shards) AS renewed
+        FROM pg_stat_activity a
+        WHERE a.datname = current_database()
+          AND a.wait_event_type = 'Lock'
+      `
+      yield* Effect.gen(function* () {
+        const done = yield* Deferred.make<void>()
+        const held = yield* Deferred.make<void>()
+        const holder = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT pg_advisory_xact_lock(1)`.pipe(
+              Effect.andThen(Deferred.succeed(held, undefined)),
+              Effect.andThen(Deferred.await(done))
+            )
+          )
+        )
+        yield* Deferred.await(held)
+        for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* destination)
+        yield* eventually(renewed, ([row]) => row?.renewed === true)
+        yield* Deferred.succeed(done, undefined)
+        yield* Fiber.join(holder)
+      }).pipe(
+        Effect.provide(Delivery.layer(slow, { lease }).pipe(Layer.provide(StoreClock.layer)), { local: true })
+      )
+    }))
+
   test("finds a row at once that was written before, and committed after, one that it has read", () =>
     Effect.gen(function* () {
       const { channel, sent } = yield* answering(quick(), () => delivered)
@@ -930,8 +974,21 @@ describe("Delivery", () => {
         yield* records(to, all("delivered"))
         // Whoever was killed cannot take its name out.
         yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() - interval '2 days')`
-        assert.strictEqual((yield* delivery.removeOld).days, 1)
+        // An attempt that ended after its destination had been removed says how that fared.
+        yield* sql`
+          INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
+          VALUES ('org', 'removed', 1), (${to.org_id}, ${to.destination_id}, 1)
+        `
+        // The run that each start begins with may be at it, too.
+        yield* delivery.removeOld
+        yield* eventually(
+          sql`SELECT 1 WHERE to_regclass('delivery_attempts_20200101') IS NOT NULL`,
+          (rows) => rows.length === 0
+        )
         assert.lengthOf(yield* sql`SELECT owner FROM delivery_owners`, 1)
+        assert.deepStrictEqual(yield* sql`SELECT destination_id FROM delivery_destinations`, [
+          { destination_id: to.destination_id }
+        ])
         assert.strictEqual((yield* delivery.removeOld).days, 0)
         const [place] = yield* sql<{ readonly name: string }>`
           SELECT tableoid::regclass::text AS name
@@ -941,6 +998,23 @@ describe("Delivery", () => {
         assert.strictEqual(place?.name, `delivery_attempts_${today}`)
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
       }).pipe(withEngine([channel]))
+    }))
+
+  test("goes on removing while there is more than one run takes, also where a partition cannot be made", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { channel } = yield* answering(quick(), () => delivered)
+      const tomorrow = DateTime.formatIsoDateUtc(DateTime.add(yield* DateTime.now, { days: 1 }))
+      yield* sql.unsafe(`CREATE TABLE delivery_attempts_${tomorrow.replaceAll("-", "")} (taken int)`)
+      yield* sql`
+        INSERT INTO deliveries
+          (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+        SELECT 'org', 'nep', 'ndl_' || lpad(n::text, 32, '0'), 'held', 'evt', 'label', 'delivered', '2020-01-01'
+        FROM generate_series(1, 1500) n
+      `
+      yield* eventually(sql`SELECT 1 FROM deliveries LIMIT 1`, (rows) => rows.length === 0).pipe(
+        withEngine([channel], { retention: { every: "1 hour", steps: 1 } })
+      )
     }))
 
   test("leaves what is being written down to the next removal, and waits for nobody", () =>

@@ -1,4 +1,4 @@
-import { Clock, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope } from "effect"
+import { Clock, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { conclude } from "../../domain/DeliveryState.ts"
 import { isOutOfReach, transaction } from "../Database.ts"
@@ -48,6 +48,8 @@ export const makeFinisher = (
     const clock = yield* Clock.Clock
     const context = yield* Effect.context()
     const switching = yield* FiberMap.make<string>()
+    // One connection at most waits for rows that somebody holds.
+    const switchOffs = Semaphore.makeUnsafe(1)
     /** Results of the turn at hand that the dispatcher has not heard of yet. */
     const untold = new Set<Ended>()
 
@@ -142,7 +144,9 @@ export const makeFinisher = (
     const switchOff = Effect.fnUntraced(function* (lanes: ReadonlySet<Lane>) {
       const fibers: Array<Fiber.Fiber<void>> = []
       for (const { channel, destination_id, key, org_id } of lanes) {
-        const off = Effect.suspend(() => channel.switchOff?.(org_id, destination_id) ?? Effect.void)
+        const off = switchOffs.withPermit(
+          Effect.suspend(() => channel.switchOff?.(org_id, destination_id) ?? Effect.void)
+        )
         const stubbornly = stubborn(off).pipe(
           Effect.catchCause((cause) => Effect.logError("A destination was not switched off", cause))
         )

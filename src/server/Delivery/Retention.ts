@@ -1,4 +1,4 @@
-import { DateTime, type Duration, Effect, Schedule } from "effect"
+import { DateTime, type Duration, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { atomic } from "../Database.ts"
 import { type Channel, uuidTime } from "./Channel.ts"
@@ -9,25 +9,29 @@ import { SHARDS } from "./Shards.ts"
 export interface RetentionOptions {
   /** Deliveries, their attempts and their payloads. Default 30 days. */
   readonly keep: Duration.Input
-  /** How often it is looked after. Default every 10 minutes. */
+  /** How often it is looked after; where a run left something, it goes on after a second. Default every 10 minutes. */
   readonly every: Duration.Input
+  /** Statements of one run for each kind of row; what is left is for the next. Default 200. */
+  readonly steps: number
 }
 
 /** The contract's thirty days. */
-export const defaultRetention: RetentionOptions = { keep: "30 days", every: "10 minutes" }
+export const defaultRetention: RetentionOptions = { keep: "30 days", every: "10 minutes", steps: 200 }
 
 /** What one run removed, in rows; of attempts also whole days. */
 export interface Removed {
   readonly deliveries: number
   readonly payloads: number
   readonly days: number
+  /** Whether there may be more to remove. */
+  readonly more: boolean
 }
 
 /** Rows of one statement: short transactions, so that nobody waits for them. */
 const STEP_ROWS = 1_000
 
-/** Statements of one run; what is left is for the next. */
-const STEPS = 200
+/** Between two runs where the first left something: more may come than runs ten minutes apart would take away. */
+const AGAIN_MILLIS = 1_000
 
 /** Days of attempts that have a partition before they begin. */
 const DAYS_AHEAD = 3
@@ -60,15 +64,15 @@ export const makeRetention = (
 ): Retention => {
   const atomically = atomic(sql)
 
-  /** Repeats a bounded step until it finds less than it may take. */
+  /** Repeats a bounded step until it finds less than it may take, or has been repeated often enough. */
   const drain = Effect.fnUntraced(function* (step: Effect.Effect<number, SqlError.SqlError>) {
     let removed = 0
-    for (let count = 0; count < STEPS; count++) {
+    for (let count = 0; count < options.steps; count++) {
       const found = yield* step
       removed += found
-      if (found < STEP_ROWS) break
+      if (found < STEP_ROWS) return { removed, more: false }
     }
-    return removed
+    return { removed, more: true }
   })
 
   /**
@@ -159,6 +163,23 @@ export const makeRetention = (
       (rows) => rows.length
     )
 
+  /** What is known of destinations of which no delivery is: a last attempt may have ended after they were removed. */
+  const removeHealth = Effect.map(
+    sql`
+      DELETE FROM delivery_destinations
+      WHERE ctid = ANY(ARRAY(
+        SELECT d.ctid
+        FROM delivery_destinations d
+        -- A look into the index for each of them; as NOT EXISTS it might be read whole.
+        WHERE (SELECT true FROM deliveries l WHERE l.org_id = d.org_id AND l.destination_id = d.destination_id LIMIT 1) IS NULL
+        LIMIT ${STEP_ROWS}::int
+        FOR UPDATE OF d SKIP LOCKED
+      ))
+      RETURNING 1 AS removed
+    `.unprepared,
+    (rows) => rows.length
+  )
+
   /** Makes the partitions that are missing and drops those that are over; answers with how many were dropped. */
   const keepPartitions = (cutoff: DateTime.Utc, today: DateTime.Utc) =>
     atomically(
@@ -229,22 +250,34 @@ export const makeRetention = (
     yield* warnOfOldSnapshot
 
     yield* sql`DELETE FROM delivery_owners WHERE lease_until < now() - ${DEAD_DAYS}::int * interval '1 day'`
-    const days = yield* partitions
+    const days = yield* partitions.pipe(
+      Effect.catchCause((cause) =>
+        Effect.as(Effect.logWarning("The partitions of attempts wait for the next time", cause), 0)
+      )
+    )
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
-    yield* drain(removeStrays(cutoff))
+    const strays = yield* drain(removeStrays(cutoff))
     const deliveries = yield* drain(removeDeliveries(cutoff))
-    let payloads = 0
-    for (const channel of channels) payloads += yield* drain(channel.expire(cutoff, STEP_ROWS))
-    return { deliveries, payloads, days }
+    const health = yield* drain(removeHealth)
+    const payloads = yield* Effect.forEach(channels, (channel) => drain(channel.expire(cutoff, STEP_ROWS)))
+    return {
+      deliveries: deliveries.removed,
+      payloads: payloads.reduce((sum, { removed }) => sum + removed, 0),
+      days,
+      more: [strays, deliveries, health, ...payloads].some(({ more }) => more)
+    }
   })
 
   return {
     runOnce,
     partitions,
     loop: runOnce.pipe(
-      Effect.catchCause((cause) => Effect.logWarning("Old deliveries were not removed", cause)),
-      Effect.schedule(Schedule.spaced(options.every)),
-      Effect.asVoid
+      Effect.map(({ more }) => (more ? AGAIN_MILLIS : options.every)),
+      Effect.catchCause((cause) =>
+        Effect.as(Effect.logWarning("Old deliveries were not removed", cause), options.every)
+      ),
+      Effect.flatMap(Effect.sleep),
+      Effect.forever
     )
   }
 }
