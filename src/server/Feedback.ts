@@ -23,14 +23,13 @@ import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { inputDigest } from "./Datasets/examples.ts"
 import { Datasets } from "./Datasets.ts"
+import { type FeedbackFilter, listFeedback } from "./Feedback/list.ts"
 import { countStaged, preview, promote } from "./Feedback/promotion.ts"
 import {
   answerSchemaOf,
-  type FeedbackFilter,
   type FeedbackRow,
   holdFeedback,
   insertFeedback,
-  listFeedback,
   type NewRow,
   readFeedback,
   type RunName,

@@ -13,7 +13,8 @@ import { texts } from "../Delivery/Columns.ts"
 import { rowsFor } from "../Page.ts"
 import { inPieces } from "../Pieces.ts"
 import { noTask } from "../Tasks/rows.ts"
-import { cut, feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
+import { cut } from "./list.ts"
+import { feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
 
 /** The most superseded corrections that a preview lists. */
 const MAX_SUPERSEDED = 1_000
