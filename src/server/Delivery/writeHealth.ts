@@ -35,19 +35,18 @@ export const writeHealth = (
         FROM given g
         JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
       ), held AS MATERIALIZED (
-        SELECT d.org_id, d.destination_id
-        FROM there t
-        JOIN delivery_destinations d ON d.org_id = t.org_id AND d.destination_id = t.destination_id
+        SELECT g.*
+        FROM given g
+        JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
         FOR UPDATE OF d SKIP LOCKED
       ), changed AS (
         UPDATE delivery_destinations d
-        SET consecutive_failures = g.failures, cooldown_round = g.round, cooldown_until = g.until
-        FROM given g
-        JOIN held h ON h.org_id = g.org_id AND h.destination_id = g.destination_id
-        WHERE d.org_id = g.org_id
-          AND d.destination_id = g.destination_id
+        SET consecutive_failures = h.failures, cooldown_round = h.round, cooldown_until = h.until
+        FROM held h
+        WHERE d.org_id = h.org_id
+          AND d.destination_id = h.destination_id
           AND (d.consecutive_failures, d.cooldown_round, d.cooldown_until)
-            IS DISTINCT FROM (g.failures, g.round, g.until)
+            IS DISTINCT FROM (h.failures, h.round, h.until)
       ), added AS (
         INSERT INTO delivery_destinations
           (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
