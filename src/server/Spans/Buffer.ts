@@ -46,7 +46,8 @@ export interface Recorded {
   readonly whole?: boolean
   /**
    * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch. `content` is there
-   * where the organization switched content on: through it inputs, answers, arguments and results may go out.
+   * where the organization switched content on: through it inputs, answers, arguments and results may go out. Called twice then, with the
+   * same values: first to find them.
    */
   readonly make: (at: number, content: Redact | null) => ReadonlyArray<Span>
 }
@@ -111,15 +112,17 @@ export interface SpanBuffer {
   readonly counted: (outbox: Outbox, waiting: number, now: number, asked: boolean) => void
   /** Traces that were taken in and are not encoded yet. */
   readonly unencoded: () => number
+  /** The first of them. */
+  readonly first: () => Entry | undefined
   /** Organizations whose content goes out, among the first so many of these traces. */
   readonly withContent: (count: number) => ReadonlySet<OrgId>
   /**
-   * Encodes so many of them at most, in order, as long as there is time; one at least. Answers with how many those were, and with what
-   * went wrong, which costs that trace alone.
+   * Encodes so many of them at most, in order, with this of their content, as long as there is time; one at least. Answers with how many
+   * those were, and with what went wrong, which costs that trace alone.
    */
   readonly encode: (
     count: number,
-    redactor: (outbox: Outbox) => Redact | null,
+    content: Redact | null,
     now: number,
     hasTime: () => boolean
   ) => { readonly encoded: number; readonly faults: ReadonlyArray<unknown> }
@@ -149,7 +152,8 @@ export interface SpanBuffer {
   readonly held: () => number
 }
 
-interface Entry {
+/** A trace that was taken in and is not encoded yet. */
+export interface Entry {
   readonly outbox: Outbox
   readonly recorded: Recorded
   readonly at: number
@@ -274,18 +278,19 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       inbox.push({ outbox, recorded, at })
     },
     unencoded: () => inbox.length - taken,
+    first: () => inbox[taken],
     withContent: (count) => {
       const found = new Set<OrgId>()
       for (const { outbox } of inbox.slice(taken, taken + count)) if (outbox.content) found.add(outbox.org_id)
       return found
     },
-    encode: (count, redactor, now, hasTime) => {
+    encode: (count, content, now, hasTime) => {
       const faults: Array<unknown> = []
       let encoded = 0
       for (const { at, outbox, recorded } of inbox.slice(taken, taken + count)) {
         let texts: ReadonlyArray<string> = []
         try {
-          texts = recorded.make(at, redactor(outbox)).map((span) => encodeSpan(span, sampling.traceState))
+          texts = recorded.make(at, content).map((span) => encodeSpan(span, sampling.traceState))
         } catch (fault) {
           faults.push(fault)
           drop(outbox, recorded.count, now)
@@ -294,9 +299,9 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
         held += texts.length - recorded.count
         for (const text of texts) append(outbox, text, now)
         encoded++
+        taken++
         if (!hasTime()) break
       }
-      taken += encoded
       // Once half of the list is done: so an entry is moved once on average, and what it holds is soon let go.
       if (2 * taken >= inbox.length) {
         inbox = inbox.slice(taken)

@@ -1,14 +1,15 @@
-import { Effect } from "effect"
+import { Effect, Result, type Schema } from "effect"
+import { REDACTED } from "../../domain/Redaction.ts"
 import type { KnownSecrets } from "../KnownSecrets.ts"
-import type { Outbox, SpanBuffer } from "./Buffer.ts"
-import { makeRedactors } from "./Redactors.ts"
+import type { Entry, SpanBuffer } from "./Buffer.ts"
+import { type Clean, makeRedactors } from "./Redactors.ts"
 
 /** Traces for which it is asked once what must not go out. */
 const STRETCH = 1_024
 
 /**
  * How long the event loop is held until others have their turn: of plain traces some twenty, each of a few hundredths of a millisecond
- * with its share of the compression. One with content may take milliseconds, and has a turn of its own then.
+ * with its share of the compression; of content a text, which is searched in one go and may take milliseconds.
  */
 const SLICE_MILLIS = 0.5
 
@@ -26,26 +27,51 @@ export const makeEncoding = (
   now: () => number,
   encoded: (sooner: boolean) => void
 ) => {
-  const redactorsOf = makeRedactors(secrets, now)
+  let until = 0
+  const hasTime = () => now() < until
 
-  /** Whether a slice that begins now goes on. */
-  const timeFor = (millis: number): (() => boolean) => {
-    const until = now() + millis
-    return () => now() < until
-  }
+  /** Lets others have their turn, where it is time. */
+  const pause = Effect.suspend(() => {
+    if (hasTime()) return Effect.void
+    return Effect.map(Effect.yieldNow, () => {
+      until = now() + (buffer.unencoded() < CROWD ? SLICE_MILLIS : CROWDED_SLICE_MILLIS)
+    })
+  })
+
+  const redactorsOf = makeRedactors(secrets, now, pause)
+
+  /** What goes out of a trace's content, ready for when the trace is made. */
+  const contentOf = Effect.fnUntraced(function* ({ at, recorded }: Entry, clean: Clean) {
+    const values: Array<Schema.Json> = []
+    // What goes wrong here goes wrong again when the trace is made, and is told then.
+    Result.try(() =>
+      recorded.make(at, (value) => {
+        values.push(value)
+        return null
+      })
+    )
+    const cleaned = new Map<Schema.Json, Schema.Json>()
+    for (const value of values) cleaned.set(value, yield* clean(value))
+    return (value: Schema.Json): Schema.Json => {
+      const found = cleaned.get(value)
+      return found === undefined ? REDACTED : found
+    }
+  })
 
   const stretch = Effect.gen(function* () {
     let left = Math.min(STRETCH, buffer.unencoded())
     const redactors = yield* redactorsOf(buffer.withContent(left))
-    const redactor = ({ content, org_id }: Outbox) => (content ? (redactors.get(org_id) ?? null) : null)
-    while (left > 0) {
+    for (let first = buffer.first(); left > 0 && first !== undefined; first = buffer.first()) {
+      const clean = first.outbox.content ? (redactors.get(first.outbox.org_id) ?? null) : null
+      const content = clean === null ? null : yield* contentOf(first, clean)
       const before = buffer.writeAt()
-      const hasTime = timeFor(buffer.unencoded() < CROWD ? SLICE_MILLIS : CROWDED_SLICE_MILLIS)
-      const slice = buffer.encode(left, redactor, now(), hasTime)
+      const slice = first.outbox.content
+        ? buffer.encode(1, content, now(), hasTime)
+        : buffer.encode(left, null, now(), () => hasTime() && buffer.first()?.outbox.content !== true)
       left -= slice.encoded
       encoded(buffer.writeAt() < before)
       for (const fault of slice.faults) yield* Effect.logError("A span could not be made", fault)
-      yield* Effect.yieldNow
+      yield* pause
     }
   })
 
@@ -56,7 +82,7 @@ export const makeEncoding = (
     }),
     /** Closes the batches that have waited long enough; all of them where `everything`. */
     seal: Effect.fnUntraced(function* (everything: boolean) {
-      while (!buffer.seal(now(), everything, timeFor(SLICE_MILLIS))) yield* Effect.yieldNow
+      while (!buffer.seal(now(), everything, hasTime)) yield* pause
     })
   }
 }

@@ -1,11 +1,13 @@
 import { Cause, Effect, type Schema } from "effect"
 import { SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
-import { type KnownValues, redact, REDACTED } from "../../domain/Redaction.ts"
+import { type KnownValues, redact, REDACTED, redactText, textsOf } from "../../domain/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../domain/SpanConventions.ts"
 import type { KnownSecrets } from "../KnownSecrets.ts"
 import { LeastRecent } from "../LeastRecent.ts"
-import type { Redact } from "./Buffer.ts"
+
+/** Removes secrets from what is exported, with pauses for others between its texts. */
+export type Clean = (value: Schema.Json) => Effect.Effect<Schema.Json>
 
 /** How long an organization whose secrets cannot be opened is exported without content, until they are tried again. */
 const UNREADABLE_MILLIS = 60_000
@@ -20,11 +22,20 @@ const TOO_LONG = "[too long to be exported]"
  * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is
  * not searched, so nothing of it goes out.
  */
-const withoutSecrets = (value: Schema.Json, known: KnownValues): Schema.Json => {
+const withoutSecrets = Effect.fnUntraced(function* (
+  value: Schema.Json,
+  known: KnownValues,
+  pause: Effect.Effect<void>
+) {
   if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
-  const redaction = redact(value, known)
+  const cleaned = new Map<string, string>()
+  for (const text of textsOf(value)) {
+    cleaned.set(text, redactText(text, known))
+    yield* pause
+  }
+  const redaction = redact(value, known, "#", cleaned)
   return redaction._tag === "Redaction" ? redaction.value : REDACTED
-}
+})
 
 /** The store is away, or overrun: the same will succeed later. */
 const willPass = (cause: Cause.Cause<unknown>): boolean => {
@@ -34,16 +45,25 @@ const willPass = (cause: Cause.Cause<unknown>): boolean => {
 
 /**
  * How the content of organizations goes out. One whose own secrets cannot be read, and so not be looked for, has none: its spans go
- * without, and those of others with it. Dies only where the store is away. `now`: milliseconds on the monotonic clock.
+ * without, and those of others with it. Dies only where the store is away. `now`: milliseconds on the monotonic clock; `pause`: what is
+ * done between two texts.
  */
-export const makeRedactors = (secrets: KnownSecrets["Service"], now: () => number) => {
+export const makeRedactors = (
+  secrets: KnownSecrets["Service"],
+  now: () => number,
+  pause: Effect.Effect<void>
+) => {
   const unreadable = new LeastRecent<number>({ entries: MAX_UNREADABLE, weight: MAX_UNREADABLE })
 
-  const redactorOf = (org_id: OrgId): Effect.Effect<Redact | null> =>
+  const redactorOf = (org_id: OrgId): Effect.Effect<Clean | null> =>
     Effect.suspend(() => {
       if (now() < (unreadable.get(org_id) ?? 0)) return Effect.succeed(null)
       return secrets.of(org_id).pipe(
-        Effect.map((known) => (value: Schema.Json) => withoutSecrets(value, known)),
+        Effect.map(
+          (known): Clean =>
+            (value) =>
+              withoutSecrets(value, known, pause)
+        ),
         Effect.catchCause((cause) => {
           if (willPass(cause)) return Effect.failCause(cause)
           unreadable.set(org_id, now() + UNREADABLE_MILLIS, 1)
@@ -58,7 +78,7 @@ export const makeRedactors = (secrets: KnownSecrets["Service"], now: () => numbe
     })
 
   return Effect.fnUntraced(function* (org_ids: ReadonlySet<OrgId>) {
-    const redactors = new Map<OrgId, Redact | null>()
+    const redactors = new Map<OrgId, Clean | null>()
     for (const org_id of org_ids) redactors.set(org_id, yield* redactorOf(org_id))
     return redactors
   })
