@@ -50,7 +50,8 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewAgentSession,
-      success: AgentSession.pipe(HttpApiSchema.status(201))
+      success: AgentSession.pipe(HttpApiSchema.status(201)),
+      error: NotFound
     })
       .middleware(Idempotent)
       .middleware(requires("sessions.write")),

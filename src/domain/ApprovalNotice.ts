@@ -17,13 +17,11 @@ export type NoticeType = typeof NoticeType.Type
 export const isNoticeType: (type: ApprovalEventType) => type is NoticeType = Schema.is(NoticeType)
 
 /**
- * Of whom an event is told: of those who hold one of these scopes. While the admins' window is open nobody else can do anything about
- * it; that it is over is for everyone who was asked.
+ * To whom an event is told: to those who hold this scope. While the admins' window is open nobody else can do anything about it; that it
+ * is over is for everyone who was asked.
  */
-export const audienceOf = (type: NoticeType, stage: ApprovalStage): ReadonlyArray<Scope> =>
-  type !== "approval.expired" && stage === "admin"
-    ? ["approvals.admin"]
-    : ["approvals.decide", "approvals.admin"]
+export const audienceOf = (type: NoticeType, stage: ApprovalStage): Scope =>
+  type !== "approval.expired" && stage === "admin" ? "approvals.admin" : "approvals.decide"
 
 /** What a notice is made of. The arguments of the step are no part of it. */
 export interface Notice {

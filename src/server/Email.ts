@@ -60,7 +60,7 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
         told.flatMap(({ approval, event }) => {
           const audience = audienceOf(event, approval.stage)
           return recipients
-            .filter(({ scopes }) => scopes.some((scope) => audience.includes(scope)))
+            .filter(({ scopes }) => scopes.includes(audience))
             .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))
         }),
         (mail) =>

@@ -148,8 +148,12 @@ const malformed = (
     errors.push({ pointer: JsonPointer.formatUriFragment(path), detail: issue.message })
   }
   if (error.kind === "Payload") {
-    const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)?.[paths[0]?.[0] ?? ""]
-    if (special !== undefined && paths.every((path) => path[0] === paths[0]?.[0])) return special(errors)
+    const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)
+    // A field that has a problem of its own has it whatever else is at fault.
+    for (const [field = ""] of paths) {
+      const problem = special?.[field]
+      if (problem !== undefined) return problem(errors)
+    }
   }
   const slot = error.kind === "Payload" ? "body" : error.kind.toLowerCase()
   return new InvalidRequest({

@@ -114,11 +114,12 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       const once = Effect.fnUntraced(function* <E, R>(
         operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
         name: string,
-        key: string
+        key: string,
+        takesBody: boolean
       ) {
         const principal = yield* CurrentPrincipal
         const request = yield* HttpServerRequest.HttpServerRequest
-        const body = yield* Effect.orDie(request.arrayBuffer)
+        const body = takesBody ? yield* Effect.orDie(request.arrayBuffer) : new ArrayBuffer(0)
         const fingerprint = createHash("sha256")
           // Another key of the organization is another caller: the answer may hold a secret that is the first one's alone.
           .update(principal.actor.id)
@@ -164,7 +165,8 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
-          const run = atomically(once(operation, `${group.identifier}.${endpoint.identifier}`, key))
+          const name = `${group.identifier}.${endpoint.identifier}`
+          const run = atomically(once(operation, name, key, endpoint.payload.size > 0))
           return lookingUpAhead(turns.withPermits(1)(run)).pipe(
             Effect.catchIf(SqlError.isSqlError, Effect.die),
             Effect.provideService(SqlClient.SqlClient, sql)

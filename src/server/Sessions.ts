@@ -17,6 +17,7 @@ import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
+import { taskThere } from "./Tasks/rows.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { together } from "./Together.ts"
@@ -33,7 +34,7 @@ export class Sessions extends Context.Service<
   {
     readonly create: (
       input: NewAgentSession
-    ) => Effect.Effect<AgentSession, never, Authorized<"sessions.write">>
+    ) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
     readonly list: (
       request: PageRequest<SessionId>
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
@@ -61,10 +62,12 @@ export class Sessions extends Context.Service<
         // One statement for all that come at once, and the whole answer known before it: nothing is read back.
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
+          const task_id = input.task_id ?? null
+          if (task_id !== null) yield* taskThere(sql, org_id, task_id)
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,
-            task_id: input.task_id ?? null,
+            task_id,
             trace_id: yield* generateTraceId,
             metadata: input.metadata ?? {},
             status: "open",

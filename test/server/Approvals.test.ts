@@ -1,10 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { type ApprovalId, StepId, TaskId } from "../../src/domain/Ids.ts"
+import { type ApprovalId, StepId } from "../../src/domain/Ids.ts"
 import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
+import { sorting } from "../support/tasks.ts"
 
 const step = {
   step_id: StepId.make("step 1"),
@@ -254,7 +255,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     () =>
       Effect.gen(function* () {
         const { admin, agent, reviewer } = yield* team("tasks")
-        const task_id = yield* TaskId.generate
+        const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
         const { session_id } = yield* agent.sessions.create({ payload: { task_id } })
         const params = { id: session_id }
         const asked = yield* agent.sessions.step({ params, payload: { ...step, task_id } })

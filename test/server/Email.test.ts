@@ -139,6 +139,29 @@ describe("Email", () => {
     )
   )
 
+  it.live("leaves no admin out, however many others there are", () =>
+    withMail(({ ask, person, rules, server }) =>
+      Effect.gen(function* () {
+        yield* person("a@example.org", { preset: "reviewer" })
+        yield* person("zoe@example.org", { preset: "admin" })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, email, created_at)
+          SELECT
+            org_id, overlay(key_id placing lpad(number::text, 3, '0') from 34), 'none' || number, digest, name, preset,
+            'b' || number || '@example.org', created_at
+          FROM api_keys, generate_series(1, 100) AS number
+          WHERE email = 'a@example.org'
+        `
+        yield* rules({ review_seconds: 1, expiring_seconds: 0, escalation_seconds: 60 })
+        yield* ask()
+        yield* Effect.promise(() => server.arrived(101))
+        assert.deepStrictEqual(recipients(server.received, /by an admin$/), ["zoe@example.org"])
+        assert.lengthOf(recipients(server.received, /waits for a decision$/), 100)
+      })
+    )
+  )
+
   it.live("writes to nobody whose key was revoked or has ended, nor of what a person decided", () =>
     withMail(({ admin, ask, person, server }) =>
       Effect.gen(function* () {

@@ -141,6 +141,23 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
+  it.effect("are rotated under a key whatever body comes with it: nobody asked for one", () =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* setUp("surplus body")
+      const key = yield* (yield* Countersign).key({}, "surplus body")
+      const rotate = (body: string) =>
+        send(`/v1/notification-endpoints/${endpoint.id}/rotate-secret`, {
+          method: "POST",
+          key,
+          headers: { "idempotency-key": "once" },
+          body
+        })
+      const first = yield* rotate(JSON.stringify("x".repeat(100_000)))
+      assert.strictEqual(first.status, 200)
+      assert.deepStrictEqual((yield* rotate("")).body, first.body)
+    })
+  )
+
   it.effect("refuse what is no selection of events, and a change of nothing", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* setUp("bad events")
@@ -153,11 +170,13 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
             method: "POST",
             key,
             body: JSON.stringify({ url: "https://example.com/hook", events })
-          })
+          }),
+          // Whatever else is at fault.
+          yield* send("/v1/notification-endpoints", { method: "POST", key, body: JSON.stringify({ events }) })
         ]) {
           assert.strictEqual(answer.status, 400, JSON.stringify(events))
           assert.strictEqual(answer.body["code"], "INVALID_WEBHOOK_EVENTS", JSON.stringify(events))
-          assert.match(answer.errors[0]?.pointer ?? "", /^#\/events/)
+          assert.isTrue(answer.errors.some(({ pointer }) => pointer.startsWith("#/events")))
         }
       }
       for (const [body, pointer] of [

@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type SessionId, StepId } from "../../src/domain/Ids.ts"
+import { type SessionId, StepId, type TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
+import { sorting } from "../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
   it.effect("are listed newest first, page by page, and to their own organization alone", () =>
@@ -31,6 +32,25 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
       assert.lengthOf((yield* other.sessions.list({})).sessions, 0)
       // A cursor is a place, no permission.
       assert.lengthOf((yield* other.sessions.list({ query: { cursor } })).sessions, 0)
+    })
+  )
+
+  it.effect("and their steps are of tasks of their organization alone", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "tasks")
+      const own = yield* (yield* client({}, "tasks")).tasks.create({ payload: sorting })
+      const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sorting })
+      const refused = yield* Effect.flip(agent.sessions.create({ payload: { task_id: foreign.id } }))
+      assert.propertyVal(refused, "_tag", "NOT_FOUND")
+      const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })
+      const step = (task_id: TaskId) =>
+        agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("1"), tool: "t", action_class: "c", task_id }
+        })
+      assert.propertyVal(yield* Effect.flip(step(foreign.id)), "_tag", "NOT_FOUND")
+      assert.strictEqual((yield* step(own.id)).decision, "pending")
     })
   )
 

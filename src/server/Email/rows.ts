@@ -6,33 +6,41 @@ import { NoticeType } from "../../domain/ApprovalNotice.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import { Scope } from "../../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { texts } from "../Delivery/Columns.ts"
 
 /** Recipients of one event, at most. */
 const MAX_RECIPIENTS = 100
 
-/** The scopes that make the holder of a key a recipient. */
-const deciding: ReadonlyArray<Scope> = ["approvals.decide", "approvals.admin"]
+/** The scope that makes the holder of a key a recipient. */
+const DECIDING: Scope = "approvals.decide"
 
 const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
 export type Recipient = typeof Recipient.Type
 const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
 
-/** Keys that work, have an address, and may decide: one an address, an admin's before others. */
+/** Keys that work, have an address, and may decide: one an address, and admins first, who alone are told of what is escalated. */
 export const recipientsOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   now: Timestamp
 ) {
   const rows = yield* sql`
-    SELECT DISTINCT ON (lower(email)) key_id, ${heldScopes(sql)} AS scopes
-    FROM api_keys
-    WHERE org_id = ${org_id}
-      AND email IS NOT NULL
-      AND revoked_at IS NULL
-      AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-      AND ${heldScopes(sql)} && ${texts(deciding)}::text[]
-    ORDER BY lower(email), 'approvals.admin' = ANY(${heldScopes(sql)}) DESC, key_id
+    SELECT key_id, scopes
+    FROM (
+      SELECT DISTINCT ON (address) *
+      FROM (
+        SELECT
+          key_id, lower(email) AS address, ${heldScopes(sql)} AS scopes,
+          'approvals.admin' = ANY(${heldScopes(sql)}) AS admin
+        FROM api_keys
+        WHERE org_id = ${org_id}
+          AND email IS NOT NULL
+          AND revoked_at IS NULL
+          AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+          AND ${DECIDING} = ANY(${heldScopes(sql)})
+      ) AS keys
+      ORDER BY address, admin DESC, key_id
+    ) AS recipients
+    ORDER BY admin DESC, address
     LIMIT ${MAX_RECIPIENTS}::int
   `
   return yield* decodeRecipients(rows)

@@ -81,6 +81,17 @@ export const findTask = Effect.fnUntraced(function* (
   return rows[0] ?? (yield* noTask)
 })
 
+/** Fails where the organization has no such task. */
+export const taskThere = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) {
+  const rows = yield* Effect.orDie(sql`
+    SELECT 1 AS found
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${id}
+  `)
+  if (rows.length === 0) return yield* noTask
+})
+
 /** The tasks of an organization, newest first, one row more than the page holds. */
 export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: PageRequest<TaskId>) =>
   sql`

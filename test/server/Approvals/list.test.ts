@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { type ApprovalId, StepId, TaskId } from "../../../src/domain/Ids.ts"
+import { type ApprovalId, StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
+import { sorting } from "../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("the list of approvals", (it) => {
   const asking = (organization: string) =>
@@ -29,7 +30,8 @@ layer(service(), { excludeTestServices: true })("the list of approvals", (it) =>
   it.effect("is of a status, a session or a task, or of all of them at once", () =>
     Effect.gen(function* () {
       const { agent, ask, first, reviewer } = yield* asking("filters")
-      const task_id = yield* TaskId.generate
+      const { client } = yield* Countersign
+      const { id: task_id } = yield* (yield* client({}, "filters")).tasks.create({ payload: sorting })
       const second = yield* agent.sessions.create({ payload: { task_id } })
       const [a, b, c] = [yield* ask(first, "a"), yield* ask(second, "b"), yield* ask(second, "c")]
       yield* reviewer.approvals.decide({ params: { id: c }, payload: { decision: "reject" } })
