@@ -17,12 +17,12 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
-  unlinkSync,
   writeFileSync
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
+import { alone as lockedAlone, LockHeld } from "./lock.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const bin = join(root, "node_modules", ".bin")
@@ -30,9 +30,6 @@ const onWindows = process.platform === "win32"
 
 /** The oldest Node that runs Countersign: [major, minor]. */
 const OLDEST = [22, 19]
-
-/** Longest wait for another set-up of the same checkout, in milliseconds. */
-const WAIT_LIMIT = 10 * 60_000
 
 /** An error for the reader: one line, no stack. */
 export class SetupFailed extends Error {}
@@ -160,52 +157,31 @@ const linkCommand = () => {
   symlinkSync("../../scripts/countersign.js", link)
 }
 
-const pause = (millis) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis)
-
-const isAlive = (pid) => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return error.code === "EPERM"
-  }
-}
-
-/** One set-up of a checkout at a time: `npm ci` removes node_modules first. A lock whose process is gone is taken over. */
+/** One set-up of a checkout at a time: `npm ci` removes node_modules first. */
 const alone = (work) => {
   const name = createHash("sha256").update(realpathSync(root)).digest("hex").slice(0, 16)
   const lock = join(tmpdir(), `countersign-setup-${name}.lock`)
-  for (let waited = 0; ; waited += 100) {
-    try {
-      writeFileSync(lock, String(process.pid), { flag: "wx" })
-      break
-    } catch (error) {
-      if (error.code !== "EEXIST") throw error
-      const owner = Number(existsSync(lock) ? readFileSync(lock, "utf8") : 0)
-      if (owner > 0 && !isAlive(owner)) rmSync(lock, { force: true })
-      else if (waited >= WAIT_LIMIT)
-        throw new SetupFailed(`another set-up holds ${lock}; remove it if none is at work`)
-      else pause(100)
-    }
-  }
   try {
-    return work()
-  } finally {
-    unlinkSync(lock)
+    return lockedAlone(lock, work, () => say(`waiting for another set-up of this checkout (${lock})`))
+  } catch (error) {
+    throw error instanceof LockHeld ? new SetupFailed(error.message) : error
   }
 }
 
 /** Where the console's page is built in a checkout; the service looks for it here. */
 const consoleDirectory = join(root, ".console")
 
+/** Every file below a folder. Node reads folders in folders by itself only from 18.17 and 20.1 on. */
+const filesBelow = (folder) =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const place = join(folder, entry.name)
+    if (entry.isDirectory()) return filesBelow(place)
+    return entry.isFile() ? [place] : []
+  })
+
 /** The files that the page is made of. */
 const consoleSources = () => {
-  const folders = ["api", "client", "console", "domain"].map((name) => join(root, "src", name))
-  const found = folders.flatMap((folder) =>
-    readdirSync(folder, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
-  )
+  const found = ["api", "client", "console", "domain"].flatMap((name) => filesBelow(join(root, "src", name)))
   // In place: the oldest Node that runs this has no `toSorted`.
   // oxlint-disable-next-line unicorn/no-array-sort
   return [...found.sort(), join(root, "scripts", "console.config.ts"), join(root, "package-lock.json")]
