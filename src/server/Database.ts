@@ -230,7 +230,8 @@ const MIGRATION_LOCK = 0x6373676e
 
 /**
  * Applies the migrations that the store lacks, under an advisory lock: of several processes that start at once one
- * migrates and the others wait for it. Answers with the names of those applied.
+ * migrates and the others wait for it. Where none is lacking, nothing else is locked: the migrator would lock its table against
+ * everybody, wait for a backup that reads it, and have all who read it wait behind itself. Answers with the names of those applied.
  */
 export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -238,6 +239,7 @@ export const migrate = Effect.gen(function* () {
     Effect.gen(function* () {
       yield* sql`SET LOCAL statement_timeout = 0`
       yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
+      if (yield* hasEveryMigration(sql)) return []
       const applied = yield* runMigrations
       return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
     })
@@ -261,15 +263,32 @@ export const latestMigration: number = Math.max(
   ...Object.keys(migrations).map((name) => Number.parseInt(name, 10))
 )
 
-/** Whether the store answers and has every migration this code knows. */
-export const isReady: Effect.Effect<boolean, never, SqlClient.SqlClient> = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const rows = yield* sql<{ ready: boolean }>`
-    SELECT max(migration_id) >= ${latestMigration}::int AS ready
+/** Whether the store has every migration this code knows; one that has none has no table of them either. */
+const hasEveryMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  const [table] = yield* sql<{ there: boolean }>`SELECT to_regclass('schema_migrations') IS NOT NULL AS there`
+  if (table?.there !== true) return false
+  const [newest] = yield* sql<{ reached: boolean | null }>`
+    SELECT max(migration_id) >= ${latestMigration}::int AS reached
     FROM schema_migrations
   `
-  return rows[0]?.ready === true
-}).pipe(
-  Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.succeed(false) }),
-  Effect.catchCause(() => Effect.succeed(false))
+  return newest?.reached === true
+})
+
+/**
+ * A question to the store: whether it answers and has every migration this code knows. Once it had, it only has to answer: none is ever
+ * taken back, and a process that migrates locks the table of them.
+ */
+export const makeReadiness: Effect.Effect<Effect.Effect<boolean>, never, SqlClient.SqlClient> = Effect.map(
+  SqlClient.SqlClient,
+  (sql) => {
+    let migrated = false
+    return Effect.gen(function* () {
+      if (migrated) yield* sql`SELECT 1`
+      else migrated = yield* hasEveryMigration(sql)
+      return migrated
+    }).pipe(
+      Effect.timeoutOrElse({ duration: "2 seconds", orElse: () => Effect.succeed(false) }),
+      Effect.catchCause(() => Effect.succeed(false))
+    )
+  }
 )

@@ -1,10 +1,9 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlClient } from "effect/sql"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { openApiDocument } from "../api/document.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
-import { isReady } from "./Database.ts"
+import { makeReadiness } from "./Database.ts"
 import { respond } from "./Frame.ts"
 import { Metrics } from "./Metrics.ts"
 
@@ -14,8 +13,7 @@ const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUns
 /** `/readyz`: the store is within reach and has every migration that this code knows. */
 const layerReady = HttpRouter.use((router) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    const ready = Effect.provideService(isReady, SqlClient.SqlClient, sql)
+    const ready = yield* makeReadiness
     yield* router.add(
       "GET",
       "/readyz",
