@@ -65,7 +65,10 @@ export const idempotencyHeaders = {
       Schema.isMinLength(1),
       Schema.isMaxLength(255),
       Schema.isPattern(/^[\x21-\x7e]+$/, { expected: "1 to 255 visible ASCII characters" })
-    )
+    ).annotate({
+      description:
+        "The same key with the same request gives the same answer for 24 hours. A request that was refused leaves nothing behind: it may be sent again under its key."
+    })
   )
 }
 

@@ -25,12 +25,57 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
     readable(name),
     renamed(schema)
   ])
+  const components = { ...document.components, schemas: Object.fromEntries(schemas), headers }
   return {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the walk keeps every value as it was, names apart
-    ...(renamed(document) as OpenApi.OpenAPISpec),
-    components: { ...document.components, schemas: Object.fromEntries(schemas) }
+    ...(renamed({ ...document, paths: withHeaders(document.paths) }) as OpenApi.OpenAPISpec),
+    components
   }
 }
+
+/** The headers of answers that the frame writes, whichever the operation. */
+const headers = {
+  RequestId: {
+    description: "The id of the request, to be named when something about it is asked.",
+    schema: { type: "string" }
+  },
+  Challenge: { description: "How to authenticate (RFC 9110).", schema: { type: "string" } },
+  RetryAfter: {
+    description: "Seconds after which the same request may be sent again.",
+    schema: { type: "integer", minimum: 0 }
+  }
+} as const
+
+const header = (name: keyof typeof headers) => ({ $ref: `#/components/headers/${name}` })
+
+/** The names of an answer's headers, by its status. */
+const headersOf = (status: string) => ({
+  "x-request-id": header("RequestId"),
+  ...(status === "401" ? { "www-authenticate": header("Challenge") } : {}),
+  ...(status === "429" || status === "503" ? { "retry-after": header("RetryAfter") } : {})
+})
+
+/** Every answer with its headers. */
+const withHeaders = (paths: OpenApi.OpenAPISpecPaths): unknown =>
+  mapValues(paths, (item) =>
+    mapValues(item, (operation) =>
+      "responses" in operation
+        ? {
+            ...operation,
+            responses: mapValues(operation.responses, (response, status) => ({
+              ...response,
+              headers: headersOf(status)
+            }))
+          }
+        : operation
+    )
+  )
+
+const mapValues = <A, B>(
+  record: Readonly<Record<string, A>>,
+  to: (value: A, key: string) => B
+): Record<string, B> =>
+  Object.fromEntries(Object.entries(record).map(([key, value]) => [key, to(value, key)]))
 
 const SCHEMAS = "#/components/schemas/"
 
