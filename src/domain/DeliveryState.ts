@@ -3,7 +3,7 @@ import { DeliveryId, EventId } from "./Ids.ts"
 import { nextDelay, type RetryPolicy } from "./RetryPolicy.ts"
 import { Timestamp } from "./Time.ts"
 
-/** Where a delivery stands. `delivering`: an attempt is under way at this moment. */
+/** Where a delivery stands. `delivering`: an attempt is under way at this moment, in the process that answers; others say `pending`. */
 export const DeliveryStatus = Schema.Literals(["pending", "delivering", "delivered", "failed"])
 export type DeliveryStatus = typeof DeliveryStatus.Type
 

@@ -1,4 +1,4 @@
-import { Effect, Layer, Option, Redacted, Schedule, Schema, Semaphore } from "effect"
+import { Clock, Effect, Latch, Layer, Option, Redacted, Schedule, Schema, Semaphore } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
@@ -8,6 +8,7 @@ import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
 import { atomic } from "./Database.ts"
+import { monotonicMillis } from "./Delivery/Shards.ts"
 import { lookingUpAhead } from "./Egress/Ahead.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -15,7 +16,7 @@ import { StoreClock } from "./StoreClock.ts"
 /** How long an answer is kept. */
 const KEPT = "24 hours"
 /** How long a second request waits for the first one's answer. */
-const WAIT = "5s"
+const WAIT_MILLIS = 5_000
 
 /**
  * Operations under a key that one process runs at once. Each holds a connection of the pool to its end, and one that comes second
@@ -87,16 +88,17 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         { org_id }: Principal,
         operation: string,
         key: string,
-        fingerprint: Uint8Array
+        fingerprint: Uint8Array,
+        leftMillis: number
       ) {
-        const now = toDate(yield* clock.now)
-        yield* sql`SELECT set_config('lock_timeout', ${WAIT}, true)`
+        const at = toDate(yield* clock.now)
+        yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
         const taken = yield* sql`
         INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
-        VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
+        VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${at})
         ON CONFLICT (org_id, operation, key) DO UPDATE
         SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-        WHERE kept.created_at < ${now}::timestamptz - ${KEPT}::interval
+        WHERE kept.created_at < ${at}::timestamptz - ${KEPT}::interval
         RETURNING 1 AS taken
       `
         yield* sql`SELECT set_config('lock_timeout', '0', true)`
@@ -115,7 +117,8 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
         name: string,
         key: string,
-        takesBody: boolean
+        takesBody: boolean,
+        until: number
       ) {
         const principal = yield* CurrentPrincipal
         const request = yield* HttpServerRequest.HttpServerRequest
@@ -128,15 +131,10 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           .update("\n")
           .update(new Uint8Array(body))
           .digest()
-        const kept = yield* take(principal, name, key, fingerprint).pipe(
+        const kept = yield* take(principal, name, key, fingerprint, until - (yield* now)).pipe(
           Effect.catchTags({
             SchemaError: Effect.die,
-            SqlError: (error) =>
-              error.reason._tag === "LockTimeoutError"
-                ? new IdempotencyKeyInUse({
-                    detail: "The first request with this key is still at work; ask again"
-                  })
-                : Effect.fail(error)
+            SqlError: (error) => (error.reason._tag === "LockTimeoutError" ? stillAtWork : Effect.fail(error))
           })
         )
         if (Option.isSome(kept)) {
@@ -160,14 +158,41 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       })
 
       const turns = yield* Semaphore.make(AT_ONCE)
+      /** What is under way in this process, by its key. */
+      const underWay = new Map<string, Latch.Latch>()
+
+      /** Runs what nothing else under its key runs beside here: who comes second takes no turn meanwhile that others wait for. */
+      const alone = Effect.fnUntraced(function* <A, E, R>(
+        name: string,
+        run: (until: number) => Effect.Effect<A, E, R>
+      ) {
+        const until = (yield* now) + WAIT_MILLIS
+        for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
+          const ended = yield* Effect.timeoutOption(first.await, Math.max(0, until - (yield* now)))
+          if (Option.isNone(ended)) return yield* stillAtWork
+        }
+        const end = Latch.makeUnsafe(false)
+        return yield* Effect.acquireUseRelease(
+          Effect.sync(() => underWay.set(name, end)),
+          () => run(until),
+          () =>
+            Effect.sync(() => {
+              underWay.delete(name)
+              end.openUnsafe()
+            })
+        )
+      })
 
       return Idempotent.of((operation, { endpoint, group }) =>
         Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
           const name = `${group.identifier}.${endpoint.identifier}`
-          const run = atomically(once(operation, name, key, endpoint.payload.size > 0))
-          return lookingUpAhead(turns.withPermits(1)(run)).pipe(
+          const run = (until: number) =>
+            atomically(once(operation, name, key, endpoint.payload.size > 0, until))
+          return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
+            alone(`${org_id} ${name} ${key}`, (until) => lookingUpAhead(turns.withPermits(1)(run(until))))
+          ).pipe(
             Effect.catchIf(SqlError.isSqlError, Effect.die),
             Effect.provideService(SqlClient.SqlClient, sql)
           )
@@ -175,6 +200,12 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       )
     })
   )
+
+const stillAtWork = Effect.fail(
+  new IdempotencyKeyInUse({ detail: "The first request with this key is still at work; ask again" })
+)
+
+const now = Effect.map(Clock.Clock, monotonicMillis)
 
 const decodeKept = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.Uint8Array }))

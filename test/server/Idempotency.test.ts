@@ -109,6 +109,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
   it.effect("waits for the first request, five seconds at most", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "in use")
+      const another = yield* (yield* Countersign).key({}, "not in use")
       const sql = yield* SqlClient.SqlClient
       yield* sql.withTransaction(
         Effect.gen(function* () {
@@ -119,9 +120,25 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
             FROM organizations
             WHERE name = 'in use'
           `
-          const answer = yield* create(key, "one", "slow")
-          assert.strictEqual(answer.status, 409)
-          assert.strictEqual(answer.body["code"], "IDEMPOTENCY_KEY_IN_USE")
+          const ended: Array<unknown> = []
+          const repeats = Effect.all(
+            Array.from({ length: 8 }, () => create(key, "one", "slow")),
+            { concurrency: "unbounded" }
+          )
+          const other = create(another, "one", "quick")
+          const [answers] = yield* Effect.all(
+            [
+              Effect.tap(repeats, () => Effect.sync(() => ended.push("repeats"))),
+              Effect.tap(other, ({ status }) => Effect.sync(() => ended.push(status)))
+            ],
+            { concurrency: 2 }
+          )
+          for (const answer of answers) {
+            assert.strictEqual(answer.status, 409)
+            assert.strictEqual(answer.body["code"], "IDEMPOTENCY_KEY_IN_USE")
+          }
+          // Nobody else waits for those who wait.
+          assert.deepStrictEqual(ended, [201, "repeats"])
         })
       )
     })
