@@ -6,9 +6,13 @@ import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { makeReadiness } from "./Database.ts"
 import { respond } from "./Frame.ts"
 import { Metrics } from "./Metrics.ts"
+import { ALIVE } from "./Server/listen.ts"
 
-/** `/healthz`: the process answers. It says nothing of the store: a store that is away is no reason to restart this. */
-const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe({ status: "alive" }))
+/**
+ * `/healthz`: the process answers, from the moment it listens. It says nothing of the store: a store that is away is no reason to
+ * restart this.
+ */
+const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(ALIVE))
 
 /** `/readyz`: the store is within reach and has every migration that this code knows. */
 const layerReady = HttpRouter.use((router) =>

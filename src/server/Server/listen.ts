@@ -1,8 +1,9 @@
 import { NodeHttpServer } from "@effect/platform-node"
-import type { Duration, Layer } from "effect"
+import { type Duration, Effect, Layer } from "effect"
 import type { HttpServer, HttpServerError } from "effect/http"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
+import { timeOrdered } from "../../domain/Ids.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
 /** How slow and how large a request may be before it is one of ours. */
@@ -30,9 +31,12 @@ export const defaultListenLimits: ListenLimits = {
   headerFields: 100
 }
 
+/** The body of `/healthz`. */
+export const ALIVE = { status: "alive" }
+
 /**
- * Node's server, which answers with problems where Node answers with a bare status, and 503 from the moment it listens until the
- * routes are there: without this, requests that come in between are never answered at all.
+ * Node's server, which answers with problems where Node answers with a bare status, and from the moment it listens until the
+ * routes are there with 503, save `/healthz`: without this, requests that come in between are never answered at all.
  */
 class GuardedServer extends Server {
   readonly #fields: number
@@ -62,18 +66,17 @@ class GuardedServer extends Server {
     if (event === "request" || event === "checkContinue") {
       const [request, response] = args
       if (request instanceof IncomingMessage && response instanceof ServerResponse) {
-        const refusal = this.#refusal(request)
-        if (refusal !== undefined) {
-          refuse(response, refusal)
-          return true
-        }
+        const starting = this.listenerCount("request") === 0
+        const refusal = starting && !asksForHealth(request) ? "starting" : this.#refusal(request)
+        if (refusal !== undefined) refuse(response, refusal)
+        else if (starting) answerAlive(response)
+        if (refusal !== undefined || starting) return true
       }
     }
     return super.emit(event, ...args)
   }
 
   #refusal({ headers, httpVersionMinor, rawHeaders }: IncomingMessage): Refusal | undefined {
-    if (this.listenerCount("request") === 0) return "starting"
     if (rawHeaders.length > 2 * this.#fields) return "headers"
     let hosts = 0
     for (let index = 0; index < rawHeaders.length; index += 2) {
@@ -85,6 +88,21 @@ class GuardedServer extends Server {
     const coding = headers["transfer-encoding"]
     return coding === undefined || coding.toLowerCase() === "chunked" ? undefined : "coding"
   }
+}
+
+/** A start that takes long, since it migrates or recovers, is no reason to restart: the process is alive. */
+const asksForHealth = ({ method, url }: IncomingMessage): boolean =>
+  (method === "GET" || method === "HEAD") && /^\/healthz(?:\?|$)/.test(url ?? "")
+
+const answerAlive = (response: ServerResponse): void => {
+  const body = JSON.stringify(ALIVE)
+  const headers = {
+    "content-type": "application/json",
+    "content-length": String(Buffer.byteLength(body)),
+    "x-request-id": `req_${timeOrdered()}`,
+    connection: "close"
+  }
+  response.writeHead(200, headers).end(body)
 }
 
 /** A host and a port, or nothing (RFC 9112, 3.2): what is none, another in the chain of servers may take for another host. */
@@ -106,7 +124,10 @@ const refusalOf = (error: Error): Refusal => {
   }
 }
 
-/** The HTTP server of Node, and what its handlers need of the platform. At a stop requests in flight have `drain` to finish. */
+/**
+ * The HTTP server of Node, and what its handlers need of the platform. At a stop requests in flight have `drain` to finish; whoever is
+ * still connected then, or where there were no routes yet, is cut off.
+ */
 export const layerListen = (options: {
   readonly host: string
   readonly port: number
@@ -115,8 +136,25 @@ export const layerListen = (options: {
   HttpServer.HttpServer | Layer.Success<typeof NodeHttpServer.layerHttpServices>,
   HttpServerError.ServeError
 > =>
-  NodeHttpServer.layer(() => makeServer(), {
-    host: options.host,
-    port: options.port,
-    gracefulShutdownTimeout: options.drain
+  Layer.unwrap(
+    Effect.map(
+      Effect.sync(() => makeServer()),
+      (server) =>
+        // On top, so it runs first: the platform's own end waits without limit for clients that say nothing.
+        Layer.effectDiscard(Effect.addFinalizer(() => cutOff(server))).pipe(
+          Layer.provideMerge(
+            NodeHttpServer.layer(() => server, {
+              host: options.host,
+              port: options.port,
+              gracefulShutdownTimeout: options.drain
+            })
+          )
+        )
+    )
+  )
+
+const cutOff = (server: Server) =>
+  Effect.callback<void>((resume) => {
+    server.close(() => resume(Effect.void))
+    server.closeAllConnections()
   })

@@ -1,7 +1,13 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Context, Effect, Fiber, Layer } from "effect"
+import { HttpServer } from "effect/http"
 import type { RequestListener, Server } from "node:http"
-import { defaultListenLimits, type ListenLimits, makeServer } from "../../../src/server/Server/listen.ts"
+import {
+  defaultListenLimits,
+  layerListen,
+  type ListenLimits,
+  makeServer
+} from "../../../src/server/Server/listen.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Exchange, exchange } from "../../support/rawSocket.ts"
 import { service } from "../../support/service.ts"
@@ -191,6 +197,36 @@ describe("a service that is starting", () => {
       assert.strictEqual(early.headers.get("retry-after"), "1")
       server.on("request", ok)
       assert.strictEqual((yield* ask).status, 200)
+    })
+  )
+
+  it.live("says that it is alive, and still refuses what is no request", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening()
+      const alive = yield* exchange(port, `GET /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
+      assert.strictEqual(alive.status, 200)
+      assert.strictEqual(alive.headers.get("content-type"), "application/json")
+      assert.match(alive.headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
+      assert.deepStrictEqual(alive.body, { status: "alive" })
+      assertProblem(yield* exchange(port, "GET /healthz HTTP/1.1\r\n\r\n"), 400, "INVALID_REQUEST")
+      assertProblem(yield* exchange(port, `POST /healthz HTTP/1.1\r\n${CLOSE}\r\n`), 503, "UNAVAILABLE")
+    })
+  )
+
+  it.live("and gives up does not wait for a client that says nothing", () =>
+    Effect.gen(function* () {
+      const silent = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const running = yield* Layer.build(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" }))
+          const { address } = Context.get(running, HttpServer.HttpServer)
+          const port = "port" in address ? address.port : 0
+          const silent = yield* Effect.forkDetach(exchange(port, ""), { startImmediately: true })
+          // Connections are taken in the order in which they come.
+          yield* exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
+          return silent
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(silent)).text, "")
     })
   )
 })
