@@ -205,7 +205,7 @@ const rotateMaster = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Seal every secret of the store anew with the newest master key, beside a running service. First give each replica the new key in front of the old: COUNTERSIGN_MASTER_KEY=new,old."
+    "Seal every secret of the store anew with the newest master key, beside a running service. First give every replica COUNTERSIGN_MASTER_KEY=old,new, so that all can read what the new key seals, then every one new,old."
   ),
   Command.withExamples([
     {

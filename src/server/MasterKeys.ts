@@ -1,5 +1,6 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { transaction } from "./Database.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/columns.ts"
 import { prefixOf } from "./SecretBox/Sealed.ts"
@@ -57,15 +58,24 @@ export const checkMasterKeys = Effect.gen(function* () {
 /** {@link checkMasterKeys} while the layer is built, over a migrated store. */
 export const layerChecked = Layer.effectDiscard(checkMasterKeys)
 
+/** Runs a statement that may read a whole table: the time that callers wait at most is none that this has to keep. */
+const unhurried = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
+  transaction(Effect.andThen(sql`SET LOCAL statement_timeout = 0`, statement)).pipe(
+    Effect.provideService(SqlClient.SqlClient, sql)
+  )
+
 /** A column in which a value is sealed with that key. Reads whole tables: asked only about keys that are not configured. */
 const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, key_id: string) {
   for (const sealed of sealedColumns) {
-    const rows = yield* sql`
-      SELECT 1 AS found
-      FROM ${sql(sealed.table)}
-      WHERE substr(${sql(sealed.column)}, 1, 9) = ${prefixOf({ id: key_id })}
-      LIMIT 1
-    `
+    const rows = yield* unhurried(
+      sql,
+      sql`
+        SELECT 1 AS found
+        FROM ${sql(sealed.table)}
+        WHERE substr(${sql(sealed.column)}, 1, 9) = ${prefixOf({ id: key_id })}
+        LIMIT 1
+      `
+    )
     if (rows.length > 0) return sealed
   }
   return undefined
@@ -117,14 +127,17 @@ const resealStep = Effect.fnUntraced(function* (
   const names = ["org_id", ...sealed.key]
   const columns = sql.literal(names.map((name) => `"${name}"`).join(", "))
   const column = sql(sealed.column)
-  const rows = yield* sql`
-    SELECT json_build_array(${columns})::text AS place, ${column} AS value
-    FROM ${sql(sealed.table)}
-    WHERE substr(${column}, 1, 9) <> ${box.writingPrefix}
-      ${after.length === 0 ? sql.literal("") : sql`AND (${columns}) > ${sql.in(after)}`}
-    ORDER BY ${columns}
-    LIMIT ${STEP_ROWS}
-  `.pipe(Effect.flatMap(decodeRows))
+  const rows = yield* unhurried(
+    sql,
+    sql`
+      SELECT json_build_array(${columns})::text AS place, ${column} AS value
+      FROM ${sql(sealed.table)}
+      WHERE substr(${column}, 1, 9) <> ${box.writingPrefix}
+        ${after.length === 0 ? sql.literal("") : sql`AND (${columns}) > ${sql.in(after)}`}
+      ORDER BY ${columns}
+      LIMIT ${STEP_ROWS}
+    `
+  ).pipe(Effect.flatMap(decodeRows))
 
   const unreadable: Array<SecretUnreadable> = []
   let resealed = 0

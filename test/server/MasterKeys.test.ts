@@ -2,7 +2,8 @@ import { assert, it, layer } from "@effect/vitest"
 import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { rotate } from "../../src/server/MasterKeys.ts"
+import * as Database from "../../src/server/Database.ts"
+import { checkMasterKeys, rotate } from "../../src/server/MasterKeys.ts"
 import { SecretBox } from "../../src/server/SecretBox.ts"
 import { sealedColumns } from "../../src/server/SecretBox/columns.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -153,6 +154,35 @@ it.live("a secret that was altered is told and left, and the others are turned o
     assert.isFalse(outcome.ok)
     assert.match(outcome.out, /^3 secrets are sealed anew/)
     assert.match(outcome.err, /1 of the secrets do not open.*notification_endpoints\.secret of nep_/)
+  })
+)
+
+it.live("a table that takes long to read is read to its end, by a check and by a rotation", () =>
+  Effect.gen(function* () {
+    const url = yield* cloneDatabase
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      // In place of minutes: reading it fails unless it may take as long as it likes.
+      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+      yield* sql`
+        CREATE FUNCTION slow() RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN
+          IF current_setting('statement_timeout') <> '0' THEN RAISE 'canceled'; END IF;
+          RETURN '\\x00';
+        END $$
+      `
+      yield* sql`
+        CREATE VIEW provider_keys AS SELECT 'org' AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
+      `
+      yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
+      yield* checkMasterKeys
+      const { unreadable } = yield* rotate
+      assert.deepStrictEqual(
+        unreadable.map(({ table }) => table),
+        ["provider_keys"]
+      )
+    }).pipe(
+      Effect.provide([Database.layer({ url }), SecretBox.layer({ masterKeys: [Redacted.make(first)] })])
+    )
   })
 )
 

@@ -41,7 +41,7 @@ export const variables = {
     read: read.directory
   }),
   COUNTERSIGN_MASTER_KEY: secret({
-    meaning: "keeps secrets at rest; a list, newest first, rotates",
+    meaning: "keeps secrets at rest; of several the first seals",
     unit: "32 bytes in base64, separated by commas",
     unset: "made on the embedded store; required with DATABASE_URL",
     read: read.masterKeys
