@@ -89,14 +89,23 @@ const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, r
 
 /** The service's address without a slash at its end; throws where it is none. */
 const baseUrl = (given: string | URL): string => {
-  const url = URL.parse(String(given))
-  if (url === null || (url.protocol !== "https:" && url.protocol !== "http:")) {
+  const url = parsed(given)
+  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
     throw new TypeError("The client's url must be an http or https URL, such as http://127.0.0.1:8080")
   }
   if (url.username + url.password + url.search + url.hash !== "") {
     throw new TypeError("The client's url must have no user, query or fragment")
   }
   return url.href.replace(/\/+$/, "")
+}
+
+/** `URL.parse`, which Node has from 22.1 on and Safari from 18. */
+const parsed = (given: string | URL): URL | undefined => {
+  try {
+    return new URL(given)
+  } catch {
+    return undefined
+  }
 }
 
 /** The derived client asks for every part of a request, empty ones too; this one fills those in. */

@@ -39,14 +39,14 @@ export const connect = (options: ClientOptions): CountersignClient => {
   const runtime = ManagedRuntime.make(Client.layer(options))
   const calls = runtime.runSync(Client)
   const closed = new AbortController()
-  const signalOf = (given: AbortSignal | undefined) =>
-    given === undefined ? closed.signal : AbortSignal.any([closed.signal, given])
   const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<A> => {
-    const signal = signalOf(options?.signal)
-    return Effect.runPromise(effect, { signal }).catch((error: unknown) => {
-      // As `fetch` does: a call that was ended rejects with the reason it was ended for.
-      throw signal.aborted ? signal.reason : error
-    })
+    const { done, signal } = either(closed.signal, options?.signal)
+    return Effect.runPromise(effect, { signal })
+      .catch((error: unknown) => {
+        // As `fetch` does: a call that was ended rejects with the reason it was ended for.
+        throw signal.aborted ? signal.reason : error
+      })
+      .finally(done)
   }
   const { govern, stream, ...groups } = calls
   const promised = mapCalls(
@@ -62,7 +62,10 @@ export const connect = (options: ClientOptions): CountersignClient => {
     ...(promised as unknown as PromiseCalls),
     stream: (id, streamOptions) =>
       Stream.toAsyncIterable(
-        Stream.interruptWhen(stream(id, streamOptions), aborted(signalOf(streamOptions?.signal)))
+        Stream.interruptWhen(
+          stream(id, streamOptions),
+          Effect.raceFirst(aborted(closed.signal), aborted(streamOptions?.signal))
+        )
       ),
     govern: (id, step, governOptions) => run(govern(id, step, governOptions), governOptions),
     close,
@@ -70,9 +73,29 @@ export const connect = (options: ClientOptions): CountersignClient => {
   }
 }
 
-/** Fails with the signal's reason once it is aborted. */
-const aborted = (signal: AbortSignal): Effect.Effect<never, unknown> =>
+/**
+ * A signal that is aborted with the first of two, until it is done with. `AbortSignal.any` is not everywhere that `fetch` is: Node has
+ * it from 20.3 on.
+ */
+const either = (
+  one: AbortSignal,
+  other: AbortSignal | undefined
+): { readonly signal: AbortSignal; readonly done: () => void } => {
+  if (other === undefined) return { signal: one, done: () => {} }
+  const first = new AbortController()
+  const ends = [one, other].map((signal) => {
+    const listener = () => first.abort(signal.reason)
+    if (signal.aborted) listener()
+    signal.addEventListener("abort", listener, { once: true })
+    return () => signal.removeEventListener("abort", listener)
+  })
+  return { signal: first.signal, done: () => ends.forEach((end) => end()) }
+}
+
+/** Fails with the signal's reason once it is aborted; never without one. */
+const aborted = (signal: AbortSignal | undefined): Effect.Effect<never, unknown> =>
   Effect.callback((resume) => {
+    if (signal === undefined) return
     const listener = () => resume(Effect.fail(signal.reason))
     if (signal.aborted) return listener()
     signal.addEventListener("abort", listener, { once: true })

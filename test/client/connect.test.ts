@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { onTestFinished } from "vitest"
 import { connect, type CountersignClient } from "../../src/client/index.ts"
 import { type Scripted, scriptedServer } from "../support/scripted.ts"
 
@@ -78,6 +79,27 @@ describe("connect", () => {
       assert.include(String(await call), "closed")
       assert.include(String(await rejection(client.api_keys.list())), "closed")
       assert.strictEqual(seen.length, 1)
+    })
+  )
+
+  it.live("runs where there is fetch, but not what came to platforms after it", () =>
+    against(["never"], async (client, { arrived, url }) => {
+      for (const [owner, name] of [
+        [URL, "parse"],
+        [AbortSignal, "any"]
+      ] as const) {
+        const standard = Object.getOwnPropertyDescriptor(owner, name)
+        assert.isDefined(standard)
+        Reflect.deleteProperty(owner, name)
+        onTestFinished(() => void (standard && Object.defineProperty(owner, name, standard)))
+      }
+      await connect({ url, key }).close()
+      const stop = new AbortController()
+      const call = rejection(client.api_keys.list({}, { signal: stop.signal }))
+      await arrived(1)
+      stop.abort("enough")
+      assert.strictEqual(await call, "enough")
+      assert.strictEqual(await rejection(client.api_keys.list({}, { signal: stop.signal })), "enough")
     })
   )
 
