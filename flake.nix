@@ -18,11 +18,15 @@
         default = pkgs.callPackage ./nix/package.nix { src = self; };
       });
 
-      # `nix run`: the service on http://127.0.0.1:8080.
+      # `nix run`: the service on http://127.0.0.1:8080; `nix run . -- keys list`: any other command.
       apps = forEachSystem (pkgs: {
         default = {
           type = "app";
-          program = "${self.packages.${pkgs.stdenv.hostPlatform.system}.default}/bin/countersign";
+          program = toString (
+            pkgs.writeShellScript "countersign" ''
+              exec ${nixpkgs.lib.getExe self.packages.${pkgs.stdenv.hostPlatform.system}.default} "''${@:-serve}"
+            ''
+          );
         };
       });
 

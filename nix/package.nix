@@ -43,6 +43,9 @@ buildNpmPackage {
   npmFlags = [ "--ignore-scripts" ];
   nativeBuildInputs = [ makeWrapper ];
 
+  # npm's scripts would find the Node of the lockfile first, a plain Linux binary that does not run in the sandbox.
+  preBuild = "rm -f node_modules/.bin/node";
+
   installPhase = ''
     runHook preInstall
     npm prune --omit=dev --ignore-scripts --offline

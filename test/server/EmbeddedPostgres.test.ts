@@ -8,6 +8,7 @@ import {
   EmbeddedPostgres,
   type EmbeddedPostgresFailed
 } from "../../src/server/EmbeddedPostgres.ts"
+import { prepareDataDir } from "../../src/server/EmbeddedPostgres/Cluster.ts"
 import {
   usedDirectory,
   dataDirectory,
@@ -277,6 +278,22 @@ describe("EmbeddedPostgres", () => {
       const error = yield* Effect.flip(Effect.scoped(hold(path.join(closed, "data"))))
       assert.include(error.phrase, `cannot pass ${closed}:`)
       assert.include(error.phrase, "COUNTERSIGN_DATA_DIR")
+    })
+  )
+
+  it.live.runIf(isRoot)("lets that account pass every folder that it makes on the way", () =>
+    Effect.gen(function* () {
+      const above = yield* dataDirectory
+      yield* Effect.promise(() => chmod(above, 0o711))
+      const dataDir = path.join(above, "var", "lib", "countersign")
+      yield* prepareDataDir(dataDir, unprivileged)
+      const modes = [dataDir, path.dirname(dataDir), path.join(above, "var")].map((folder) =>
+        Effect.map(
+          Effect.promise(() => stat(folder)),
+          ({ mode }) => mode & 0o777
+        )
+      )
+      assert.deepEqual(yield* Effect.all(modes), [0o711, 0o711, 0o711])
     })
   )
 

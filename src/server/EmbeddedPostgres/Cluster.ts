@@ -45,9 +45,11 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
     const made = await mkdir(dataDir, { recursive: true, mode: 0o700 })
     if (account === undefined) return
     const { mode, uid } = await stat(dataDir)
-    if (made !== undefined || (uid === 0 && (mode & 0o011) !== 0o011)) {
+    if (made === undefined && uid === 0 && (mode & 0o011) !== 0o011) {
       await chmod(dataDir, (mode & 0o777) | 0o011)
     }
+    // The folders above it that were missing are as closed as it is.
+    for (const folder of made === undefined ? [] : fromDownTo(made, dataDir)) await chmod(folder, 0o711)
   })
   const barrier = account === undefined ? undefined : yield* firstBarrier(account, dataDir)
   if (barrier !== undefined) {
@@ -58,6 +60,14 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
     })
   }
 })
+
+/** A folder, one below it, and those between them. */
+const fromDownTo = (outer: string, inner: string): ReadonlyArray<string> => {
+  const names = path.relative(outer, inner).split(path.sep)
+  // No path to it that is known: nothing else is opened.
+  if (names[0] === "..") return [inner]
+  return [outer, ...names.map((_, index) => path.join(outer, ...names.slice(0, index + 1)))]
+}
 
 /** Writes a file of the cluster, mode 0600, through to the disk. */
 const writeDurably = (file: string, content: string, account: Account | undefined) =>
