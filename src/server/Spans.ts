@@ -19,14 +19,15 @@ import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./Delivery/Shards.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { makeBuffer, type Recorded } from "./Spans/Buffer.ts"
+import { makeBuffer } from "./Spans/Buffer.ts"
 import { makeEncoding } from "./Spans/Encoding.ts"
 import { makeKnown } from "./Spans/Known.ts"
+import type { Recorded } from "./Spans/Outbox.ts"
 import { findDestinations, storeBatches } from "./Spans/store.ts"
 import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { StoreClock } from "./StoreClock.ts"
 
-export type { Recorded, Redact } from "./Spans/Buffer.ts"
+export type { Recorded, Redact } from "./Spans/Outbox.ts"
 
 /** How much is exported; what is left out has the contract's default. */
 export interface SpansOptions {

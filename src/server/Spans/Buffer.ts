@@ -1,10 +1,18 @@
-import type { Schema } from "effect"
-import type { OrgId, TelemetryDestinationId, TraceId } from "../../domain/Ids.ts"
-import { encodeSpan, envelope } from "../../domain/OtlpJson.ts"
-import type { Span } from "../../domain/Span.ts"
-import { sourceOf } from "../../domain/SpanConventions.ts"
-import { keeps, type Sampling, SpanBudget } from "../../domain/SpanSampling.ts"
+import type { OrgId, TraceId } from "../../domain/Ids.ts"
+import { encodeSpan } from "../../domain/OtlpJson.ts"
+import { keeps, type Sampling } from "../../domain/SpanSampling.ts"
 import { BatchWriter } from "./BatchWriter.ts"
+import {
+  type Batch,
+  believe,
+  type Destination,
+  type Entry,
+  isUnsure,
+  openOutbox,
+  type Outbox,
+  type Recorded,
+  type Redact
+} from "./Outbox.ts"
 import { makeTraces } from "./Traces.ts"
 
 /** Spans of one request. */
@@ -26,32 +34,6 @@ const GROUP_BYTES = 4 * 1024 * 1024
 /** How long a batch that is full waits for others to be written with: under load they share a transaction, and the attempts after it. */
 const TOGETHER_MILLIS = 100
 
-/**
- * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
- * writes it down. Each time that nothing has ended meanwhile it is believed twice as long, up to half a second: a collector that hangs
- * costs its organization's runs no statement.
- */
-const CHECK_MILLIS = 10
-const LONGEST_CHECK_MILLIS = 500
-
-/** Removes secrets from what is exported. */
-export type Redact = (value: Schema.Json) => Schema.Json
-
-/** Something that was done, as spans of one trace. */
-export interface Recorded {
-  readonly trace_id: TraceId
-  /** How many spans `make` makes. */
-  readonly count: number
-  /** Whether this is the whole trace, as of a run: then nothing needs to be remembered of it. Default false. */
-  readonly whole?: boolean
-  /**
-   * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch. `content` is there
-   * where the organization switched content on: through it inputs, answers, arguments and results may go out. Called twice then, with the
-   * same values: first to find them.
-   */
-  readonly make: (at: number, content: Redact | null) => ReadonlyArray<Span>
-}
-
 /** The limits of an organization. */
 export interface Limits {
   readonly sampling: Sampling
@@ -61,47 +43,10 @@ export interface Limits {
   readonly flushMillis: number
 }
 
-/** What an organization that has a destination has in this process. */
-export interface Outbox {
-  readonly org_id: OrgId
-  readonly destination_id: TelemetryDestinationId
-  readonly content: boolean
-  readonly frame: readonly [string, string]
-  readonly budget: SpanBudget
-  writer: BatchWriter | undefined
-  /** When the first span of `writer`, or the first drop that is not in the store yet, came; on the monotonic clock. */
-  since: number
-  /** Spans here, wherever in this process, that are not in the store yet. */
-  held: number
-  /** Spans that wait in the store, as of `checked`, in milliseconds on the monotonic clock. */
-  waiting: number
-  checked: number
-  /** How long that is believed, in milliseconds. */
-  believed: number
-  /** Spans that were dropped and are not counted in the store yet. */
-  dropped: number
-}
-
-/** Spans on their way to the store as one delivery. */
-export interface Batch {
-  readonly outbox: Outbox
-  readonly spans: number
-  /** The request, compressed. */
-  readonly request: Uint8Array
-}
-
 /** The spans of this process that are not in the store yet. Plain and synchronous. */
 export interface SpanBuffer {
   /** An organization's outbox, empty. */
-  readonly open: (
-    org_id: OrgId,
-    destination: {
-      readonly destination_id: TelemetryDestinationId
-      readonly content: boolean
-      readonly waiting_spans: number
-    },
-    now: number
-  ) => Outbox
+  readonly open: (org_id: OrgId, destination: Destination, now: number) => Outbox
   /** Whether a trace is sampled: of one that is not, nothing is kept or counted. */
   readonly samples: (trace_id: TraceId) => boolean
   /** Whether a trace finds no room for all that is known, but for what may have been accepted meanwhile: worth a look into the store. */
@@ -150,13 +95,6 @@ export interface SpanBuffer {
   readonly dueIn: (now: number) => number | null
   /** Spans that are here in all. */
   readonly held: () => number
-}
-
-/** A trace that was taken in and is not encoded yet. */
-export interface Entry {
-  readonly outbox: Outbox
-  readonly recorded: Recorded
-  readonly at: number
 }
 
 /**
@@ -242,34 +180,10 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   }
 
   return {
-    open: (org_id, { content, destination_id, waiting_spans }, now) => {
-      const frame = envelope(sourceOf(org_id))
-      return {
-        org_id,
-        destination_id,
-        content,
-        frame,
-        budget: new SpanBudget(spansPerSecond, now),
-        writer: undefined,
-        since: now,
-        held: 0,
-        waiting: waiting_spans,
-        checked: now,
-        believed: CHECK_MILLIS,
-        dropped: 0
-      }
-    },
+    open: (org_id, destination, now) => openOutbox(org_id, destination, spansPerSecond, now),
     samples: (trace_id) => keeps(sampling, trace_id),
-    unsure: (outbox, { count }, now) =>
-      outbox.held + outbox.waiting + count > queueLimit &&
-      outbox.held + count <= queueLimit &&
-      now - outbox.checked >= outbox.believed,
-    counted: (outbox, waiting, now, asked) => {
-      if (waiting < outbox.waiting) outbox.believed = CHECK_MILLIS
-      else if (asked) outbox.believed = Math.min(LONGEST_CHECK_MILLIS, 2 * outbox.believed)
-      outbox.waiting = waiting
-      outbox.checked = now
-    },
+    unsure: (outbox, { count }, now) => isUnsure(outbox, count, queueLimit, now),
+    counted: believe,
     take: (outbox, recorded, at, now) => {
       if (!keeps(sampling, recorded.trace_id)) return
       if (!admits(outbox, recorded, now)) return drop(outbox, recorded.count, now)

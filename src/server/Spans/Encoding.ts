@@ -1,7 +1,8 @@
 import { Effect, Result, type Schema } from "effect"
 import { REDACTED } from "../../domain/Redaction.ts"
 import type { KnownSecrets } from "../KnownSecrets.ts"
-import type { Entry, SpanBuffer } from "./Buffer.ts"
+import type { SpanBuffer } from "./Buffer.ts"
+import type { Entry } from "./Outbox.ts"
 import { type Clean, makeRedactors } from "./Redactors.ts"
 
 /** Traces for which it is asked once what must not go out. */

@@ -1,5 +1,6 @@
 import type { OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import type { Outbox, Recorded, SpanBuffer } from "./Buffer.ts"
+import type { SpanBuffer } from "./Buffer.ts"
+import type { Outbox, Recorded } from "./Outbox.ts"
 
 /**
  * How long an organization is known to have no destination. One that is made by another replica is noticed after this; one that is

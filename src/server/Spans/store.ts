@@ -5,7 +5,7 @@ import { afterCommitSync, transaction } from "../Database.ts"
 import type { Delivery } from "../Delivery.ts"
 import { longs, texts } from "../Delivery/Columns.ts"
 import type { Place, SecretBox } from "../SecretBox.ts"
-import type { Batch, Outbox } from "./Buffer.ts"
+import type { Batch, Outbox } from "./Outbox.ts"
 import type { WrittenBatches } from "./WrittenBatches.ts"
 
 /** The name that deliveries of spans carry. */

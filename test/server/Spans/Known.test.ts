@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { OrgId, TelemetryDestinationId, TraceId } from "../../../src/domain/Ids.ts"
 import { samplingAt } from "../../../src/domain/SpanSampling.ts"
-import { makeBuffer, type Outbox } from "../../../src/server/Spans/Buffer.ts"
+import { makeBuffer } from "../../../src/server/Spans/Buffer.ts"
+import type { Outbox } from "../../../src/server/Spans/Outbox.ts"
 import { makeKnown } from "../../../src/server/Spans/Known.ts"
 
 const org_id = OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(15)}`)
