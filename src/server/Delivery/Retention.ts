@@ -1,4 +1,4 @@
-import { DateTime, type Duration, Effect } from "effect"
+import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { atomic } from "../Database.ts"
 import { type Channel, uuidTime } from "./Channel.ts"
@@ -49,6 +49,7 @@ const RETENTION_LOCK = 0x63736772
 
 /** Removes what is older than is kept, in bounded steps, and makes the partitions of the days to come. */
 export interface Retention {
+  /** One run at a time: who asks while another is at it goes after it. */
   readonly runOnce: Effect.Effect<Removed, SqlError.SqlError>
   /** The partitions alone: a day's must be there before its first attempt. Answers with how many were dropped. */
   readonly partitions: Effect.Effect<number>
@@ -63,6 +64,7 @@ export const makeRetention = (
   options: RetentionOptions
 ): Retention => {
   const atomically = atomic(sql)
+  const running = Semaphore.makeUnsafe(1)
 
   /** Repeats a bounded step until it finds less than it may take, or has been repeated often enough. */
   const drain = Effect.fnUntraced(function* (step: Effect.Effect<number, SqlError.SqlError>) {
@@ -266,7 +268,7 @@ export const makeRetention = (
       days,
       more: [strays, deliveries, health, ...payloads].some(({ more }) => more)
     }
-  })
+  }).pipe(running.withPermits(1))
 
   return {
     runOnce,
