@@ -111,9 +111,8 @@ export class Delivery extends Context.Service<
       Delivery,
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
-        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS - 1))
-        const leases = Context.get(yield* Layer.build(layerBeside(1)), SqlClient.SqlClient)
-        return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
+        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS))
+        return yield* Effect.flatMap(channels, (list) => make(list, callers, options)).pipe(
           Effect.provide(own)
         )
       })
@@ -121,11 +120,10 @@ export class Delivery extends Context.Service<
 }
 
 /**
- * Connections of the engine's own: one each to hear by, to write results and to share out, and four for all else. What it does never waits
- * for those who hold all the others while they publish, and the other way about. The one to share out is used for nothing else: where the
- * store is slow, leases must not wait behind reads.
+ * Connections of the engine's own: one each to hear by, to write results and to share out, and three to read. What it does never waits
+ * for those who hold all the others while they publish, and the other way about.
  */
-export const ENGINE_CONNECTIONS = 7
+export const ENGINE_CONNECTIONS = 6
 
 /** Between two tries of a loop whose work failed. */
 const AFTER_FAILURE_MILLIS = 500
@@ -153,14 +151,14 @@ const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<neve
 
 const make = Effect.fnUntraced(function* (
   list: ReadonlyArray<Channel>,
-  { callers, leases }: { readonly callers: SqlClient.SqlClient; readonly leases: SqlClient.SqlClient },
+  callers: SqlClient.SqlClient,
   options: DeliveryOptions
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* Clock.Clock
   const channels = new Map(list.map((channel) => [channel.name, channel]))
   const lease = { ...defaultLease, ...options.lease }
-  const shards = makeShards(leases, clock, lease)
+  const shards = makeShards(sql, clock, lease)
   const reading = { ...defaultReader, ...options.reader }
   const slots = { ...defaultSlots, ...options.slots }
   const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading))
