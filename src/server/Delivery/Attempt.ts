@@ -49,8 +49,8 @@ export const makeAttempt = (
 ): ((lane: Lane, item: Item) => void) => {
   const send = (lane: Lane, item: Item, sending: Effect.Effect<Outcome>): void => {
     const before = monotonicMillis(clock)
-    // Reading may have taken long: what the lease allowed before it need not be allowed now.
-    if (!shards.mayStart(lane.shard, before)) return putBack(lane, item)
+    // Reading may have taken long: what the lease allowed before it need not be allowed now, nor what the shard's last ownership did.
+    if (!shards.mayStart(lane.owned, before)) return putBack(lane, item)
     const startedAt = clock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)

@@ -115,7 +115,7 @@ export const makeDispatcher = (
     const startOne = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
       // A lane that was let go may still be told of the end of its attempts.
-      if (!lanes.has(lane) || !shards.mayStart(lane.shard, now)) return false
+      if (!lanes.has(lane) || !shards.mayStart(lane.owned, now)) return false
       lane.health = at(lane.health, now)
       if (lane.active >= allowance(lane.health, lane.channel.policy.concurrency)) {
         if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)

@@ -68,8 +68,8 @@ export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.mono
 export interface Shards {
   /** The shards that are here, by number: another object for each time that one was gained. */
   readonly owned: ReadonlyMap<number, OwnedShard>
-  /** Whether an attempt may start: the shard is here and stays, and enough of its lease is left. */
-  readonly mayStart: (shard: number, now: number) => boolean
+  /** Whether an attempt may start that was read under this ownership: it is the present one and stays, and enough of its lease is left. */
+  readonly mayStart: (one: OwnedShard, now: number) => boolean
   /** Whether other processes own shards, or may. */
   readonly shared: () => boolean
   /** Renews, then takes or leaves shards; answers with those released. What it changed holds also where it fails on the way. */
@@ -196,10 +196,8 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
 
   return {
     owned,
-    mayStart: (shard, now) => {
-      const one = owned.get(shard)
-      return one !== undefined && !one.leaving && !stopping && one.validUntil - now >= marginMillis
-    },
+    mayStart: (one, now) =>
+      owned.get(one.shard) === one && !one.leaving && !stopping && one.validUntil - now >= marginMillis,
     shared: () => others > 0 || owned.size < SHARDS,
     share: rounds.withPermit(
       Effect.gen(function* () {

@@ -1,39 +1,18 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
-import { DeliveryId, EventId, OrgId } from "../../../src/domain/Ids.ts"
 import type { Channel } from "../../../src/server/Delivery.ts"
 import { makeDispatcher } from "../../../src/server/Delivery/Dispatcher.ts"
-import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
 import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
 import { defaultSlots } from "../../../src/server/Delivery/Slots.ts"
-import { failing, heldChannel, ownedShard, quick } from "./support.ts"
-
-const id = "0".repeat(32)
-
-const row = (seq: number): QueueRow => ({
-  shard: 0,
-  seq,
-  org_id: OrgId.make(`org_${id}`),
-  destination_id: `nep_${id}`,
-  delivery_id: DeliveryId.make(`ndl_${id}`),
-  channel: "held",
-  event_id: EventId.make(`evt_${id}`),
-  attempt: 0,
-  round_start: 0,
-  wait_ms: 0,
-  left_ms: null,
-  consecutive_failures: null,
-  cooldown_round: null,
-  cooldown_ms: null
-})
+import { delivered, failing, heldChannel, ownedShard, queueRow, quick } from "./support.ts"
 
 /** A dispatcher with shard 0, which `regain` loses and gains again. */
 const setUp = Effect.fnUntraced(function* (channel: Channel) {
   const owned = new Map<number, OwnedShard>([[0, ownedShard(0)]])
   const shards = {
     owned,
-    mayStart: () => true,
+    mayStart: (one: OwnedShard) => owned.get(one.shard) === one,
     shared: () => true,
     share: Effect.succeed([]),
     leaveAll: Effect.void,
@@ -50,7 +29,7 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([row(1), row(2)], 0)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
       const first = yield* Queue.take(attempts)
       regain()
       yield* first.end(failing)
@@ -58,8 +37,34 @@ describe("Dispatcher", () => {
       dispatcher.kick()
       yield* Effect.yieldNow
       assert.strictEqual(yield* Queue.size(attempts), 0)
-      dispatcher.offer([row(3)], 0)
-      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, row(3).event_id)
+      dispatcher.offer([queueRow({ seq: 3 })], 0)
+      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 3 }).event_id)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("sends nothing that was being read when its shard went, though the shard came back", () =>
+    Effect.gen(function* () {
+      const store = yield* Deferred.make<void>()
+      const reading = yield* Queue.unbounded<void>()
+      const sent = yield* Queue.unbounded<string>()
+      const channel: Channel = {
+        ...(yield* heldChannel(quick())).channel,
+        load: ({ event_id }) =>
+          Effect.as(
+            Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store)),
+            Effect.as(Queue.offer(sent, event_id), delivered)
+          )
+      }
+      const { dispatcher, regain } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      yield* Queue.take(reading)
+      regain()
+      dispatcher.forgetLost()
+      yield* Deferred.succeed(store, undefined)
+      yield* Effect.yieldNow
+      yield* Effect.yieldNow
+      dispatcher.offer([queueRow({ seq: 2 })], 0)
+      assert.strictEqual(yield* Queue.take(sent), queueRow({ seq: 2 }).event_id)
     }).pipe(Effect.scoped)
   )
 
@@ -67,7 +72,7 @@ describe("Dispatcher", () => {
     Effect.gen(function* () {
       const { attempts, channel } = yield* heldChannel(quick())
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([row(1), row(2)], 0)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
       yield* (yield* Queue.take(attempts)).end(failing)
       yield* Queue.take(dispatcher.results)
       assert.strictEqual(dispatcher.unsaved(10).size, 1)
@@ -89,14 +94,14 @@ describe("Dispatcher", () => {
         load: () => Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store))
       }
       const { dispatcher, regain } = yield* setUp(channel)
-      dispatcher.offer([row(1)], 0)
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
       yield* Queue.take(reading)
       regain()
       dispatcher.forgetLost()
       yield* Deferred.fail(store, new SqlError({ reason: new ConnectionError({ cause: "away" }) }))
       yield* Effect.yieldNow
       yield* Effect.yieldNow
-      dispatcher.offer([row(1)], 0)
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
       yield* Queue.take(reading)
     }).pipe(Effect.scoped)
   )

@@ -1,32 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { DeliveryId, EventId, OrgId } from "../../../src/domain/Ids.ts"
+import { DeliveryId } from "../../../src/domain/Ids.ts"
 import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
 import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
 import { makeLanes } from "../../../src/server/Delivery/Lanes.ts"
 import { makeReads } from "../../../src/server/Delivery/Reads.ts"
-import { ownedShard } from "./support.ts"
+import { ownedShard, queueRow } from "./support.ts"
 
 const HORIZON = 10_000
-const id = "0".repeat(32)
-
-const row = (change: Partial<QueueRow> = {}): QueueRow => ({
-  shard: 0,
-  seq: 1,
-  org_id: OrgId.make(`org_${id}`),
-  destination_id: `nep_${id}`,
-  delivery_id: DeliveryId.make(`ndl_${id}`),
-  channel: "test",
-  event_id: EventId.make(`evt_${id}`),
-  attempt: 0,
-  round_start: 0,
-  wait_ms: 0,
-  left_ms: null,
-  consecutive_failures: null,
-  cooldown_round: null,
-  cooldown_ms: null,
-  ...change
-})
+const row = (change: Partial<QueueRow> = {}) => queueRow({ channel: "test", ...change })
 
 const cooling = (millis: number) => ({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: millis })
 

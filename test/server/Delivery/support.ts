@@ -15,6 +15,7 @@ import {
   type DeliveryOptions,
   type Parcel
 } from "../../../src/server/Delivery.ts"
+import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
 import { makeLog } from "../../../src/server/Delivery/Log.ts"
 import { makeQueue } from "../../../src/server/Delivery/Queue.ts"
 import { makeReplay } from "../../../src/server/Delivery/Replay.ts"
@@ -46,6 +47,30 @@ export const ownedShard = (open: number): OwnedShard => ({
   open,
   leaving: false
 })
+
+const zeros = "0".repeat(32)
+
+/** A row of the queue as it is read: the first delivery of a destination of shard 0, due now; each `seq` is of an event of its own. */
+export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
+  const digits = String(change.seq ?? 1).padStart(32, "0")
+  return {
+    shard: 0,
+    seq: 1,
+    org_id: OrgId.make(`org_${zeros}`),
+    destination_id: `nep_${zeros}`,
+    delivery_id: DeliveryId.make(`ndl_${digits}`),
+    channel: "held",
+    event_id: EventId.make(`evt_${digits}`),
+    attempt: 0,
+    round_start: 0,
+    wait_ms: 0,
+    left_ms: null,
+    consecutive_failures: null,
+    cooldown_round: null,
+    cooldown_ms: null,
+    ...change
+  }
+}
 
 /** A policy whose waits are milliseconds. */
 export const quick = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
