@@ -9,7 +9,8 @@ import type { Timestamp } from "../../domain/Time.ts"
 import type { Notifications } from "../Notifications.ts"
 import { appendEvents } from "../SessionEvents.ts"
 import type { Recorded, Spans } from "../Spans.ts"
-import { type ApprovalRow, toApproval, updateApprovals, withState } from "./rows.ts"
+import { updateApprovals } from "./moving.ts"
+import { type ApprovalRow, toApproval, withState } from "./rows.ts"
 
 /** What recording needs of the house. */
 export interface Recording {
