@@ -12,14 +12,15 @@ import { Client } from "../../src/client/Client.ts"
 import { hostileTexts } from "../../test/domain/Redaction/hostile.ts"
 import { KnownValues, redact } from "../../src/domain/Redaction.ts"
 import { answerSchema, correctionOf } from "./feedback/correction.ts"
-import { alternate, evenly, line, machine, median, processorSeconds, quantile } from "./measure.ts"
+import { alternate, delayRounds, line, machine, median, processorSeconds } from "./measure.ts"
 import { freePort, startService, startStore } from "./service.ts"
 
 const connections = 32
 const roundMillis = 4_000
 const rounds = 7
 const warmUp = 2
-const latencySeconds = 5
+const latencySeconds = 4
+const latencyRounds = 16
 
 const correction = correctionOf(2 * 1024)
 
@@ -134,24 +135,23 @@ try {
   console.log(line("ratio (goal: at least 50)", ratios, "%    "))
 
   const perSecond = median(rates) / 2
-  const delays = (side: Side) => {
-    const pool = poolOf(side)
-    const medians: Array<number> = []
-    const round = async () => {
-      const times = await evenly(perSecond, latencySeconds, () => post(pool, side))
-      medians.push(quantile(times, 0.5))
-      return quantile(times, 0.99)
-    }
-    return { round, medians: () => medians.slice(warmUp) }
+  const ourDelays = delayRounds(perSecond, latencySeconds, post.bind(undefined, poolOf(ours), ours))
+  const theirDelays = delayRounds(perSecond, latencySeconds, post.bind(undefined, poolOf(theirs), theirs))
+  await alternate([ourDelays.round, theirDelays.round], { warmUp, rounds: latencyRounds })
+  console.log(
+    `\nAt half of that rate, evenly, ${latencyRounds} rounds of ${latencySeconds} s each in turn; calm: the half of them in which the host stole least\n`
+  )
+  for (const [name, goal, delays] of [
+    ["countersign", " (goal: 25)", ourDelays],
+    ["fastify + pg at the same rate", "", theirDelays]
+  ] as const) {
+    const { calm, p50, p99, stolen } = delays.measured(warmUp)
+    console.log(line(`${name}, p50`, p50, "ms   "))
+    console.log(line(`${name}, p99${goal}`, p99, "ms   "))
+    console.log(line("    of the processors stolen meanwhile", stolen, "%    "))
+    console.log(line("    p99, calm", calm.p99, "ms   "))
+    console.log(line("    stolen, calm", calm.stolen, "%    "))
   }
-  const ourDelays = delays(ours)
-  const theirDelays = delays(theirs)
-  const [slow = [], bareSlow = []] = await alternate([ourDelays.round, theirDelays.round], { warmUp, rounds })
-  console.log(`\nAt half of that rate, evenly, ${rounds} rounds of ${latencySeconds} s each in turn\n`)
-  console.log(line("countersign, p50", ourDelays.medians(), "ms   "))
-  console.log(line("countersign, p99 (goal: 25)", slow, "ms   "))
-  console.log(line("fastify + pg at the same rate, p50", theirDelays.medians(), "ms   "))
-  console.log(line("fastify + pg at the same rate, p99", bareSlow, "ms   "))
 } finally {
   for (const child of children) child.kill("SIGTERM")
   await store.dispose()

@@ -65,6 +65,47 @@ export const machine = (): string => {
   return `${cpus().length} × ${first?.model ?? "unknown processor"}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 }
 
+/**
+ * Processor time that the host gave to other machines while this one had work, in seconds, since it started; Linux only, else NaN. Where
+ * two virtual processors are taken away for 20 ms, no program on them answers in 10.
+ */
+const stolenSeconds = (): number => {
+  try {
+    return Number(/^cpu +(?:\d+ +){7}(\d+)/.exec(readFileSync("/proc/stat", "utf8"))?.[1]) / 100
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** Rounds of delays: what each gave, and how much of the processors' time was stolen meanwhile. */
+export const delayRounds = (perSecond: number, seconds: number, call: () => Promise<unknown>) => {
+  const rounds: Array<{ readonly p50: number; readonly p99: number; readonly stolen: number }> = []
+  return {
+    /** Answers with the 99th percentile, in milliseconds. */
+    round: async (): Promise<number> => {
+      const before = stolenSeconds()
+      const times = await evenly(perSecond, seconds, call)
+      const stolen = (100 * (stolenSeconds() - before)) / (seconds * cpus().length)
+      const p99 = quantile(times, 0.99)
+      rounds.push({ p50: quantile(times, 0.5), p99, stolen })
+      return p99
+    },
+    /** What was measured after the first `warmUp` rounds; `calm`: in that half of them in which the least was stolen. */
+    measured: (warmUp: number) => {
+      const all = rounds.slice(warmUp)
+      const calm = all
+        .toSorted((left, right) => left.stolen - right.stolen)
+        .slice(0, Math.ceil(all.length / 2))
+      return {
+        p50: all.map(({ p50 }) => p50),
+        p99: all.map(({ p99 }) => p99),
+        stolen: all.map(({ stolen }) => stolen),
+        calm: { p99: calm.map(({ p99 }) => p99), stolen: calm.map(({ stolen }) => stolen) }
+      }
+    }
+  }
+}
+
 /** Resident memory of a process, in MB; Linux only, else NaN. */
 export const residentMegabytes = (pid: number): number => {
   try {

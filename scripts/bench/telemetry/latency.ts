@@ -12,11 +12,12 @@ import { randomBytes } from "node:crypto"
 import { setTimeout as pause } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Pool } from "undici"
-import { alternate, evenly, machine, median, quantile } from "../measure.ts"
+import { alternate, delayRounds, line, machine, median } from "../measure.ts"
 import { startService, startStore, type Store } from "../service.ts"
 import { startCollector } from "./stub.ts"
 
-const ROUNDS = 10
+const ROUNDS = 24
+const WARM_UP = 2
 const ROUND_SECONDS = 2.5
 const CLIENTS = 8
 const PEAK_SECONDS = 3
@@ -55,10 +56,8 @@ const clientOf = async (port: number, key: string) => {
     })
   )
   const run = () => call("POST", `/v1/tasks/${task.id}/run`, { input: { text: "a" }, answer: { text: "b" } })
-  const medians: Array<number> = []
   return {
     call,
-    medians,
     close: () => pool.close(),
     /** Runs a second, when each client sends the next as soon as it has its answer. */
     peak: async (): Promise<number> => {
@@ -71,12 +70,17 @@ const clientOf = async (port: number, key: string) => {
       )
       return count / PEAK_SECONDS
     },
-    /** The 99th percentile of a round, in milliseconds; its median is kept beside. */
-    round: async (perSecond: number): Promise<number> => {
-      const taken = await evenly(perSecond, ROUND_SECONDS, run)
-      medians.push(quantile(taken, 0.5))
-      await pause(REST_MILLIS)
-      return quantile(taken, 0.99)
+    /** Rounds at this rate, each with a rest in which its spans are stored. */
+    delays: (perSecond: number) => {
+      const { measured, round } = delayRounds(perSecond, ROUND_SECONDS, run)
+      return {
+        measured,
+        round: async (): Promise<number> => {
+          const p99 = await round()
+          await pause(REST_MILLIS)
+          return p99
+        }
+      }
     }
   }
 }
@@ -137,15 +141,21 @@ export const latency = async (): Promise<void> => {
     await without.peak()
     const rate = (await without.peak()) / 2
     while ((await pending()) < full) await hanging.peak()
-    const [plain = [], slow = []] = await alternate([() => without.round(rate), () => hanging.round(rate)], {
-      warmUp: 2,
-      rounds: ROUNDS
-    })
-    const line = (what: string, one: ReadonlyArray<number>, other: ReadonlyArray<number>) =>
-      `${what} ${median(one).toFixed(2)} ms without a destination, ${median(other).toFixed(2)} ms with one that hangs: ratio ${(median(other) / median(one)).toFixed(3)}`
+    const [plain, slow] = [without.delays(rate), hanging.delays(rate)]
+    await alternate([plain.round, slow.round], { warmUp: WARM_UP, rounds: ROUNDS })
+    const [one, other] = [plain.measured(WARM_UP), slow.measured(WARM_UP)]
     out(`${says} (${await pending()} wait at the end), ${rate.toFixed(0)} runs a second`)
-    out(`  ${line("p50", without.medians.slice(2), hanging.medians.slice(2))}`)
-    out(`  ${line("p99", plain, slow)}`)
+    for (const [name, left, right] of [
+      ["p50", one.p50, other.p50],
+      ["p99", one.p99, other.p99],
+      ["p99 in the calm half of the rounds", one.calm.p99, other.calm.p99]
+    ] as const) {
+      out(`  ${name}, ratio ${(median(right) / median(left)).toFixed(3)}`)
+      out(line("    without a destination", left, "ms"))
+      out(line("    with one that hangs", right, "ms"))
+    }
+    out(line("  of the processors stolen by the host", [...one.stolen, ...other.stolen], "%"))
+    out(line("  in the calm half of the rounds", [...one.calm.stolen, ...other.calm.stolen], "%"))
     await stop()
   }
   collector.stop()
