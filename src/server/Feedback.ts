@@ -1,4 +1,4 @@
-import { Array as Arr, Context, DateTime, Effect, Layer, Option, Result, Schema } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../api/Authorization.ts"
 import type { NewFeedback, Promoted, PromoteRequest, PromotionPreview } from "../api/Feedback.ts"
@@ -7,35 +7,31 @@ import {
   type CorrectionNeedsSafeValue,
   type DatasetBaseChanged,
   type FeedbackChanged,
-  FeedbackNotPending,
+  type FeedbackNotPending,
   type InvalidCorrection,
-  LimitReached,
+  type LimitReached,
   NotFound,
   type NothingStaged
 } from "../api/Problems.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../domain/Feedback.ts"
-import { type FeedbackRefusal, opened, transition } from "../domain/FeedbackState.ts"
+import { opened } from "../domain/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../domain/Ids.ts"
-import type { Principal } from "../domain/Principal.ts"
 import { redactText } from "../domain/Redaction.ts"
 import { feedbackSpan } from "../domain/SpanConventions.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
-import { inputDigest } from "./Datasets/examples.ts"
 import { Datasets } from "./Datasets.ts"
 import { type FeedbackFilter, listFeedback } from "./Feedback/list.ts"
-import { countStaged, preview, promote } from "./Feedback/promotion.ts"
+import { preview, promote } from "./Feedback/promotion.ts"
+import { makeReviews, noFeedback } from "./Feedback/review.ts"
 import {
   answerSchemaOf,
-  type FeedbackRow,
-  holdFeedback,
   insertFeedback,
   type NewRow,
   readFeedback,
   type RunName,
   tasksOfRuns,
-  toFeedback,
-  writeReview
+  toFeedback
 } from "./Feedback/rows.ts"
 import { safeCorrection } from "./Feedback/safeCorrection.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
@@ -45,12 +41,6 @@ import { Shapes } from "./Shapes.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { together } from "./Together.ts"
-
-/**
- * Corrections of a task that may be staged at a time: more are promoted first. They are counted without a lock, under which a reviewer
- * would wait for a promotion that is under way: those who stage at the same moment may pass the limit by a few.
- */
-const MAX_STAGED = 10_000
 
 /** Feedback that is written in one statement, and the characters from which a correction has one of its own. */
 const AT_ONCE = 64
@@ -124,36 +114,7 @@ export class Feedback extends Context.Service<
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
       })
 
-      const find = Effect.fnUntraced(function* (org_id: OrgId, id: FeedbackId) {
-        const row = Arr.head(yield* Effect.orDie(readFeedback(sql, org_id, [id])))
-        return Option.isSome(row) ? row.value : yield* noFeedback
-      })
-
-      const runOf = Effect.fnUntraced(function* (org_id: OrgId, trace_id: TraceId) {
-        return Option.getOrThrow(yield* Effect.orDie(findRun(sql, org_id, trace_id)))
-      })
-
-      /** Holds feedback for a verdict; where that was taken before there is nothing to do. */
-      const review = <E, R>(
-        principal: Principal,
-        id: FeedbackId,
-        verdict: "Stage" | "Reject",
-        decide: (row: FeedbackRow) => Effect.Effect<FeedbackRow, E, R>
-      ) =>
-        atomically(
-          Effect.gen(function* () {
-            const row = yield* holdFeedback(sql, principal.org_id, id)
-            if (Option.isNone(row)) return yield* noFeedback
-            const next = transition(row.value.status, verdict)
-            if (Result.isFailure(next)) return yield* notPending(next.failure, row.value)
-            if (next.success === row.value.status) return toFeedback(row.value)
-            const reviewed = yield* decide(row.value)
-            const { task_id, trace_id } = reviewed
-            const action = verdict === "Stage" ? "feedback.staged" : "feedback.rejected"
-            yield* audit.record(principal, action, id, { task_id, inference_log_id: trace_id })
-            return toFeedback(reviewed)
-          })
-        )
+      const reviews = makeReviews({ sql, audit, clock })
 
       return Feedback.of({
         // Untraced: the one operation here that comes by the thousand.
@@ -197,59 +158,23 @@ export class Feedback extends Context.Service<
           const { next_cursor, rows } = yield* listFeedback(sql, org_id, request)
           return { items: rows.map(toFeedback), next_cursor }
         }, Effect.orDie),
-        get: Effect.fn("Feedback.get")(function* (id) {
-          const { org_id } = yield* Authorized("feedback.read")
-          const row = yield* find(org_id, id)
-          const { answer, input } = yield* runOf(org_id, row.trace_id)
-          return { ...toFeedback(row), input, answer }
-        }),
+        get: Effect.fn("Feedback.get")(
+          function* (id) {
+            const { org_id } = yield* Authorized("feedback.read")
+            const row = Arr.head(yield* readFeedback(sql, org_id, [id]))
+            if (Option.isNone(row)) return yield* noFeedback
+            const { answer, input } = Option.getOrThrow(yield* findRun(sql, org_id, row.value.trace_id))
+            return { ...toFeedback(row.value), input, answer }
+          },
+          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
+        ),
         stage: Effect.fn("Feedback.stage")(function* (id) {
-          const principal = yield* Authorized("feedback.write")
-          const { actor, org_id } = principal
-          return yield* review(
-            principal,
-            id,
-            "Stage",
-            Effect.fnUntraced(function* (row) {
-              if ((yield* countStaged(sql, org_id, row.task_id)) >= MAX_STAGED) {
-                return yield* new LimitReached({
-                  detail: `A task has ${MAX_STAGED} staged corrections at most; promote them first`
-                })
-              }
-              const { input } = yield* runOf(org_id, row.trace_id)
-              const at = yield* clock.now
-              return yield* writeReview(sql, org_id, row, {
-                status: "staged",
-                at,
-                by: actor,
-                note: null,
-                input: {
-                  digest: inputDigest(row.task_id, input),
-                  bytes: Buffer.byteLength(JSON.stringify(input))
-                }
-              })
-            })
-          )
+          return yield* reviews.stage(yield* Authorized("feedback.write"), id)
         }),
         reject: Effect.fn("Feedback.reject")(function* (id, note) {
           const principal = yield* Authorized("feedback.write")
-          const { actor, org_id } = principal
-          const clean = note === null ? null : redactText(note, yield* secrets.of(org_id))
-          return yield* review(
-            principal,
-            id,
-            "Reject",
-            Effect.fnUntraced(function* (row) {
-              const at = yield* clock.now
-              return yield* writeReview(sql, org_id, row, {
-                status: "rejected",
-                at,
-                by: actor,
-                note: clean,
-                input: null
-              })
-            })
-          )
+          const clean = note === null ? null : redactText(note, yield* secrets.of(principal.org_id))
+          return yield* reviews.reject(principal, id, clean)
         }),
         preview: Effect.fn("Feedback.preview")(
           function* (task_id, request) {
@@ -308,15 +233,3 @@ const asTraceId = Schema.decodeUnknownOption(TraceId)
 const noRun = Effect.fail(
   new NotFound({ detail: "There is no such run in this organization; send the trace_id of its answer" })
 )
-
-const noFeedback = Effect.fail(new NotFound({ detail: "There is no such feedback in this organization" }))
-
-const notPending = (refusal: FeedbackRefusal, { status }: FeedbackRow) =>
-  Effect.fail(
-    new FeedbackNotPending({
-      detail:
-        refusal === "NoCorrection"
-          ? "There is no correction to review: the feedback is a score alone"
-          : `The correction is ${status}; nothing has changed`
-    })
-  )
