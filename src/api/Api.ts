@@ -6,6 +6,7 @@ import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
+import { asPublished } from "./document.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { Frame, gatheringFaults } from "./Frame.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
@@ -41,6 +42,11 @@ export class Api extends HttpApi.make("countersign")
       title: "Countersign",
       version: "1",
       description:
-        "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents."
+        "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents.",
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a transform is given the document, by the type of any record
+      transform: (document) => asPublished(document as OpenApi.OpenAPISpec)
     })
   ) {}
+
+/** What `/openapi.json` answers and `openapi.json` in the repository holds; `/docs` shows the same. */
+export const openApiDocument = (): OpenApi.OpenAPISpec => OpenApi.fromApi(Api)

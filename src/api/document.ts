@@ -1,13 +1,11 @@
-import { OpenApi } from "effect/http-api"
-import { Api } from "./Api.ts"
+import type { OpenApi } from "effect/http-api"
 
 /**
- * The OpenAPI 3.1 document of the contract: what `/openapi.json` answers and `openapi.json` in the repository holds.
- * Problems are named by their code in Pascal case (`NotFound`), which is how generated clients call them. Objects are left open: unknown
- * keys of a body are ignored, and an answer may gain members.
+ * The OpenAPI 3.1 document as it is published. Problems are named by their code in Pascal case (`NotFound`), which is how generated clients
+ * call them. Objects are left open: unknown keys of a body are ignored, and an answer may gain members. Headers that the frame writes are
+ * added to those of the operation.
  */
-export const openApiDocument = (): OpenApi.OpenAPISpec => {
-  const document = OpenApi.fromApi(Api)
+export const asPublished = (document: OpenApi.OpenAPISpec): OpenApi.OpenAPISpec => {
   const names = new Map(Object.keys(document.components.schemas).map((name) => [name, readable(name)]))
   const renamed = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(renamed)
@@ -64,7 +62,7 @@ const withHeaders = (paths: OpenApi.OpenAPISpecPaths): unknown =>
             ...operation,
             responses: mapValues(operation.responses, (response, status) => ({
               ...response,
-              headers: headersOf(status)
+              headers: { ...("headers" in response ? response.headers : {}), ...headersOf(status) }
             }))
           }
         : operation

@@ -1,7 +1,7 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"
-import { openApiDocument } from "../api/document.ts"
+import { openApiDocument } from "../api/Api.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { makeReadiness } from "./Database.ts"
 import { respond } from "./Frame.ts"

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { TRACE_HEADER } from "../../src/api/Tasks.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
 
@@ -190,6 +191,18 @@ layer(service(), { excludeTestServices: true })("the frame of every operation", 
       assert.strictEqual((yield* send("/docs")).status, 200)
       assert.strictEqual((yield* send("/metrics")).status, 404)
       assert.match((yield* send("/healthz")).headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
+    })
+  )
+
+  it.effect("documents the headers of an operation beside those of every answer, in the docs too", () =>
+    Effect.gen(function* () {
+      for (const path of ["/openapi.json", "/docs"]) {
+        const { body } = yield* send(path)
+        const text = String(body["text"] ?? JSON.stringify(body))
+        const answer = /"description":"TaskRun",.{0,400}/s.exec(text)?.[0] ?? ""
+        assert.include(answer, TRACE_HEADER, path)
+        assert.include(answer, "x-request-id", path)
+      }
     })
   )
 
