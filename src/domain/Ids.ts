@@ -1,4 +1,4 @@
-import { Effect, Schema } from "effect"
+import { type DateTime, Effect, Schema } from "effect"
 import { v4, v7 } from "uuid"
 import { isVisibleLine } from "./VisibleText.ts"
 
@@ -145,3 +145,7 @@ export type TraceId = typeof TraceId.Type
 export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
   TraceId.make(v4({ random: draw() }).replaceAll("-", ""), { disableChecks: true })
 )
+
+/** The first twelve digits of ids that are made at a time (UUIDv7, RFC 9562): those made before it sort before them. */
+export const uuidTime = (at: DateTime.Utc): string =>
+  Math.max(0, Math.floor(at.epochMilliseconds)).toString(16).padStart(12, "0")

@@ -1,4 +1,5 @@
 import { Clock, Effect, FiberSet, type Scope } from "effect"
+import { monotonicMillis } from "./monotonicMillis.ts"
 
 /** Alarms of the same span ring together, at its end: this late at most, in milliseconds. */
 const SPAN_MILLIS = 25
@@ -36,7 +37,7 @@ export const makeAlarms: Effect.Effect<Alarms, never, Scope.Scope> = Effect.gen(
 
   return {
     set: (millis, ring) => {
-      const now = Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+      const now = monotonicMillis(clock)
       const span = spanOf(Math.ceil((now + millis) / SPAN_MILLIS), now)
       // A function of its own: the same one may be set twice.
       const entry = () => ring()

@@ -24,7 +24,7 @@ import {
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
 import { afterCommit, atomic } from "./Database.ts"
-import { monotonicMillis } from "./Delivery/Shards.ts"
+import { monotonicMillis } from "./monotonicMillis.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
 

@@ -13,6 +13,7 @@ export type { EgressAnswer } from "./Egress/Exchange.ts"
 export { EgressFailed, type EgressReason, UrlRefused, type VetReason } from "./Egress/Failure.ts"
 export { parseDnsServers } from "./Egress/Resolver.ts"
 export { parseAllowances, parseNetworks } from "../domain/PublicAddress.ts"
+import { monotonicMillis } from "./monotonicMillis.ts"
 
 /** How requests leave the service. */
 export interface EgressOptions {
@@ -101,7 +102,7 @@ const makeSend = (
     return made
   }
 
-  const now = (): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+  const now = (): number => monotonicMillis(clock)
 
   /** The addresses to dial: those of one look-up, if all of them pass. One with open connections comes first. */
   const addressesOf = (

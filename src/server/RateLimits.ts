@@ -4,7 +4,7 @@ import { NetAddress } from "effect/net"
 import { RateLimited } from "../api/Problems.ts"
 import type { KeyId } from "../domain/Ids.ts"
 import { rateLimit, type RateLimit, take, type Taken } from "../domain/RateLimit.ts"
-import { monotonicMillis } from "./Delivery/Shards.ts"
+import { monotonicMillis } from "./monotonicMillis.ts"
 
 /** How one request stands with the limit of its key. */
 export interface Quota {

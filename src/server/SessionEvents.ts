@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { OrgId, SessionId, TraceId } from "../domain/Ids.ts"
 import type { NewSessionEvent } from "../domain/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../domain/Time.ts"
-import { ints, longs, texts } from "./Delivery/Columns.ts"
+import { ints, longs, texts } from "./Columns.ts"
 import { signalEvents } from "./SessionSignals.ts"
 
 /** Events of one session that are about to be recorded, in order. A list names each session once. */

@@ -5,7 +5,7 @@ import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
-import { eventually } from "../server/Delivery/support.ts"
+import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 
 // One attempt a delivery: what fails is failed at once, and can be replayed.

@@ -16,7 +16,6 @@ import {
   delivered,
   destination,
   endpointAt,
-  eventually,
   layerWebhookNeeds,
   masterKey,
   publish,
@@ -26,6 +25,7 @@ import {
   withoutEngine,
   withWebhooks
 } from "../server/Delivery/support.ts"
+import { eventually } from "../support/eventually.ts"
 
 const test = <E>(
   name: string,

@@ -14,16 +14,15 @@ import {
   destination,
   elsewhere,
   engineIn,
-  eventually,
   failing,
   type Held,
   heldChannel,
   publish,
   quick,
   records,
-  someoneWaits,
   withEngine
 } from "./Delivery/support.ts"
+import { eventually, someoneWaits } from "../support/eventually.ts"
 
 const all = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
   list.length > 0 && list.every((record) => record.status === status)

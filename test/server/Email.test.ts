@@ -9,7 +9,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import { mailServer, type MailServerOptions, type ReceivedMail } from "../support/mail.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { service } from "../support/service.ts"
-import { eventually } from "./Delivery/support.ts"
+import { eventually } from "../support/eventually.ts"
 
 type Rule = Partial<NewApprovalRule>
 

@@ -198,7 +198,7 @@ layer(service(), { excludeTestServices: true })("the frame of every operation", 
     Effect.gen(function* () {
       for (const path of ["/openapi.json", "/docs"]) {
         const { body } = yield* send(path)
-        const text = String(body["text"] ?? JSON.stringify(body))
+        const text = typeof body["text"] === "string" ? body["text"] : JSON.stringify(body)
         const answer = /"description":"TaskRun",.{0,400}/s.exec(text)?.[0] ?? ""
         assert.include(answer, TRACE_HEADER, path)
         assert.include(answer, "x-request-id", path)

@@ -8,7 +8,7 @@ import { transaction } from "../../src/server/Database.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { send, service } from "../support/service.ts"
-import { eventually } from "./Delivery/support.ts"
+import { eventually } from "../support/eventually.ts"
 
 const token = "a-token-of-sixteen-and-more"
 

@@ -12,7 +12,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { type Scripted, scriptedServer, type Seen } from "../support/scripted.ts"
 import { send, service } from "../support/service.ts"
-import { eventually } from "./Delivery/support.ts"
+import { eventually } from "../support/eventually.ts"
 
 /** One attempt a delivery, and no cooldown, so that a failure is there at once. */
 const oneAttempt = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000" }

@@ -9,7 +9,7 @@ import { shardOf } from "../../src/server/Delivery/Shards.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { collector, type CollectorAnswer } from "../support/otlp/collector.ts"
 import { send, service } from "../support/service.ts"
-import { someoneWaits } from "./Delivery/support.ts"
+import { someoneWaits } from "../support/eventually.ts"
 
 /** An admin of an organization of its own, and a collector. */
 const setUp = Effect.fnUntraced(function* (

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { nextDueAt } from "../../domain/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { booleans, texts, times } from "../Delivery/Columns.ts"
+import { booleans, texts, times } from "../Columns.ts"
 import { ApprovalRow, stateOf } from "./rows.ts"
 
 /** The columns of an approval that may move, with the due time and without the arguments: what a move writes or tells has none. */

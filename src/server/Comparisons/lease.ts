@@ -1,7 +1,7 @@
 import { Array as Arr, DateTime, type Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { texts } from "../Delivery/Columns.ts"
+import { texts } from "../Columns.ts"
 import { type ComparisonRow, comparisonColumns, decodeComparisons } from "./rows.ts"
 import type { Judged, Step } from "./work.ts"
 

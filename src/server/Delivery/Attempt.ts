@@ -4,7 +4,8 @@ import type { Outcome } from "../../domain/DeliveryState.ts"
 import type { Alarms } from "../Alarms.ts"
 import type { Item } from "./Item.ts"
 import type { Lane } from "./Lane.ts"
-import { monotonicMillis, type Shards } from "./Shards.ts"
+import { type Shards } from "./Shards.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 
 /**
  * How much later than its channel's deadline an attempt is cut off. A channel ends by itself at the deadline, and knows what the peer has

@@ -79,9 +79,5 @@ export interface Channel {
   readonly expire: (cutoff: DateTime.Utc, limit: number) => Effect.Effect<number, SqlError.SqlError>
 }
 
-/** The first twelve digits of ids that are made at a time (UUIDv7, RFC 9562): those made before it sort before them. */
-export const uuidTime = (at: DateTime.Utc): string =>
-  Math.max(0, Math.floor(at.epochMilliseconds)).toString(16).padStart(12, "0")
-
 /** What a channel has for a delivery that must not be sent any more, in our words. */
 export const refused = (error: string): Effect.Effect<Outcome> => Effect.succeed({ _tag: "Refused", error })

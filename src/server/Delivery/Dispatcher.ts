@@ -9,7 +9,8 @@ import type { Item, QueueRow } from "./Item.ts"
 import { type Lane, LANE_LOW } from "./Lane.ts"
 import { makeLanes } from "./Lanes.ts"
 import { makeReads, type Reads } from "./Reads.ts"
-import { monotonicMillis, type Shards } from "./Shards.ts"
+import { type Shards } from "./Shards.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 import { makeSlots, type SlotOptions } from "./Slots.ts"
 
 /** Results that wait to be written; past it each waits for room in a fiber of its own. */

@@ -7,7 +7,7 @@ import type { Channel, Settled } from "./Channel.ts"
 import { attempts, attemptSeconds } from "../Metrics/definitions.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
-import { monotonicMillis } from "./Shards.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 import { type Judged, writeResults } from "./writeResults.ts"
 
 /** How long the first result of a group waits for others. */

@@ -1,7 +1,7 @@
 import { Clock, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
-import { monotonicMillis } from "./Shards.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 import { writeHealth } from "./writeHealth.ts"
 
 /** How long the first lane of a group waits for others. */

@@ -4,7 +4,7 @@ import { NotFound } from "../../api/Problems.ts"
 import { DeliveryAttempt } from "../../domain/DeliveryState.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
-import { ints, texts } from "./Columns.ts"
+import { ints, texts } from "../Columns.ts"
 import { shardOf } from "./Shards.ts"
 
 /** Records in a list: the latest. */

@@ -1,5 +1,5 @@
 import type { SqlClient } from "effect/sql"
-import { ints, longs, texts } from "./Columns.ts"
+import { ints, longs, texts } from "../Columns.ts"
 import type { QueueRow } from "./Item.ts"
 import type { Lane } from "./Lane.ts"
 

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { booleans, floats, ints, texts } from "./Columns.ts"
+import { booleans, floats, ints, texts } from "../Columns.ts"
 import type { Enqueued } from "./Item.ts"
 import { shardOf } from "./Shards.ts"
 

@@ -3,7 +3,8 @@ import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { type Lane, LANE_ITEMS } from "./Lane.ts"
 import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
-import { monotonicMillis, type Shards } from "./Shards.ts"
+import { type Shards } from "./Shards.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 
 /**
  * Rows before the newest that are read again: numbers are given out before their transactions commit, so a row may appear behind

@@ -1,8 +1,9 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { atomic } from "../Database.ts"
-import { type Channel, uuidTime } from "./Channel.ts"
-import { ints } from "./Columns.ts"
+import { type Channel } from "./Channel.ts"
+import { uuidTime } from "../../domain/Ids.ts"
+import { ints } from "../Columns.ts"
 import { SHARDS } from "./Shards.ts"
 
 /** How long what is known of deliveries is kept. */

@@ -1,7 +1,7 @@
 import { type Clock, Effect, Semaphore } from "effect"
 import { SecureRandom } from "effect/crypto"
 import type { SqlClient, SqlError } from "effect/sql"
-import { ints } from "./Columns.ts"
+import { ints } from "../Columns.ts"
 
 /** How many shards there are: fixed, since queued rows carry theirs. */
 export const SHARDS = 16
@@ -28,6 +28,8 @@ export interface LeaseOptions {
 /** Taken over within 12 s: 10 s of lease, and the other owners look every 1.5 s. */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
+import { monotonicMillis } from "../monotonicMillis.ts"
+
 /**
  * An owner that was not heard of for so long, and for two of its renewals, no longer counts when shards are shared out. Were it counted
  * until its lease ends, what it cannot take would stay free until then, after several deaths at once even longer.
@@ -52,9 +54,6 @@ export interface OwnedShard {
   /** It goes to another owner as soon as nothing is open. */
   leaving: boolean
 }
-
-/** Milliseconds on Effect's monotonic clock. */
-export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
 /**
  * Who owns which shard. Every process renews its leases, counts the others that live, and takes or leaves shards until

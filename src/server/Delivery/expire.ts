@@ -1,6 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { uuidTime } from "./Channel.ts"
+import { uuidTime } from "../../domain/Ids.ts"
 
 /**
  * Removes a channel's events from before `cutoff`, `limit` at most: organization by organization, by their ids, which begin with the

@@ -1,6 +1,6 @@
 import type { SqlClient, Statement } from "effect/sql"
 import type { Parcel } from "./Channel.ts"
-import { texts } from "./Columns.ts"
+import { texts } from "../Columns.ts"
 
 /** Parcels as rows of a statement: `i (org_id, destination_id, event_id, number)`, numbered from 1. */
 export const parcelRows = (

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Health } from "../../domain/Cooldown.ts"
-import { floats, ints, longs, texts } from "./Columns.ts"
+import { floats, ints, longs, texts } from "../Columns.ts"
 import type { Lane } from "./Lane.ts"
 
 /**

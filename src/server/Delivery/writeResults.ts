@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Verdict } from "../../domain/DeliveryState.ts"
 import type { Ended } from "./Attempt.ts"
-import { booleans, floats, ints, longs, texts } from "./Columns.ts"
+import { booleans, floats, ints, longs, texts } from "../Columns.ts"
 
 /** A result with what it makes of its delivery. */
 export interface Judged {

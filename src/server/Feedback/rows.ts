@@ -5,7 +5,7 @@ import { type FeedbackRecord, FeedbackStatus, Score } from "../../domain/Feedbac
 import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { ints, texts, times } from "../Delivery/Columns.ts"
+import { ints, texts, times } from "../Columns.ts"
 import { secretsState } from "../KnownSecrets/rows.ts"
 
 /** Feedback as the store holds it. */

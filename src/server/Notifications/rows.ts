@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { ApprovalEventType, type EventType } from "../../domain/ApprovalEvent.ts"
 import { EndpointId, type EventId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { bytes, texts, times } from "../Delivery/Columns.ts"
+import { bytes, texts, times } from "../Columns.ts"
 import type { Place } from "../SecretBox.ts"
 
 /** An endpoint as the store holds it: its URL and its secret sealed. */

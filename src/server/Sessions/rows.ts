@@ -4,7 +4,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import type { AgentSession } from "../../domain/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
-import { texts, times } from "../Delivery/Columns.ts"
+import { texts, times } from "../Columns.ts"
 import { olderThan, rowsFor } from "../Page.ts"
 
 const SessionRow = Schema.Struct({

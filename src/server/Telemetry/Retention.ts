@@ -1,6 +1,6 @@
 import { Context, DateTime, Duration, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { uuidTime } from "../Delivery/Channel.ts"
+import { uuidTime } from "../../domain/Ids.ts"
 import { StoreClock } from "../StoreClock.ts"
 
 /** How often it is looked after. */

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto"
 import { PgClient } from "@effect/sql-pg"
-import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, Schedule, type Scope } from "effect"
+import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../../src/domain/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
@@ -25,6 +25,7 @@ import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
 import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../../src/server/SecretBox.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
+import { eventually } from "../../support/eventually.ts"
 
 /** An attempt that a test's channel holds until the test says how it ends. */
 export interface Held {
@@ -165,21 +166,6 @@ export const publish = (
     )
     return events
   })
-
-/** Looks again until it holds: what the engine writes has no other end to wait for. */
-export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) => boolean) =>
-  look.pipe(
-    Effect.repeat({ until: holds, schedule: Schedule.spaced("10 millis") }),
-    Effect.timeout("20 seconds")
-  )
-
-/** Ends once a statement waits for a lock. */
-export const someoneWaits = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-  eventually(
-    sql`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-    (rows) => rows.length > 0
-  )
-)
 
 /** The records of a destination, once they hold. */
 export const records = (

@@ -12,7 +12,8 @@ import * as MailChannel from "../../../src/server/Email/MailChannel.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
 import { mailServer } from "../../support/mail.ts"
 import { TestDatabase } from "../../support/postgres.ts"
-import { eventually, quick } from "../Delivery/support.ts"
+import { quick } from "../Delivery/support.ts"
+import { eventually } from "../../support/eventually.ts"
 
 const publicUrl = "https://approvals.example.org"
 

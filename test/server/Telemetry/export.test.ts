@@ -15,7 +15,7 @@ import {
   wholeStore
 } from "../../support/otlp/telemetry.ts"
 import { service } from "../../support/service.ts"
-import { eventually } from "../Delivery/support.ts"
+import { eventually } from "../../support/eventually.ts"
 
 /** Spans go out when a test says so. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }

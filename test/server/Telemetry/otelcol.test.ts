@@ -5,7 +5,7 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { hasCollector, openTelemetryCollector } from "../../support/otlp/otelcol.ts"
 import { send, service } from "../../support/service.ts"
 import { sorting } from "../../support/tasks.ts"
-import { eventually } from "../Delivery/support.ts"
+import { eventually } from "../../support/eventually.ts"
 
 /** Spans go out when the test says so. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }

@@ -3,7 +3,7 @@ import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { generateFrom } from "../../../src/domain/ApiKeyFormat.ts"
-import { eventually } from "../../server/Delivery/support.ts"
+import { eventually } from "../eventually.ts"
 import type { Ask, Asked, Hunt } from "./hunt.ts"
 import type { Peer } from "./peers.ts"
 

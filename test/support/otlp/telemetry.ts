@@ -7,7 +7,7 @@ import { type Span, spanIdOf } from "../../../src/domain/Span.ts"
 import type { TelemetryDelivery } from "../../../src/domain/TelemetryDestination.ts"
 import { Spans } from "../../../src/server/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { eventually } from "../../server/Delivery/support.ts"
+import { eventually } from "../eventually.ts"
 import { collector, type CollectorAnswer } from "./collector.ts"
 
 /** What no store, log or answer may show. */

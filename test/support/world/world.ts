@@ -3,7 +3,7 @@ import { Effect, type Redacted } from "effect"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { Spans } from "../../../src/server/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { eventually } from "../../server/Delivery/support.ts"
+import { eventually } from "../eventually.ts"
 import { collector } from "../otlp/collector.ts"
 import { sorting, taskWith } from "../tasks.ts"
 

@@ -1,6 +1,6 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
-import type { Timestamp } from "../../domain/Time.ts"
+import type { Timestamp } from "../domain/Time.ts"
 
 /**
  * Arrays as parameters, with their type named. The client would guess it from the elements, and cannot from none, from
