@@ -83,12 +83,12 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
 
   const nextDue = Effect.gen(function* () {
     const rows = yield* sql`
-          SELECT next_due_at
-          FROM approvals
-          WHERE next_due_at IS NOT NULL
-          ORDER BY next_due_at
-          LIMIT 1
-        `
+      SELECT next_due_at
+      FROM approvals
+      WHERE next_due_at IS NOT NULL
+      ORDER BY next_due_at
+      LIMIT 1
+    `
     const [row] = yield* decodeDue(rows)
     if (row === undefined) return null
     const now = yield* clock.now

@@ -23,12 +23,14 @@ export const usedKeyIds: Effect.Effect<
 > = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [table] = yield* sql<{ readonly there: boolean }>`
-      SELECT to_regclass('public.master_keys') IS NOT NULL AS there
-    `
+    SELECT to_regclass('public.master_keys') IS NOT NULL AS there
+  `
   if (table?.there !== true) return []
-  const rows = yield* sql<{
-    readonly key_id: string
-  }>`SELECT key_id FROM master_keys ORDER BY first_used_at DESC`
+  const rows = yield* sql<{ readonly key_id: string }>`
+    SELECT key_id
+    FROM master_keys
+    ORDER BY first_used_at DESC
+  `
   return rows.map(({ key_id }) => key_id)
 })
 
