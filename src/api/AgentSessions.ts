@@ -79,7 +79,11 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: [NotFound, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
-      .annotate(BodyLimit, ByteSize.mebibytes(4)),
+      .annotate(BodyLimit, ByteSize.mebibytes(4))
+      .annotate(
+        OpenApi.Description,
+        "Records how an allowed step went, once. The stream ends with its session, and what an agent did ends with it: report before you close."
+      ),
     HttpApiEndpoint.get("stream", "/:id/events/stream", {
       params: { id: SessionId },
       headers: { "last-event-id": Schema.optionalKey(EventCursor) },

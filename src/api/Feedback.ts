@@ -22,7 +22,8 @@ import {
   InvalidCorrection,
   LimitReached,
   NotFound,
-  NothingStaged
+  NothingStaged,
+  PayloadTooLarge
 } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
@@ -93,14 +94,14 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       headers: idempotencyHeaders,
       payload: NewFeedback,
       success: FeedbackRecord.pipe(HttpApiSchema.status(201)),
-      error: [NotFound, InvalidCorrection, CorrectionNeedsSafeValue]
+      error: [NotFound, PayloadTooLarge, InvalidCorrection, CorrectionNeedsSafeValue]
     })
       .middleware(Idempotent)
       .middleware(requires("feedback.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
       .annotate(
         OpenApi.Description,
-        "Answered once it is committed. Credentials of the organization and recognizable secrets are removed from a correction before it is saved, whatever its fields are called; `redaction_warning` then names the fields. What is live does not change."
+        "Answered once it is committed. Credentials of the organization and recognizable secrets are removed from a correction before it is saved, whatever its fields are called; `redaction_warning` then names the fields. A credential of fewer than eight characters stands in ordinary texts too and is not looked for. A correction is searched whole or not taken: one with a text of more than 262,144 characters, or of more than 100,000 parts, is answered 413. `errors` names 20 fields at most. What is live does not change."
       ),
     HttpApiEndpoint.get("list", "/v1/feedback", {
       query: { ...pageQuery(FeedbackId), ...feedbackFilter },
@@ -124,7 +125,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       .middleware(requires("feedback.write"))
       .annotate(
         OpenApi.Description,
-        "Accepts a pending correction for the next promotion. Again: the same answer."
+        "Accepts a pending correction for the next promotion. Again: the same answer. A task has some 10,000 staged corrections at most: past that 409 `LIMIT_REACHED`."
       ),
     HttpApiEndpoint.post("reject", "/v1/feedback/:id/reject", {
       params: { id: FeedbackId },

@@ -163,7 +163,12 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       params: { id: EndpointId, delivery: DeliveryId },
       success: DeliveryDetail,
       error: NotFound
-    }).middleware(requires("org_config.read")),
+    })
+      .middleware(requires("org_config.read"))
+      .annotate(
+        OpenApi.Description,
+        "With its latest 100 attempts, oldest first. `delivering` is known to the process that sends; other replicas say `pending` meanwhile."
+      ),
     HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
       params: { id: EndpointId, delivery: DeliveryId },
       success: QueuedDelivery,

@@ -136,11 +136,11 @@ export class LastAdminKey extends problem<LastAdminKey>()(
   "This is the last usable admin key"
 ) {}
 
-/** A task's shapes are fixed once it has run: what was logged fits them. */
+/** A task's shapes are fixed once it has run or has a dataset: what is kept fits them. */
 export class TaskInUse extends problem<TaskInUse>()(
   "TASK_IN_USE",
   409,
-  "The task has runs, so its shapes are fixed"
+  "The task has runs or a dataset, so its shapes are fixed"
 ) {}
 
 /** The task has another newest dataset version than the one that the change was made for. */
@@ -285,8 +285,12 @@ export class ExportFailed extends problem<ExportFailed>()(
   "The collector did not accept the span"
 ) {}
 
-/** The store is out of reach; `Retry-After` says when to come back. */
-export class Unavailable extends problem<Unavailable>()("UNAVAILABLE", 503, "The store is out of reach") {}
+/** The store is out of reach, or a limit of this process is; `Retry-After` says when to come back. */
+export class Unavailable extends problem<Unavailable>()(
+  "UNAVAILABLE",
+  503,
+  "The service cannot answer just now"
+) {}
 
 /** A fault of ours. The request id is all there is to say about it; the log has the rest. */
 export class InternalError extends problem<InternalError>()(

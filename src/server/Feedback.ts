@@ -11,7 +11,8 @@ import {
   type InvalidCorrection,
   type LimitReached,
   NotFound,
-  type NothingStaged
+  type NothingStaged,
+  type PayloadTooLarge
 } from "../api/Problems.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../domain/Feedback.ts"
 import { opened } from "../domain/FeedbackState.ts"
@@ -55,7 +56,7 @@ export class Feedback extends Context.Service<
       input: NewFeedback
     ) => Effect.Effect<
       FeedbackRecord,
-      NotFound | InvalidCorrection | CorrectionNeedsSafeValue,
+      NotFound | PayloadTooLarge | InvalidCorrection | CorrectionNeedsSafeValue,
       Authorized<"feedback.write">
     >
     readonly list: (

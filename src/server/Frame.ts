@@ -96,7 +96,7 @@ const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerRespo
     if (SqlError.isSqlError(error) && isOutOfReach(error)) {
       return Effect.andThen(
         Effect.logWarning("The store is out of reach", error.reason._tag),
-        respond(new Unavailable({ detail: "Try again in a moment" }))
+        respond(new Unavailable({ detail: "The store is out of reach; try again in a moment" }))
       )
     }
   }

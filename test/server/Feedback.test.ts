@@ -794,6 +794,22 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         })
     )
 
+    it.effect("and one that is too large to be searched is not kept: 413, with the field", () =>
+      Effect.gen(function* () {
+        const { integration, trace_id } = yield* notes("searched whole")
+        const give = (length: number) =>
+          integration.feedback.create({
+            payload: { inference_log_id: trace_id, score: -1, correction: { note: "a ".repeat(length / 2) } }
+          })
+        assert.isUndefined((yield* give(262_144)).redaction_warning)
+        const refused = yield* Effect.flip(give(262_146))
+        assert.strictEqual(refused._tag, "PAYLOAD_TOO_LARGE")
+        assert.deepStrictEqual("errors" in refused ? refused.errors?.map(({ pointer }) => pointer) : [], [
+          "#/correction/note"
+        ])
+      })
+    )
+
     it.effect("and refused where it fits only with the value that was removed: the field is named", () =>
       Effect.gen(function* () {
         const { integration, trace_id } = yield* notes("unsafe")

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import { CorrectionNeedsSafeValue, InvalidCorrection } from "../../api/Problems.ts"
+import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../api/Problems.ts"
 import type { JsonObject } from "../../domain/Dataset.ts"
 import { type KnownValues, redact, redactText, textsOf } from "../../domain/Redaction.ts"
 import { withoutSecrets } from "../../domain/Redaction/faults.ts"
@@ -42,7 +42,7 @@ export const safeCorrection = Effect.fnUntraced(function* (
   const redaction = redact(correction, values, AT, cleaned)
   if (redaction._tag === "Unsearchable") {
     const { detail, pointer } = redaction
-    return yield* new InvalidCorrection({
+    return yield* new PayloadTooLarge({
       detail: "The correction is too large to be searched for protected values",
       errors: [{ pointer, detail }]
     })
