@@ -16,7 +16,7 @@ export class NotCanonical extends Schema.TaggedError<NotCanonical>()("NotCanonic
 /**
  * The canonical text of a JSON value (RFC 8785): no white space, keys in the order of their UTF-16 code units, numbers as
  * ECMAScript writes them. Equal values have equal texts, whatever order their keys came in. Does not recurse, so depth is
- * no matter. What came through `StrictJson.scanStrict` and `JSON.parse` always has one.
+ * no matter. What came through `StrictJson.scan` and `JSON.parse` always has one.
  */
 export const canonicalJson = (value: Schema.Json): Result.Result<string, NotCanonical> => {
   try {

@@ -5,20 +5,21 @@ import type { FeedbackStatus } from "./Feedback.ts"
  * A correction's way, and what moves it:
  *
  * ```
- *                 Stage            Promote
- *  ──> pending ──────────> staged ─────────> promoted
- *         │                   │  Supersede
- *         │ Reject            └────────────> superseded
+ *                 Stage           a promotion
+ *  ──> pending ──────────> staged ───────────> promoted
+ *         │                   └──────────────> superseded
+ *         │ Reject
  *         v
- *      rejected                              recorded: no correction, never moves
+ *      rejected                                recorded: no correction, never moves
  * ```
  *
- * The same verdict again changes nothing. All else is refused: what was decided stays decided, and only a promotion moves what is staged.
+ * The same verdict again changes nothing. All other verdicts are refused: what was decided stays decided. A promotion takes all that is
+ * staged of a task at once: of each run the correction that was staged last, and the others are superseded.
  */
-export type FeedbackInput = "Stage" | "Reject" | "Promote" | "Supersede"
+export type FeedbackInput = "Stage" | "Reject"
 
 /** Why an input does not move a correction. */
-export type FeedbackRefusal = "NoCorrection" | "AlreadyReviewed" | "NotStaged"
+export type FeedbackRefusal = "NoCorrection" | "AlreadyReviewed"
 
 /** What is new feedback's state. */
 export const opened = (hasCorrection: boolean): FeedbackStatus => (hasCorrection ? "pending" : "recorded")
@@ -40,9 +41,5 @@ export const transition = (
       return status === "pending" || status === "rejected"
         ? Result.succeed("rejected")
         : Result.fail("AlreadyReviewed")
-    case "Promote":
-      return status === "staged" ? Result.succeed("promoted") : Result.fail("NotStaged")
-    case "Supersede":
-      return status === "staged" ? Result.succeed("superseded") : Result.fail("NotStaged")
   }
 }

@@ -26,36 +26,27 @@ export interface ScanOptions {
   readonly maxDepth?: number | undefined
 }
 
-const defaultMaxDepth = 64
+const DEFAULT_MAX_DEPTH = 64
 
 /** Longest pointer that is given. Past it the pointer is that of the closest ancestor that fits. */
-const maxPointerLength = 1024
+const MAX_POINTER_LENGTH = 1024
 
 /** Digits of which every double keeps as many, whatever they are; and the most that tell two doubles apart. */
-const keptDigits = 15
-const tellingDigits = 17
+const KEPT_DIGITS = 15
+const TELLING_DIGITS = 17
 
 /** Names of one object that are compared one by one before a set is made for them: most objects have fewer. */
-const fewKeys = 8
+const FEW_KEYS = 8
 
-const quote = 0x22
-const backslash = 0x5c
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
 
 /**
- * Scans for depth and NUL alone: for every body, ahead of `JSON.parse`. One pass over what is between the strings, which
- * are jumped over. Neither scan recurses or takes more than linear time, and neither judges syntax: of a text that is no
- * JSON either may say anything, without throwing, and `JSON.parse` refuses it next.
+ * Scans for everything that {@link JsonProblem} lists. It neither recurses nor takes more than linear time, and does not judge syntax:
+ * of a text that is no JSON it may say anything, without throwing, and `JSON.parse` refuses it next.
  */
-export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> => {
-  const maxDepth = options.maxDepth ?? defaultMaxDepth
-  return mayHoldNul(text) || isDeeper(text, maxDepth)
-    ? new Walk(text, maxDepth, false).run() // the exact one, which also knows where
-    : Result.void
-}
-
-/** Scans for everything that {@link JsonProblem} lists: for bodies that are kept, signed or digested. */
-export const scanStrict = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
-  new Walk(text, options.maxDepth ?? defaultMaxDepth, true).run()
+export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
+  new Walk(text, options.maxDepth ?? DEFAULT_MAX_DEPTH).run()
 
 const mayHoldNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
 
@@ -64,31 +55,13 @@ const closingQuote = (text: string, start: number): number => {
   let end = text.indexOf('"', start + 1)
   // A quote after an odd number of backslashes is escaped. Each run of backslashes stands before one quote only, so that
   // counting them stays linear.
-  while (end !== -1 && text.charCodeAt(end - 1) === backslash) {
+  while (end !== -1 && text.charCodeAt(end - 1) === BACKSLASH) {
     let run = 1
-    while (text.charCodeAt(end - 1 - run) === backslash) run++
+    while (text.charCodeAt(end - 1 - run) === BACKSLASH) run++
     if (run % 2 === 0) break
     end = text.indexOf('"', end + 1)
   }
   return end
-}
-
-const isDeeper = (text: string, maxDepth: number): boolean => {
-  let depth = 0
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === quote) {
-      at = closingQuote(text, at)
-      if (at === -1) return false
-    } else if (code >= 0x5b) {
-      // `[` and `{`, `]` and `}` differ in one bit.
-      const bracket = code | 0x20
-      if (bracket === 0x7b) {
-        if (++depth > maxDepth) return true
-      } else if (bracket === 0x7d) depth--
-    }
-  }
-  return false
 }
 
 /** An array or object that is open: where in it the walk is, and the names that it had so far. */
@@ -111,7 +84,7 @@ class Frame {
       return this.#many.add(key).size > size
     }
     if (this.#few.includes(key)) return false
-    if (this.#few.push(key) > fewKeys) this.#many = new Set(this.#few)
+    if (this.#few.push(key) > FEW_KEYS) this.#many = new Set(this.#few)
     return true
   }
 }
@@ -119,18 +92,16 @@ class Frame {
 class Walk {
   readonly #text: string
   readonly #maxDepth: number
-  readonly #strict: boolean
   readonly #stack: Array<Frame> = []
-  /** Whether any text or name may hold NUL or, where it matters, a lone surrogate. If not, none is looked into. */
+  /** Whether any text or name may hold NUL or a lone surrogate. If not, none is looked into. */
   readonly #suspect: boolean
   /** The first backslash at or after the string that was looked at last. */
   #nextBackslash = -1
 
-  constructor(text: string, maxDepth: number, strict: boolean) {
+  constructor(text: string, maxDepth: number) {
     this.#text = text
     this.#maxDepth = maxDepth
-    this.#strict = strict
-    this.#suspect = mayHoldNul(text) || (strict && (/\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()))
+    this.#suspect = mayHoldNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()
   }
 
   run(): Result.Result<void, JsonFault> {
@@ -140,7 +111,7 @@ class Walk {
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at)
       const top = stack[stack.length - 1]
-      if (code === quote) {
+      if (code === QUOTE) {
         const end = closingQuote(text, at)
         if (end === -1) return Result.void
         const isName = nameComes && top !== undefined && !top.isArray
@@ -149,11 +120,11 @@ class Walk {
           const raw = text.slice(at + 1, end)
           const value = this.#unescape(raw, at, end)
           if (value === undefined) return Result.void
-          const problem = this.#suspect ? this.#problemOf(value) : undefined
+          const problem = this.#suspect ? problemOf(value) : undefined
           if (problem !== undefined) return this.#fault(problem, isName ? stack.length - 1 : stack.length)
           if (isName) {
             nameComes = false
-            if (!top.enter(value) && this.#strict) return this.#fault("duplicate_key", stack.length)
+            if (!top.enter(value)) return this.#fault("duplicate_key", stack.length)
           }
         }
         at = end
@@ -167,7 +138,7 @@ class Walk {
       } else if (code === 0x5d || code === 0x7d) {
         stack.pop()
         nameComes = false
-      } else if (this.#strict && (code === 0x2d || isDigit(code))) {
+      } else if (code === 0x2d || isDigit(code)) {
         const end = numberEnd(text, at + 1)
         const problem = numberProblem(text, at, end)
         if (problem !== undefined) return this.#fault(problem, stack.length)
@@ -195,11 +166,6 @@ class Walk {
     }
   }
 
-  #problemOf(value: string): "nul" | "lone_surrogate" | undefined {
-    if (value.includes("\0")) return "nul"
-    return this.#strict && !value.isWellFormed() ? "lone_surrogate" : undefined
-  }
-
   #fault(problem: JsonProblem, depth: number): Result.Result<void, JsonFault> {
     return Result.fail({ problem, pointer: this.#pointer(depth), detail: this.#detail(problem) })
   }
@@ -209,9 +175,11 @@ class Walk {
     let pointer = "#"
     for (const frame of this.#stack.slice(0, depth)) {
       // Cut before it is encoded: a name may be as long as the body.
-      const token = frame.isArray ? String(frame.index) : frame.key.slice(0, maxPointerLength).toWellFormed()
+      const token = frame.isArray
+        ? String(frame.index)
+        : frame.key.slice(0, MAX_POINTER_LENGTH).toWellFormed()
       const longer = pointer + JsonPointer.formatUriFragment([token]).slice(1)
-      if (frame.key.length > maxPointerLength || longer.length > maxPointerLength) break
+      if (frame.key.length > MAX_POINTER_LENGTH || longer.length > MAX_POINTER_LENGTH) break
       pointer = longer
     }
     return pointer
@@ -235,6 +203,11 @@ class Walk {
   }
 }
 
+const problemOf = (value: string): "nul" | "lone_surrogate" | undefined => {
+  if (value.includes("\0")) return "nul"
+  return value.isWellFormed() ? undefined : "lone_surrogate"
+}
+
 const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
 
 const numberEnd = (text: string, start: number): number => {
@@ -255,12 +228,12 @@ const numberProblem = (text: string, start: number, end: number): JsonProblem | 
   // No text is shorter than `9e308` and leaves the range.
   if (end - start < 5) return undefined
   const raw = text.slice(start, end)
-  if (raw.length <= keptDigits && !/[eE]/.test(raw)) return undefined
+  if (raw.length <= KEPT_DIGITS && !/[eE]/.test(raw)) return undefined
   const decimal = decimalOf(raw)
   if (decimal === undefined || decimal.digits === "") return undefined
   const value = Number(raw)
   if (value === 0 || !Number.isFinite(value)) return "number_out_of_range"
-  if (decimal.digits.length > tellingDigits) return "number_too_precise"
+  if (decimal.digits.length > TELLING_DIGITS) return "number_too_precise"
   const kept = decimalOf(String(value))
   if (kept?.digits === decimal.digits && kept.exponent === decimal.exponent) return undefined
   return decimal.exponent < 0 ? undefined : "number_too_precise"

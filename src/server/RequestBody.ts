@@ -4,7 +4,7 @@ import { isUtf8 } from "node:buffer"
 import { BodyLimit, FaultsLeft, RequestBody } from "../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../api/Problems.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
-import { scanStrict } from "../domain/StrictJson.ts"
+import { scan } from "../domain/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
 const MAX_DEPTH = 64
@@ -55,7 +55,7 @@ const checkBody = (limit: ByteSize.ByteSize) => {
 const checkBytes = (buffer: ArrayBuffer): Effect.Effect<void, InvalidRequest> => {
   const bytes = Buffer.from(buffer)
   if (!isUtf8(bytes)) return Effect.fail(new InvalidRequest({ detail: "The body is not UTF-8" }))
-  const scanned = scanStrict(bytes.toString("utf8"), { maxDepth: MAX_DEPTH })
+  const scanned = scan(bytes.toString("utf8"), { maxDepth: MAX_DEPTH })
   if (Result.isSuccess(scanned)) return Effect.void
   const { pointer, detail } = scanned.failure
   return Effect.fail(new InvalidRequest({ detail, errors: withoutSecrets([{ pointer, detail }]) }))

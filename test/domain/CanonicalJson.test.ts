@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result, type Schema } from "effect"
 import * as fc from "fast-check"
 import { canonicalJson, NotCanonical } from "../../src/domain/CanonicalJson.ts"
-import { scanStrict } from "../../src/domain/StrictJson.ts"
+import { scan } from "../../src/domain/StrictJson.ts"
 
 const canonical = (value: Schema.Json) => Result.getOrThrow(canonicalJson(value))
 
@@ -128,8 +128,7 @@ describe("canonicalJson", () => {
         fc.constantFrom("1", "1e400", "-0"),
         (name, number) => {
           const text = `{"${name}":[${number},"${name}"]}`
-          if (Result.isSuccess(scanStrict(text)))
-            assert.isTrue(Result.isSuccess(canonicalJson(JSON.parse(text))))
+          if (Result.isSuccess(scan(text))) assert.isTrue(Result.isSuccess(canonicalJson(JSON.parse(text))))
         }
       ),
       { numRuns: 2_000 }

@@ -4,7 +4,7 @@ import fc from "fast-check"
 import { FeedbackStatus } from "../../src/domain/Feedback.ts"
 import { type FeedbackInput, opened, transition } from "../../src/domain/FeedbackState.ts"
 
-const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject", "Promote", "Supersede"]
+const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject"]
 
 describe("a correction", () => {
   it("moves as the diagram says, and in no other way", () => {
@@ -14,12 +14,7 @@ describe("a correction", () => {
         return Result.isSuccess(next) && next.success !== status ? [`${status} ${input} ${next.success}`] : []
       })
     )
-    assert.deepStrictEqual(moves, [
-      "pending Stage staged",
-      "pending Reject rejected",
-      "staged Promote promoted",
-      "staged Supersede superseded"
-    ])
+    assert.deepStrictEqual(moves, ["pending Stage staged", "pending Reject rejected"])
   })
 
   it("takes the same verdict again, and no other", () => {
@@ -37,21 +32,18 @@ describe("a correction", () => {
       assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
   })
 
-  it("whatever comes in whatever order: is reviewed once, and promoted or superseded only when staged before", () => {
+  it("is reviewed once, whatever verdicts come in whatever order", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
-        const passed = new Set<string>([opened(true)])
         let status = opened(true)
+        let moves = 0
         for (const input of story) {
           const next = transition(status, input)
           if (Result.isFailure(next) || next.success === status) continue
           status = next.success
-          assert.isFalse(passed.has(status), "no state is come back to")
-          passed.add(status)
+          moves++
         }
-        assert.isFalse(passed.has("staged") && passed.has("rejected"))
-        assert.isFalse(passed.has("promoted") && passed.has("superseded"))
-        if (passed.has("promoted") || passed.has("superseded")) assert.isTrue(passed.has("staged"))
+        assert.strictEqual(moves, Math.min(1, story.length))
       })
     )
   })

@@ -4,7 +4,7 @@ import { JsonObject, type NewExample } from "../../domain/Dataset.ts"
 import { KeyId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/Principal.ts"
 import type { Shape } from "../../domain/Shape.ts"
-import { scanStrict } from "../../domain/StrictJson.ts"
+import { scan } from "../../domain/StrictJson.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
 import { beginVersion } from "./change.ts"
@@ -35,7 +35,7 @@ const readLine = (
   { answers, inputs }: { readonly inputs: Shape; readonly answers: Shape }
 ): Result.Result<NewExample, string> => {
   if (Buffer.byteLength(text) > MAX_LINE_BYTES) return Result.fail(`has more than ${MAX_LINE_BYTES} bytes`)
-  const scanned = scanStrict(text)
+  const scanned = scan(text)
   if (Result.isFailure(scanned)) return Result.fail(`${scanned.failure.pointer} ${scanned.failure.detail}`)
   const decoded = decodeLine(text)
   if (Result.isFailure(decoded)) {

@@ -1,7 +1,7 @@
 import { Effect, Option, Result } from "effect"
 import type { SqlClient } from "effect/sql"
 import { FeedbackNotPending, LimitReached, NotFound } from "../../api/Problems.ts"
-import { type FeedbackRefusal, transition } from "../../domain/FeedbackState.ts"
+import { type FeedbackInput, type FeedbackRefusal, transition } from "../../domain/FeedbackState.ts"
 import type { FeedbackId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { Audit } from "../Audit.ts"
@@ -34,7 +34,7 @@ export const makeReviews = ({
   const review = <E, R>(
     principal: Principal,
     id: FeedbackId,
-    verdict: "Stage" | "Reject",
+    verdict: FeedbackInput,
     decide: (row: FeedbackRow) => Effect.Effect<FeedbackRow, E, R>
   ) =>
     atomically(

@@ -2,7 +2,7 @@ import { Predicate, Result, Schema } from "effect"
 import { JsonObject } from "../../domain/Dataset.ts"
 import { MAX_TOKENS, type OpenAiProvider, type Usage } from "../../domain/Provider.ts"
 import type { ShapeFault } from "../../domain/Shape.ts"
-import { scanStrict } from "../../domain/StrictJson.ts"
+import { scan } from "../../domain/StrictJson.ts"
 import type { JsonSchema } from "../../domain/Task.ts"
 
 /** One turn of a conversation. */
@@ -156,7 +156,7 @@ export const readCompletion = (body: Uint8Array): Completed | undefined => {
 
 /** The object that a model's text stands for, or what is wrong with the text, as a model can be told. */
 export const readAnswer = (content: string): Result.Result<JsonObject, ShapeFault> => {
-  const scanned = scanStrict(content, { maxDepth: MAX_DEPTH })
+  const scanned = scan(content, { maxDepth: MAX_DEPTH })
   if (Result.isFailure(scanned)) return Result.fail(scanned.failure)
   return Result.mapError(decodeObject(content), () => ({ pointer: "#", detail: "Expected a JSON object" }))
 }
