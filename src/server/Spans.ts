@@ -14,7 +14,7 @@ import {
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../domain/Ids.ts"
 import { samplingAt } from "../domain/SpanSampling.ts"
-import { afterCommitSync } from "./Database.ts"
+import { afterCommitSync, isOutOfReach } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
@@ -162,7 +162,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
       Effect.provideService(SqlClient.SqlClient, sql),
       Effect.tapError((error) => Effect.logWarning("Spans wait for the store", error)),
       Effect.retry({
-        while: (error) => SqlError.isSqlError(error) && error.isRetryable,
+        while: (error) => SqlError.isSqlError(error) && isOutOfReach(error),
         schedule: Schedule.spaced(AGAIN_MILLIS)
       }),
       Effect.matchCauseEffect({

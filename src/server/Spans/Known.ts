@@ -100,9 +100,9 @@ export const makeKnown = (
       }
       return list
     },
-    /** They could not be looked up. */
+    /** They could not be looked up: nobody else would ask for them. */
     askAgain: (list: ReadonlyArray<OrgId>): void => {
-      for (const org_id of list) if (states.has(org_id)) asking.add(org_id)
+      for (const org_id of list) if (states.has(org_id)) askFor(org_id)
     },
     hasToAsk: () => asking.size > 0,
     /** What the store has of an organization; what waited for the answer is taken by `take`. */

@@ -3,6 +3,7 @@ import { SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { type KnownValues, redact, REDACTED, redactText, textsOf } from "../../domain/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../domain/SpanConventions.ts"
+import { isOutOfReach } from "../Database.ts"
 import type { KnownSecrets } from "../KnownSecrets.ts"
 import { LeastRecent } from "../LeastRecent.ts"
 
@@ -40,7 +41,7 @@ const withoutSecrets = Effect.fnUntraced(function* (
 /** The store is away, or overrun: the same will succeed later. */
 const willPass = (cause: Cause.Cause<unknown>): boolean => {
   const fault = Cause.squash(cause)
-  return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && fault.isRetryable)
+  return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && isOutOfReach(fault))
 }
 
 /**

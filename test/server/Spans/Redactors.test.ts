@@ -40,15 +40,19 @@ describe("the content that goes out", () => {
     })
   )
 
-  it.effect("waits where the store is away", () =>
+  it.effect("waits where the store is away, starts or has no room", () =>
     Effect.gen(function* () {
-      const away = new SqlError.SqlError({
-        reason: new SqlError.ConnectionError({ cause: new Error("away"), message: "away", operation: "read" })
-      })
-      const { redactor, seen } = redactors(Effect.die(away))
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
-      assert.strictEqual(seen.reads, 2)
+      const refused = (code: string) => new SqlError.UnknownError({ cause: { code } })
+      for (const reason of [
+        new SqlError.ConnectionError({ cause: "away" }),
+        refused("57P03"),
+        refused("53300")
+      ]) {
+        const { redactor, seen } = redactors(Effect.die(new SqlError.SqlError({ reason })))
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
+        assert.strictEqual(seen.reads, 2)
+      }
     })
   )
 })
