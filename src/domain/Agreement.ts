@@ -1,7 +1,10 @@
 import type { Schema } from "effect"
 import type { JsonObject } from "./Dataset.ts"
 
-/** Two numbers agree when they differ by less than this share of the larger, or by less than this much at zero. */
+/**
+ * Two numbers agree when they differ by less than this share of the larger, or by less than this much at zero: a fraction may come out of
+ * a calculation. Whole numbers number and count things, and agree when they are the same.
+ */
 const RELATIVE_TOLERANCE = 1e-6
 const ABSOLUTE_TOLERANCE = 1e-9
 
@@ -12,7 +15,7 @@ export interface Agreement {
   readonly fields: ReadonlyArray<readonly [field: string, agrees: boolean]>
 }
 
-/** Compares two answers as JSON, whatever the order of their keys; numbers within a tolerance of a millionth. */
+/** Compares two answers as JSON, whatever the order of their keys; whole numbers exactly, others within a millionth. */
 export const agreementOf = (expected: JsonObject, actual: JsonObject): Agreement => {
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].toSorted()
   const fields = names.map(
@@ -28,6 +31,7 @@ export const agreementOf = (expected: JsonObject, actual: JsonObject): Agreement
 /** Whether two values are the same JSON. They are at most some tens of levels deep: every body was checked for that. */
 const equal = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
   if (typeof left === "number" && typeof right === "number") {
+    if (Number.isInteger(left) && Number.isInteger(right)) return left === right
     return (
       Math.abs(left - right) <=
       Math.max(ABSOLUTE_TOLERANCE, RELATIVE_TOLERANCE * Math.max(Math.abs(left), Math.abs(right)))

@@ -9,7 +9,7 @@ import { Timestamp } from "./Time.ts"
 export const Outcome = Schema.Struct({
   /** Null where it failed. */
   answer: Schema.NullOr(JsonObject),
-  /** Whether the answer is the example's: as JSON, whatever the order of keys, numbers within a millionth. */
+  /** Whether the answer is the example's: as JSON, whatever the order of keys, whole numbers exactly, others within a millionth. */
   agrees: Schema.Boolean,
   /** Top-level fields that differ, are missing, or are too many. */
   disagreeing: Schema.Array(Schema.String),

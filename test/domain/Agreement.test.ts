@@ -16,13 +16,20 @@ describe("the agreement of two answers", () => {
     assert.isFalse(agrees({ a: { b: 1 } }, { a: { b: 1, c: 2 } }))
   })
 
-  it("takes numbers within a millionth for the same, and near nothing for nothing", () => {
+  it("takes fractions within a millionth for the same, and near nothing for nothing", () => {
     assert.isTrue(agrees({ a: 0.1 + 0.2 }, { a: 0.3 }))
     assert.isTrue(agrees({ a: 1_000_000 }, { a: 1_000_000.9 }))
-    assert.isFalse(agrees({ a: 1_000_000 }, { a: 1_000_002 }))
+    assert.isFalse(agrees({ a: 1_000_000 }, { a: 1_000_001.5 }))
     assert.isTrue(agrees({ a: 0 }, { a: 1e-10 }))
     assert.isFalse(agrees({ a: 0 }, { a: 1e-6 }))
     assert.isFalse(agrees({ a: 1 }, { a: -1 }))
+  })
+
+  it("takes whole numbers for what they are, however large: they number invoices, seconds and cents", () => {
+    assert.isTrue(agrees({ invoice: 12_345_678 }, { invoice: 12_345_678 }))
+    assert.isFalse(agrees({ invoice: 12_345_678 }, { invoice: 12_345_670 }))
+    assert.isFalse(agrees({ at: [1_763_000_000] }, { at: [1_763_001_700] }))
+    assert.isFalse(agrees({ total: { cents: 1_000_001 } }, { total: { cents: 1_000_000 } }))
   })
 
   it("names each top-level field, one that only one has too", () => {
