@@ -4,7 +4,7 @@ import type { PromoteRequest, PromotionPreview } from "../../api/Feedback.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { DatasetBaseChanged, FeedbackChanged, NothingStaged } from "../../api/Problems.ts"
 import { JsonObject, type NewExample } from "../../domain/Dataset.ts"
-import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
+import { type DatasetId, FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import { inOrderOfStaging, planPromotion, type Promotion } from "../../domain/Promotion.ts"
 import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
@@ -172,16 +172,25 @@ export const promote = Effect.fnUntraced(function* (
     examplesOf(sql, org_id, plan)
   )
   const promoted = idsOf(plan.promoted)
-  yield* sql`
-    UPDATE feedback
-    SET
-      status = CASE WHEN feedback_id = ANY(${texts(promoted)}) THEN 'promoted' ELSE 'superseded' END,
-      dataset_id = CASE WHEN feedback_id = ANY(${texts(promoted)}) THEN ${dataset.id} END
-    WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${texts([...promoted, ...plan.superseded.map(({ id }) => id)])})
-  `
-  return { dataset, promoted, superseded: plan.superseded.length }
+  const superseded = plan.superseded.map(({ id }) => id)
+  yield* settle(sql, org_id, promoted, "promoted", dataset.id)
+  yield* settle(sql, org_id, superseded, "superseded", null)
+  return { dataset, promoted, superseded: superseded.length }
 })
+
+/** Writes what became of staged corrections. */
+const settle = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  ids: ReadonlyArray<FeedbackId>,
+  status: "promoted" | "superseded",
+  dataset_id: DatasetId | null
+) => sql`
+  UPDATE feedback
+  SET status = ${status}, dataset_id = ${dataset_id}
+  WHERE org_id = ${org_id}
+    AND feedback_id = ANY(${texts(ids)})
+`
 
 const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
   staged.map(({ feedback_id }) => feedback_id)
