@@ -1,6 +1,7 @@
 /**
  * Versions of a large dataset: how fast examples come in, how long a version with ten corrections takes on a million of them, against
- * the same on a thousand, and how long it takes to read a page at either end of a version and to find the nearest example.
+ * the same on a thousand, and how long it takes to read a page at either end of a version and to find the nearest example, of short
+ * texts and of long ones. Look-ups are many: the store plans the first five of a connection by their values, and those after for any.
  */
 import { Context, Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -24,6 +25,12 @@ const rounds = 20
 const corrections = 10
 const lookUps = 100
 
+/** Words of a text, and of a long one: an e-mail, say. */
+const short = 24
+const long = 150
+/** Examples of long texts. */
+const ofLong = 5_000
+
 /** A vocabulary whose words are as unevenly used as those of a language (Zipf): few everywhere, most seldom. */
 const vocabulary = 50_000
 const word = (random: number): string => `w${Math.floor(vocabulary ** random)}`
@@ -36,16 +43,21 @@ const seeded = (seed: number) => () => {
   return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
 }
 
-const textOf = (index: number): string => {
+const textOf = (index: number, words: number): string => {
   const random = seeded(index)
-  return Array.from({ length: 24 }, () => word(random())).join(" ")
+  return Array.from({ length: words }, () => word(random())).join(" ")
 }
 
-const inputOf = (index: number) => ({ text: textOf(index) })
+const inputOf = (index: number, words: number) => ({ text: textOf(index, words) })
 
-const lines = (count: number) =>
+/** Half of an example's words, and as many others. */
+const halfOf = (index: number, words: number) => ({
+  text: `${textOf(index, words / 2)} ${textOf(imported + index, words / 2)}`
+})
+
+const lines = (count: number, words: number) =>
   Stream.map(Stream.range(0, count - 1), (index) =>
-    JSON.stringify({ input: inputOf(index), answer: { category: `c${index % 7}` } })
+    JSON.stringify({ input: inputOf(index, words), answer: { category: `c${index % 7}` } })
   )
 
 const program = Effect.gen(function* () {
@@ -62,16 +74,16 @@ const program = Effect.gen(function* () {
     scopes: new Set(["datasets.read"] as const)
   })
 
-  const filled = Effect.fnUntraced(function* (count: number) {
+  const filled = Effect.fnUntraced(function* (count: number, words: number) {
     const { id } = yield* admin.tasks.create({
       payload: {
-        name: `${count} examples`,
+        name: `${count} examples of ${words} words`,
         input_schema: { type: "object" },
         answer_schema: { type: "object" }
       }
     })
     const begin = performance.now()
-    const { dataset } = yield* datasets.importLines(org_id, id, lines(count), () => Effect.void)
+    const { dataset } = yield* datasets.importLines(org_id, id, lines(count, words), () => Effect.void)
     return { task_id: id, dataset_id: dataset.id, seconds: (performance.now() - begin) / 1000 }
   })
 
@@ -104,7 +116,7 @@ const program = Effect.gen(function* () {
     count: number
   ) {
     const examples = Array.from({ length: corrections }, (_, index) => ({
-      input: inputOf((round * 7_919 + index * 104_729) % count),
+      input: inputOf((round * 7_919 + index * 104_729) % count, short),
       answer: { category: `corrected in ${round}` },
       source_feedback_id: null
     }))
@@ -120,8 +132,8 @@ const program = Effect.gen(function* () {
       return Effect.tap(effect, () => Effect.sync(() => into.push(performance.now() - begin)))
     })
 
-  const few = yield* filled(small)
-  const many = yield* filled(imported)
+  const few = yield* filled(small, short)
+  const many = yield* filled(imported, short)
   yield* transaction(multiply(many.task_id, Math.round(large / imported) - 1))
 
   const ofFew: Array<number> = []
@@ -151,27 +163,25 @@ const program = Effect.gen(function* () {
     }
   }
 
-  const nearest: Array<number> = []
-  const version = Option.getOrThrow(yield* findVersion(sql, org_id, manyBase))
-  for (let index = 0; index < lookUps; index++) {
-    // Half of an example's words, and as many others.
-    const text = `${textOf(index * 31)
-      .split(" ")
-      .slice(0, 12)
-      .join(" ")} ${textOf(imported + index)
-      .split(" ")
-      .slice(0, 12)
-      .join(" ")}`
-    yield* timed(findNearest(sql, org_id, version, { text }), nearest)
-  }
+  const lookedUp = Effect.fnUntraced(function* (id: DatasetId, words: number) {
+    const times: Array<number> = []
+    const version = Option.getOrThrow(yield* findVersion(sql, org_id, id))
+    for (let index = 0; index < lookUps; index++) {
+      yield* timed(findNearest(sql, org_id, version, halfOf(index * 31, words)), times)
+    }
+    return times
+  })
+  const nearest = yield* lookedUp(manyBase, short)
+  const nearestLong = yield* lookedUp((yield* filled(ofLong, long)).dataset_id, long)
 
-  console.log(`\nDatasets: ${large} examples of 24 words, ${rounds} rounds; ${machine()}\n`)
+  console.log(`\nDatasets: ${large} examples of ${short} words, ${rounds} rounds; ${machine()}\n`)
   console.log(`examples imported ${Math.round(imported / many.seconds).toLocaleString("en")} a second`)
   console.log(line(`a version of ${corrections} corrections, on ${small}`, ofFew, "ms"))
   console.log(line(`the same on ${large} (goal: 200)`, ofMany, "ms"))
   console.log(line("100 examples of the newest version", pages["the newest"] ?? [], "ms"))
   console.log(line("100 examples of the first version", pages["the first"] ?? [], "ms"))
   console.log(line("nearest example, by words", nearest, "ms"))
+  console.log(line(`nearest of ${ofLong} examples of ${long} words`, nearestLong, "ms"))
 })
 
 await Effect.runPromise(Effect.provide(program, Countersign.layer()).pipe(Effect.scoped))

@@ -73,12 +73,13 @@ const overlapping = (
       FROM dataset_examples
       WHERE telling && ${keys}
     ),
-    -- Once: each use of a column of it would count anew.
+    -- Once: each use of a column of it would count anew. By a subquery, which is hashed whatever the plan: an array is searched from end to
+    -- end for every word, once the store plans for any parameters.
     overlap AS MATERIALIZED (
       SELECT
         example_id,
         cardinality(tokens) AS own,
-        (SELECT count(*) FROM unnest(tokens) AS token WHERE token = ANY(${ints(tokens)})) AS shared
+        (SELECT count(*) FROM unnest(tokens) AS token WHERE token IN (SELECT unnest(${ints(tokens)}::int[]))) AS shared
       FROM found
       WHERE org_id = ${org_id}
         AND task_id = ${version.task_id}
