@@ -1013,17 +1013,22 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
     }))
 
-  test("removes what is older than is kept, with what waited for it", () =>
+  test("removes what is older than is kept, with what waited for it, of which its channel hears", () =>
     Effect.gen(function* () {
       const { channel } = yield* answering(quick(), (_, nth) => (nth === 1 ? delivered : failing))
       const hold = yield* heldChannel(quick({ concurrency: 1 }))
-      const waiting = { ...hold.channel, name: "waiting" }
+      const settled: Array<Settled> = []
+      const waiting: Channel = {
+        ...hold.channel,
+        name: "waiting",
+        settle: (list) => Effect.sync(() => void settled.push(...list))
+      }
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
         const to = yield* destination
         const other = yield* destination
         yield* publish(to, 3)
-        yield* publish(other, 2, "waiting")
+        const events = yield* publish(other, 2, "waiting")
         yield* records(to, all("delivered"))
         const held = yield* Queue.take(hold.attempts)
         yield* aged
@@ -1031,8 +1036,17 @@ describe("Delivery", () => {
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
         assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
         assert.strictEqual(yield* queued, 0)
+        // The attempts that are under way, or in memory, end nothing any more: each end is told once.
         yield* held.end(delivered)
         yield* (yield* Queue.take(hold.attempts)).end(delivered)
+        const another = yield* destination
+        events.push(...(yield* publish(another, 1, "waiting")))
+        yield* (yield* Queue.take(hold.attempts)).end(delivered)
+        yield* records(another, all("delivered"))
+        assert.sameDeepMembers(
+          settled.map(({ parcel, status }) => [parcel.event_id, status]),
+          events.map((event_id, index) => [event_id, index < 2 ? "failed" : "delivered"])
+        )
       }).pipe(withEngine([channel, waiting], { retention: { keep: "1 hour" } }))
     }))
 
@@ -1110,6 +1124,15 @@ describe("Delivery", () => {
         name: "broken",
         settle: () => Effect.die("a fault of the channel")
       }
+      const settled: Array<Settled> = []
+      const picky: Channel = {
+        ...channel,
+        name: "picky",
+        settle: (list) =>
+          list.some(({ status }) => status === "delivered")
+            ? Effect.die("a fault of the channel")
+            : Effect.sync(() => void settled.push(...list))
+      }
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
         const good = yield* destination
@@ -1122,10 +1145,18 @@ describe("Delivery", () => {
         const [record] = yield* records(to, all("failed"))
         assert.strictEqual(record?.last_error, "internal error: the result could not be written")
         yield* records(unlucky, all("failed"))
+        // A channel that can take in the failure hears of it.
+        const other = yield* destination
+        const [event_id] = yield* publish(other, 1, "picky")
+        yield* records(other, all("failed"))
+        assert.deepStrictEqual(
+          settled.map(({ parcel, status }) => [parcel.event_id, status]),
+          [[event_id, "failed"]]
+        )
         assert.strictEqual(yield* queued, 0)
         yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
         yield* records(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
-      }).pipe(withEngine([channel, bad, broken]))
+      }).pipe(withEngine([channel, bad, broken, picky]))
     }))
 
   test("gives up when the time of the policy is over, counted from the queueing", () =>

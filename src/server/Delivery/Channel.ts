@@ -67,7 +67,8 @@ export interface Channel {
   readonly load: (parcel: Parcel) => Effect.Effect<Effect.Effect<Outcome>, SqlError.SqlError>
   /**
    * Within the transaction that writes the ends of these deliveries down, last: for counters that must agree with the log, and payloads
-   * that are needed no more. Each end is told exactly once. A channel without it costs its deliveries no transaction.
+   * that are needed no more. Each end is told exactly once: also that of a delivery which is removed while it waits, as `failed`; not of
+   * those that are discarded with their destination. A channel without it costs its deliveries no transaction.
    */
   readonly settle?: (list: ReadonlyArray<Settled>) => Effect.Effect<void, SqlError.SqlError>
   /** After `Gone`: switches the destination off. */

@@ -102,8 +102,8 @@ export const makeFinisher = (
       )
 
     /**
-     * One that cannot be written ends as a failure, which says nothing but that, and of which its channel hears nothing: left as it is it
-     * would be sent for ever. It can be replayed.
+     * One that cannot be written ends as a failure, which says nothing but that: left as it is it would be sent for ever. It can be
+     * replayed. Its channel hears of the failure, unless it cannot take that in either.
      */
     const writeAlone = (judged: Judged): Effect.Effect<void> =>
       stubborn(write([judged])).pipe(
@@ -114,7 +114,8 @@ export const makeFinisher = (
             "The result of a delivery cannot be written: it counts as failed",
             error
           ).pipe(
-            Effect.andThen(stubborn(writeResults(sql, [failed]))),
+            Effect.andThen(stubborn(write([failed]))),
+            Effect.catch(() => stubborn(writeResults(sql, [failed]))),
             Effect.map((written) => tell([failed], written))
           )
         }),

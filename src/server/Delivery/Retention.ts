@@ -1,7 +1,7 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
-import { atomic } from "../Database.ts"
-import { type Channel } from "./Channel.ts"
+import { SqlClient, type SqlError } from "effect/sql"
+import { atomic, transaction } from "../Database.ts"
+import type { Channel, Parcel, Settled } from "./Channel.ts"
 import { uuidTime } from "../../domain/Ids.ts"
 import { ints } from "../Columns.ts"
 import { SHARDS } from "./Shards.ts"
@@ -80,75 +80,86 @@ export const makeRetention = (
 
   /**
    * Log rows by their ids, which begin with a prefix of their destination's channel and the time they were made, destination by
-   * destination. A delivery that still waits goes with its place in the queue: its payload goes too.
+   * destination. A delivery that still waits goes with its place in the queue: its payload goes too. Answers with all of them; `channel`
+   * is of those that waited.
    */
-  const removeDeliveries = (cutoff: DateTime.Utc) =>
-    Effect.map(
-      sql`
-        WITH RECURSIVE destinations AS (
-          (
-            SELECT org_id, destination_id, delivery_id AS oldest
-            FROM deliveries
-            ORDER BY org_id, destination_id, delivery_id
-            LIMIT 1
-          )
-          UNION ALL
-          SELECT n.org_id, n.destination_id, n.oldest
-          FROM destinations d
-          CROSS JOIN LATERAL (
-            SELECT org_id, destination_id, delivery_id AS oldest
-            FROM deliveries
-            WHERE (org_id, destination_id) > (d.org_id, d.destination_id)
-            ORDER BY org_id, destination_id, delivery_id
-            LIMIT 1
-          ) n
-        ), old AS MATERIALIZED (
-          SELECT d.org_id, d.destination_id, l.delivery_id, l.status
-          FROM destinations d
-          CROSS JOIN LATERAL (
-            SELECT delivery_id, status
-            FROM deliveries l
-            WHERE l.org_id = d.org_id
-              AND l.destination_id = d.destination_id
-              AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTime(cutoff)}::text
-              AND l.created_at < ${DateTime.toDateUtc(cutoff)}
-            ORDER BY delivery_id
-            LIMIT ${STEP_ROWS}::int
-          ) l
-          LIMIT ${STEP_ROWS}::int
-        ), waiting AS MATERIALIZED (
-          -- Places in the queue are locked first and in their order, as by whoever writes results down; what is locked stays for the
-          -- next run.
-          SELECT q.shard, q.seq
-          FROM old
-          JOIN delivery_queue q
-            ON q.shard = ANY(${ints(shards)}::smallint[])
-            AND q.org_id = old.org_id
-            AND q.destination_id = old.destination_id
-            AND q.delivery_id = old.delivery_id
-          WHERE old.status = 'pending'
-          ORDER BY q.shard, q.seq
-          FOR UPDATE OF q SKIP LOCKED
-        ), unqueued AS (
-          DELETE FROM delivery_queue q
-          USING waiting w
-          WHERE q.shard = w.shard
-            AND q.seq = w.seq
-          RETURNING q.org_id, q.destination_id, q.delivery_id
+  const deleteDeliveries = (cutoff: DateTime.Utc) =>
+    sql<Deleted>`
+      WITH RECURSIVE destinations AS (
+        (
+          SELECT org_id, destination_id, delivery_id AS oldest
+          FROM deliveries
+          ORDER BY org_id, destination_id, delivery_id
+          LIMIT 1
         )
-        DELETE FROM deliveries l
-        USING (
-          SELECT org_id, destination_id, delivery_id FROM old WHERE status <> 'pending'
-          UNION ALL
-          SELECT org_id, destination_id, delivery_id FROM unqueued
-        ) gone
-        WHERE l.org_id = gone.org_id
-          AND l.destination_id = gone.destination_id
-          AND l.delivery_id = gone.delivery_id
-        RETURNING 1 AS removed
-      `.unprepared,
-      (rows) => rows.length
-    )
+        UNION ALL
+        SELECT n.org_id, n.destination_id, n.oldest
+        FROM destinations d
+        CROSS JOIN LATERAL (
+          SELECT org_id, destination_id, delivery_id AS oldest
+          FROM deliveries
+          WHERE (org_id, destination_id) > (d.org_id, d.destination_id)
+          ORDER BY org_id, destination_id, delivery_id
+          LIMIT 1
+        ) n
+      ), old AS MATERIALIZED (
+        SELECT d.org_id, d.destination_id, l.delivery_id, l.status
+        FROM destinations d
+        CROSS JOIN LATERAL (
+          SELECT delivery_id, status
+          FROM deliveries l
+          WHERE l.org_id = d.org_id
+            AND l.destination_id = d.destination_id
+            AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTime(cutoff)}::text
+            AND l.created_at < ${DateTime.toDateUtc(cutoff)}
+          ORDER BY delivery_id
+          LIMIT ${STEP_ROWS}::int
+        ) l
+        LIMIT ${STEP_ROWS}::int
+      ), waiting AS MATERIALIZED (
+        -- Places in the queue are locked first and in their order, as by whoever writes results down; what is locked stays for the
+        -- next run.
+        SELECT q.shard, q.seq
+        FROM old
+        JOIN delivery_queue q
+          ON q.shard = ANY(${ints(shards)}::smallint[])
+          AND q.org_id = old.org_id
+          AND q.destination_id = old.destination_id
+          AND q.delivery_id = old.delivery_id
+        WHERE old.status = 'pending'
+        ORDER BY q.shard, q.seq
+        FOR UPDATE OF q SKIP LOCKED
+      ), unqueued AS (
+        DELETE FROM delivery_queue q
+        USING waiting w
+        WHERE q.shard = w.shard
+          AND q.seq = w.seq
+        RETURNING q.org_id, q.destination_id, q.delivery_id, q.channel
+      )
+      DELETE FROM deliveries l
+      USING (
+        SELECT org_id, destination_id, delivery_id, NULL AS channel FROM old WHERE status <> 'pending'
+        UNION ALL
+        SELECT org_id, destination_id, delivery_id, channel FROM unqueued
+      ) gone
+      WHERE l.org_id = gone.org_id
+        AND l.destination_id = gone.destination_id
+        AND l.delivery_id = gone.delivery_id
+      RETURNING l.org_id, l.destination_id, l.delivery_id, l.event_id, gone.channel
+    `.unprepared
+
+  /** Removes old deliveries. What waited has come to its end by that, of which its channel hears like of any other. */
+  const removeDeliveries = (cutoff: DateTime.Utc) =>
+    transaction(
+      Effect.gen(function* () {
+        const deleted = yield* deleteDeliveries(cutoff)
+        for (const { name, settle } of channels) {
+          const ends = deleted.filter(({ channel }) => channel === name).map(tooOld)
+          if (ends.length > 0) yield* settle?.(ends) ?? Effect.void
+        }
+        return deleted.length
+      })
+    ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
   /** Attempts that were made on a day without a partition. */
   const removeStrays = (cutoff: DateTime.Utc) =>
@@ -284,6 +295,17 @@ export const makeRetention = (
     )
   }
 }
+
+/** A delivery that was removed; `channel` where it waited until then. */
+interface Deleted extends Parcel {
+  readonly channel: string | null
+}
+
+const tooOld = (parcel: Parcel): Settled => ({
+  parcel,
+  status: "failed",
+  outcome: { _tag: "Refused", error: "older than is kept" }
+})
 
 const PARTITION = /^delivery_attempts_\d{8}$/
 

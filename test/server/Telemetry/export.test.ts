@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { Delivery } from "../../../src/server/Delivery.ts"
 import { Spans } from "../../../src/server/Spans.ts"
 import { SpanRetention } from "../../../src/server/Telemetry/Retention.ts"
 import { accepted, type CollectorAnswer } from "../../support/otlp/collector.ts"
@@ -263,6 +264,31 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
       assert.strictEqual((yield* shown(admin)).dropped_spans, 3)
     })
+  )
+
+  it.effect(
+    "counts spans as dropped, and as pending no more, that wait for longer than the log is kept",
+    () =>
+      Effect.gen(function* () {
+        const { admin, org_id, peer } = yield* telemetryOf("waited too long", "never")
+        const sql = yield* SqlClient.SqlClient
+        yield* sendSpans(org_id, 6)
+        yield* peer.arrived(1)
+        const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
+        yield* sql`UPDATE delivery_queue SET delivery_id = ${older} WHERE org_id = ${org_id}`
+        yield* sql`UPDATE telemetry_batches SET delivery_id = ${older} WHERE org_id = ${org_id}`
+        yield* sql`
+        UPDATE deliveries
+        SET delivery_id = ${older}, created_at = created_at - interval '31 days'
+        WHERE org_id = ${org_id}
+      `
+        yield* Effect.flatMap(Delivery, (delivery) => delivery.removeOld)
+        assert.strictEqual((yield* shown(admin)).pending_spans, 0)
+        const soon = yield* Layer.build(Layer.fresh(SpanRetention.layer({ keep: Duration.zero })))
+        yield* Context.get(soon, SpanRetention).runOnce
+        const { dropped_spans, pending_spans } = yield* shown(admin)
+        assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
+      })
   )
 
   it.effect("writes nothing for an organization without a destination", () =>
