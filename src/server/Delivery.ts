@@ -1,5 +1,5 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer, type Scope } from "effect"
+import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer, Schedule, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
 import type { OrgId } from "../domain/Ids.ts"
@@ -42,7 +42,10 @@ export interface DeliveryOptions {
   readonly slots?: Partial<SlotOptions>
   readonly reader?: Partial<ReaderOptions>
   readonly retention?: Partial<RetentionOptions>
-  /** The longest wait at the stop for attempts that are under way. Default 6,000: longer than any attempt. */
+  /**
+   * The longest wait at the stop for attempts that are under way. Default 6,000: longer than a webhook's; what its channel gives longer
+   * than that may be cut off, and is sent again.
+   */
   readonly drainMillis?: number
 }
 
@@ -126,7 +129,7 @@ export class Delivery extends Context.Service<
  */
 export const ENGINE_CONNECTIONS = 6
 
-/** Between two tries of a loop whose work failed. */
+/** Between two tries of what failed, in a loop and at the stop. */
 const AFTER_FAILURE_MILLIS = 500
 
 /** The longest round of sharing out: a store that hangs must not hide that leases run out. */
@@ -256,19 +259,24 @@ const make = Effect.fnUntraced(function* (
 
   const drained = Effect.gen(function* () {
     while (true) {
-      const released = yield* shards.release
+      // A store that is away for a moment cuts nothing short: what is under way ends meanwhile, and is written once it is back.
+      const released = yield* Effect.catchCause(shards.release, (cause) =>
+        Effect.as(Effect.logDebug("Shards are given up a little later", cause), [])
+      )
       if (released.length > 0) yield* wakeups.shards
       if (shards.owned.size === 0) return
       yield* Effect.sleep(DRAIN_STEP_MILLIS)
     }
   })
 
+  const resigned = Effect.retry(shards.resign, Schedule.spaced(AFTER_FAILURE_MILLIS))
+
   const stop = Effect.timeoutOption(shards.leaveAll, SHARE_MILLIS).pipe(
     Effect.catchCause((cause) => Effect.logDebug("The others count on this process a little longer", cause)),
     Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
-    Effect.andThen(Effect.timeoutOption(shards.resign, RESIGN_MILLIS)),
-    Effect.andThen(wakeups.shards),
-    Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause))
+    Effect.andThen(Effect.timeoutOption(resigned, RESIGN_MILLIS)),
+    Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause)),
+    Effect.andThen(wakeups.shards)
   )
 
   // A fiber of its own: the one that closes the scope may itself have been interrupted, and would cut the waits short.

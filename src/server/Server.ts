@@ -88,7 +88,8 @@ export type ServiceSettings = Pick<
 
 /**
  * How the longest stop is shared out: requests first, then attempts under way. Of the default 8 s the engine gets 5.2: more than an
- * attempt can last, so that none is cut off and sent twice.
+ * attempt at a webhook can last, so that none is cut off and sent twice. A mail or an export of spans can last 10 s: one that has not
+ * ended by then is cut off, and sent again by the next owner.
  */
 const ENGINE_SHARE = 0.65
 

@@ -1,13 +1,25 @@
-import type { PgClient } from "@effect/sql-pg"
+import { type PgClient, PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Exit, Fiber, Layer, Queue, Scope } from "effect"
+import {
+  DateTime,
+  Deferred,
+  Effect,
+  Exit,
+  Fiber,
+  Layer,
+  Option,
+  Queue,
+  Redacted,
+  Schedule,
+  Scope
+} from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { Outcome } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS, transaction } from "../../src/server/Database.ts"
 import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
 import { SHARDS, shardOf } from "../../src/server/Delivery/Shards.ts"
-import { TestDatabase } from "../support/postgres.ts"
+import { named, TestDatabase } from "../support/postgres.ts"
 import {
   answering,
   delivered,
@@ -874,6 +886,36 @@ describe("Delivery", () => {
         yield* Fiber.join(stopping)
         yield* eventually(taken, (count) => count === SHARDS)
       }).pipe(withEngine([channel], { lease }))
+    }))
+
+  test("waits at its stop for what is under way, also while the store is away for a moment", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { url } = yield* TestDatabase
+      const { attempts, channel } = yield* heldChannel(quick())
+      const scope = yield* Scope.make()
+      const engine = yield* engineIn(scope, [channel])
+      const to = yield* destination
+      yield* Effect.provideService(publish(to), Delivery, engine)
+      const held = yield* Queue.take(attempts)
+      const name = new URL(Redacted.value(url)).pathname.slice(1)
+      const admin = yield* PgConnection.make({ url: named(url, "postgres") })
+      yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
+      yield* admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
+      const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      // Long enough for a stop that waits for nothing: this one cannot end before its attempt.
+      assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
+      yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS true`)
+      yield* held.end(delivered)
+      yield* Fiber.join(stopping)
+      const patiently = Effect.retry({ schedule: Schedule.spaced(50) })
+      assert.deepStrictEqual(yield* patiently(sql`SELECT status, attempts FROM deliveries`), [
+        { status: "delivered", attempts: 1 }
+      ])
+      assert.deepStrictEqual(
+        yield* patiently(sql`SELECT shard FROM delivery_shards WHERE owner IS NOT NULL`),
+        []
+      )
     }))
 
   test("sends and writes while callers' transactions hold every connection of theirs", () =>

@@ -19,7 +19,10 @@ export const shardOf = (destination_id: string): number => {
 export interface LeaseOptions {
   /** How long a shard stays with an owner that is not heard of. */
   readonly leaseMillis: number
-  /** Nothing is started when less of the lease is left: longer than the longest sending and its writing down. */
+  /**
+   * Nothing is started when less of the lease is left: longer than a sending of 5 s and its writing down. One that its channel gives
+   * longer ends within its lease as long as that is renewed; where it is not, the next owner may send it again meanwhile.
+   */
   readonly marginMillis: number
   /** How often leases are renewed, and shards shared out. */
   readonly renewMillis: number
