@@ -53,13 +53,21 @@ export class Client extends Context.Service<Client, ClientCalls>()("countersign/
     Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
+/** A model may take two minutes; the rest is for the way and the store. */
+const RUN_TIMEOUT = "150 seconds"
+
 const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   const url = yield* Effect.sync(() => baseUrl(options.url))
-  const derived = yield* HttpApiClient.make(Api, {
-    transformClient: (client) =>
-      client.pipe(withRetries(options), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
+  const http = yield* HttpClient.HttpClient
+  const reaching = (waits: RetryOptions) =>
+    http.pipe(withRetries(waits), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
+  const derived = yield* HttpApiClient.makeWith(Api, { httpClient: reaching(options) })
+  const run = yield* HttpApiClient.endpoint(Api, {
+    httpClient: reaching({ ...options, timeout: options.timeout ?? RUN_TIMEOUT }),
+    group: "tasks",
+    endpoint: "run"
   })
-  const calls = lenient(derived)
+  const calls = lenient({ ...derived, tasks: { ...derived.tasks, run } })
   const follower = makeFollower((id, after) =>
     derived.sessions.stream({
       params: { id },

@@ -1,11 +1,12 @@
 import { Clock, Duration, Effect, Random } from "effect"
 import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
+import { retryAfterMillis } from "../domain/RetryAfter.ts"
 
 /** How a client treats answers that do not come. */
 export interface RetryOptions {
   /** Attempts after the first, of requests that may be sent again. Default 3; 0: none. */
   readonly retries?: number
-  /** Longest wait for the head of one answer. Default 30 seconds. */
+  /** Longest wait for the head of one answer. Default 30 seconds; 150 seconds for `tasks.run`, which takes as long as its model. */
   readonly timeout?: Duration.Input
 }
 
@@ -13,7 +14,7 @@ const RETRIES = 3
 const TIMEOUT = "30 seconds"
 
 /** A server that asks for more patience than this is not waited for: its answer is the caller's to deal with. */
-const LONGEST_WAIT = Duration.seconds(30)
+const LONGEST_WAIT_MILLIS = 30_000
 
 /** The first wait where the server names none; each further one is twice as long, less up to half. */
 const FIRST_WAIT = Duration.millis(200)
@@ -25,14 +26,6 @@ const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504])
 const mayBeSentAgain = (request: HttpClientRequest.HttpClientRequest): boolean =>
   request.method === "GET" || request.headers["idempotency-key"] !== undefined
 
-/** `Retry-After` in both its forms (RFC 9110, 10.2.3): seconds, or a date. */
-const retryAfter = (header: string | undefined, nowMillis: number): Duration.Duration | undefined => {
-  if (header === undefined) return undefined
-  if (/^\d{1,9}$/.test(header)) return Duration.seconds(Number(header))
-  const at = Date.parse(header)
-  return Number.isNaN(at) ? undefined : Duration.millis(Math.max(0, at - nowMillis))
-}
-
 const backoff = (attempt: number) =>
   Effect.map(Random.next, (share) => Duration.times(FIRST_WAIT, 2 ** attempt * (1 - share / 2)))
 
@@ -41,15 +34,16 @@ const waitFor = Effect.fnUntraced(function* (
   attempt: number,
   response: HttpClientResponse.HttpClientResponse | undefined
 ) {
-  const now = yield* Clock.currentTimeMillis
-  const asked = retryAfter(response?.headers["retry-after"], now)
-  if (asked !== undefined) return Duration.isGreaterThan(asked, LONGEST_WAIT) ? undefined : asked
-  return yield* backoff(attempt)
+  const header = response?.headers["retry-after"]
+  const asked = header === undefined ? null : retryAfterMillis(header, yield* Clock.currentTimeMillis)
+  if (asked === null) return yield* backoff(attempt)
+  return asked > LONGEST_WAIT_MILLIS ? undefined : Duration.millis(asked)
 })
 
 /**
- * A client whose every attempt ends in time, and that sends anew what may be sent again: where no answer came, or 429, 502, 503
- * or 504 did. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back.
+ * A client whose every attempt ends in time, and that sends anew what may be sent again: where the connection failed, or 429, 502, 503
+ * or 504 came. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back. Where it was this client
+ * that waited no longer, only a `GET` is sent again: the service may be at work on anything else, and ends what nobody waits for.
  */
 export const withRetries =
   (options: RetryOptions) =>
@@ -57,17 +51,15 @@ export const withRetries =
     const retries = options.retries ?? RETRIES
     const timeout = Duration.fromInputUnsafe(options.timeout ?? TIMEOUT)
     return HttpClient.transform(client, (send, request) => {
-      const once = Effect.timeoutOrElse(send, {
-        duration: timeout,
-        orElse: () => Effect.fail(noAnswer(request, `No answer within ${Duration.format(timeout)}`))
-      })
+      const late = noAnswer(request, `No answer within ${Duration.format(timeout)}`)
+      const once = Effect.timeoutOrElse(send, { duration: timeout, orElse: () => Effect.fail(late) })
       if (!mayBeSentAgain(request)) return once
       const from = (attempt: number): typeof once =>
         attempt >= retries
           ? once
           : Effect.matchEffect(once, {
               onFailure: (error) =>
-                error.reason._tag === "TransportError"
+                error.reason._tag === "TransportError" && (error !== late || request.method === "GET")
                   ? again(attempt, undefined, Effect.fail(error))
                   : Effect.fail(error),
               onSuccess: (response) =>

@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect, Redacted } from "effect"
+import { DateTime, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { HttpClient, HttpClientResponse } from "effect/http"
+import { TestClock } from "effect/testing"
 import { ApprovalAlreadyDecided } from "../../src/api/ApprovalProblems.ts"
 import { InvalidApiKey, Unavailable } from "../../src/api/Problems.ts"
 import { Client } from "../../src/client/index.ts"
-import { ApprovalId, SessionId } from "../../src/domain/Ids.ts"
+import { ApprovalId, SessionId, TaskId } from "../../src/domain/Ids.ts"
 import { type Scripted, scriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
@@ -190,5 +192,49 @@ describe("a busy service", () => {
         assert.strictEqual(seen.length, 1)
       })
     )
+  )
+})
+
+describe("a run", () => {
+  const task_id = TaskId.make(`tsk_${"0".repeat(32)}`)
+  const answered = {
+    trace_id: "1".repeat(32),
+    task_id,
+    release_id: `rel_${"0".repeat(32)}`,
+    dataset_id: null,
+    answer: { category: "billing" },
+    usage: { input_tokens: 1, output_tokens: 1 },
+    created_at: "2026-11-21T02:33:05.123Z"
+  }
+  /** A service whose model takes two minutes, on the test's clock. */
+  const slow = Layer.succeed(
+    HttpClient.HttpClient,
+    HttpClient.make((request) =>
+      Effect.as(Effect.sleep("2 minutes"), HttpClientResponse.fromWeb(request, Response.json(answered)))
+    )
+  )
+  const run = (options: { readonly timeout?: "1 minute" } = {}) =>
+    Effect.gen(function* () {
+      const { tasks } = yield* Client
+      const running = yield* Effect.forkChild(
+        Effect.exit(tasks.run({ params: { task_id }, payload: { input: { text: "late" } } }))
+      )
+      yield* TestClock.adjust("2 minutes")
+      return yield* Fiber.join(running)
+    }).pipe(
+      Effect.provide(Client.layerHttp({ url: "http://service", key, ...options }).pipe(Layer.provide(slow)))
+    )
+
+  it.effect("is waited for as long as a model may take", () =>
+    Effect.gen(function* () {
+      const exit = yield* run()
+      assert.isTrue(Exit.isSuccess(exit), String(exit))
+    })
+  )
+
+  it.effect("is waited for as long as the caller says", () =>
+    Effect.gen(function* () {
+      assert.include(String(yield* run({ timeout: "1 minute" })), "No answer within 1m")
+    })
   )
 })

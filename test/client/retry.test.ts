@@ -72,6 +72,16 @@ describe("withRetries", () => {
     })
   )
 
+  it.effect("reads no date that is none of HTTP's", () =>
+    Effect.gen(function* () {
+      for (const retryAfter of ["1.5", "-1", "1970-01-01T00:00:09Z", "9 seconds"]) {
+        const result = yield* outcome([{ status: 429, retryAfter }, { status: 200 }], get)
+        assert.deepInclude(result, { ended: 200, asked: 2 })
+        assert.isAtMost(result.seconds, 0.2)
+      }
+    })
+  )
+
   it.effect("sends nothing again that could happen twice", () =>
     Effect.gen(function* () {
       assert.deepInclude(yield* outcome([{ status: 503 }, { status: 200 }], post), { ended: 503, asked: 1 })
@@ -112,6 +122,21 @@ describe("withRetries", () => {
     Effect.gen(function* () {
       const result = yield* outcome(["never"], post, { timeout: "3 seconds" })
       assert.deepStrictEqual(result, { ended: "TransportError", asked: 1, seconds: 3 })
+    })
+  )
+
+  it.effect("sends a GET again that it waited for no longer, and nothing that may still be at work", () =>
+    Effect.gen(function* () {
+      const timeout = "3 seconds"
+      assert.deepInclude(yield* outcome(["never", { status: 200 }], get, { timeout }), {
+        ended: 200,
+        asked: 2
+      })
+      assert.deepStrictEqual(yield* outcome(["never", { status: 200 }], keyed, { timeout }), {
+        ended: "TransportError",
+        asked: 1,
+        seconds: 3
+      })
     })
   )
 })
