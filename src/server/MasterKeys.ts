@@ -23,7 +23,7 @@ export const usedKeyIds: Effect.Effect<
 > = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [table] = yield* sql<{ readonly there: boolean }>`
-    SELECT to_regclass('public.master_keys') IS NOT NULL AS there
+    SELECT to_regclass('master_keys') IS NOT NULL AS there
   `
   if (table?.there !== true) return []
   const rows = yield* sql<{ readonly key_id: string }>`

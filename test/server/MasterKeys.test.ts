@@ -186,6 +186,39 @@ it.live("a table that takes long to read is read to its end, by a check and by a
   })
 )
 
+it.live("a start lacks the key of a store whose tables lie in a schema of their own", () =>
+  Effect.gen(function* () {
+    const databaseUrl = yield* cloneDatabase
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DROP SCHEMA public CASCADE`
+      yield* sql`CREATE SCHEMA own`
+      yield* sql.unsafe(
+        `ALTER DATABASE "${new URL(Redacted.value(databaseUrl)).pathname.slice(1)}" SET search_path = own`
+      )
+    }).pipe(Effect.provide(Database.layer({ url: databaseUrl }), { local: true }))
+    const start = <A, E>(key: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+      use.pipe(
+        Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: key } }), {
+          local: true
+        }),
+        Effect.scoped
+      )
+    yield* start(
+      first,
+      Effect.gen(function* () {
+        const { notification_endpoints } = yield* (yield* Countersign).client()
+        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql`SELECT 1 AS found FROM own.notification_endpoints`
+        assert.lengthOf(rows, 1)
+      })
+    )
+    const started = yield* Effect.exit(start(second, Effect.void))
+    assert.include(Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started", "MasterKeyMissing")
+  })
+)
+
 /** Columns of bytes that hold no secret, or only a digest of one. */
 const plain = [
   "api_keys.digest",
