@@ -1,4 +1,4 @@
-import { Clock, Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
+import { Context, DateTime, Deferred, Effect, Exit, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -81,6 +81,7 @@ export class ApiKeys extends Context.Service<
       const organizations = yield* Organizations
       const audit = yield* Audit
 
+      const scope = yield* Effect.scope
       const believed = makeBelieved()
 
       const usable = ({ expires_at, principal, revoked_at }: KnownKey) => {
@@ -91,8 +92,31 @@ export class ApiKeys extends Context.Service<
         )
       }
 
-      // Keys that the store is being asked for: however many requests bring a new key at once, it is one to be admitted.
-      const asked = new Set<string>()
+      /** What the store is being asked for. */
+      const underWay = new Map<string, Deferred.Deferred<KnownKey | null>>()
+
+      /** Asks the store for a key beside the request that brought it, which may go away while others wait for the same answer. */
+      const ask = (text: string, { key, publicId }: ApiKeyFormat.ParsedKey) =>
+        Effect.uninterruptible(
+          Effect.clockWith((machine) => {
+            const answer = Deferred.makeUnsafe<KnownKey | null>()
+            underWay.set(text, answer)
+            // Read before the store is asked: an answer that is long under way is believed the shorter for it.
+            const now = monotonicMillis(machine)
+            return findKey(sql, publicId, ApiKeyFormat.digest(key)).pipe(
+              Effect.orDie,
+              Effect.onExit((exit) =>
+                Effect.sync(() => {
+                  underWay.delete(text)
+                  if (Exit.isSuccess(exit) && exit.value !== null) believed.remember(text, exit.value, now)
+                  Deferred.doneUnsafe(answer, exit)
+                })
+              ),
+              Effect.forkIn(scope),
+              Effect.as(answer)
+            )
+          })
+        )
 
       const look = Effect.fnUntraced(function* <E, R>(
         text: string,
@@ -100,19 +124,11 @@ export class ApiKeys extends Context.Service<
       ) {
         const parsed = ApiKeyFormat.parse(text)
         if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
-        const { key, publicId } = parsed.success
-        // Whoever floods with keys that there are none of does not hold up those in use.
-        if (admit !== undefined && !believed.knew(text) && !asked.has(text)) yield* admit
-        asked.add(text)
-        // Read before the store is asked: an answer that is long under way is believed the shorter for it.
-        const now = monotonicMillis(yield* Clock.Clock)
-        const known = yield* findKey(sql, publicId, ApiKeyFormat.digest(key)).pipe(
-          Effect.orDie,
-          Effect.ensuring(Effect.sync(() => asked.delete(text)))
-        )
-        if (known === null) return yield* refused("unknown")
-        believed.remember(text, known, now)
-        return yield* usable(known)
+        // Whoever floods with keys that there are none of does not hold up those in use. However many requests bring a key at once,
+        // one of them is admitted, and the others wait for its answer: what was admitted once is asked for once.
+        if (admit !== undefined && !believed.knew(text) && !underWay.has(text)) yield* admit
+        const known = yield* Deferred.await(underWay.get(text) ?? (yield* ask(text, parsed.success)))
+        return known === null ? yield* refused("unknown") : yield* usable(known)
       })
 
       // Plain functions: this runs in front of every operation.

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Option, Redacted } from "effect"
+import { Array as Arr, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import { generate } from "../../src/domain/ApiKeyFormat.ts"
 import { ApiKeys } from "../../src/server/ApiKeys.ts"
@@ -136,6 +136,45 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
         page = yield* admin.api_keys.list({ query: { limit: 3, cursor } })
       }
       assert.deepStrictEqual(seen, ["key 6", "key 5", "key 4", "key 3", "key 2", "key 1", "key 0", "test"])
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("a key that is looked up", (it) => {
+  it.effect("is asked for once, however many bring it meanwhile, and whoever of them goes away", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const used = yield* (yield* Countersign).key()
+      const { key: unknown } = yield* generate
+      let admitted = 0
+      const admit = Effect.sync(() => void admitted++)
+      let statements = 0
+      const counting = Tracer.make({
+        span: (options) => {
+          if (options.kind === "client") statements++
+          return new Tracer.NativeSpan(options)
+        }
+      })
+      for (const [key, outcome] of [
+        [unknown, "INVALID_API_KEY"],
+        [used, "verified"]
+      ] as const) {
+        ;[admitted, statements] = [0, 0]
+        const verify = keys.verify(key, admit).pipe(
+          Effect.as("verified"),
+          Effect.catch(({ _tag }) => Effect.succeed(_tag))
+        )
+        const outcomes = yield* Effect.gen(function* () {
+          const first = yield* Effect.forkChild(verify, { startImmediately: true })
+          const others = yield* Effect.forkChild(Effect.all(Arr.replicate(verify, 99), { concurrency: 99 }), {
+            startImmediately: true
+          })
+          yield* Fiber.interrupt(first)
+          return yield* Fiber.join(others)
+        }).pipe(Effect.withTracer(counting), Effect.withTracerEnabled(true))
+        assert.deepStrictEqual([...new Set(outcomes)], [outcome])
+        assert.deepStrictEqual({ admitted, statements }, { admitted: 1, statements: 1 })
+      }
     })
   )
 })

@@ -2,6 +2,8 @@ import type { KnownKey } from "./rows.ts"
 
 /** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
 const BELIEVED_FOR_MILLIS = 5_000
+/** How long a key that was checked is remembered as one; it is forgotten when the next key is checked. */
+const REMEMBERED_MILLIS = 10 * 60_000
 /** How many checked keys one process remembers; past it the one that was checked longest ago is forgotten. */
 const REMEMBERED_KEYS = 10_000
 
@@ -12,7 +14,8 @@ const REMEMBERED_KEYS = 10_000
  * clock.
  */
 export const makeBelieved = () => {
-  const known = new Map<string, { readonly key: KnownKey; until: number }>()
+  /** In the order in which they were checked. */
+  const known = new Map<string, { readonly key: KnownKey; readonly checkedAt: number; until: number }>()
   return {
     get: (text: string, now: number): KnownKey | undefined => {
       const found = known.get(text)
@@ -22,11 +25,10 @@ export const makeBelieved = () => {
     knew: (text: string): boolean => known.has(text),
     remember: (text: string, key: KnownKey, now: number): void => {
       known.delete(text)
-      known.set(text, { key, until: now + BELIEVED_FOR_MILLIS })
-      if (known.size <= REMEMBERED_KEYS) return
-      for (const oldest of known.keys()) {
+      known.set(text, { key, checkedAt: now, until: now + BELIEVED_FOR_MILLIS })
+      for (const [oldest, { checkedAt }] of known) {
+        if (known.size <= REMEMBERED_KEYS && now - checkedAt < REMEMBERED_MILLIS) return
         known.delete(oldest)
-        break
       }
     },
     /** Believes none any more: revoking is rare, and asking the store again is cheap. */
