@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalRules, NewApprovalRule, ReplaceApprovalRules } from "../api/ApprovalRules.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -14,6 +14,7 @@ import {
 import { type OrgId, RuleId } from "../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
+import { LeastRecent } from "./LeastRecent.ts"
 
 /** The organization's ordered list of approval rules, kept and replaced as one. */
 export class Rules extends Context.Service<
@@ -35,13 +36,22 @@ export class Rules extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
 
+      const kept = new LeastRecent<ApprovalRules>({ entries: KEPT_LISTS, weight: KEPT_RULES })
+
+      /** The list as it stands now. It travels, and is decoded, only where it is not the one that was read last. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
+        const last = kept.get(org_id)
         const rows = yield* sql`
-          SELECT rules, revision::int
+          SELECT revision::int, CASE WHEN revision = ${last?.revision ?? null}::int THEN NULL ELSE rules END AS rules
           FROM approval_rules
           WHERE org_id = ${org_id}
         `
-        return Option.getOrElse(Option.fromUndefinedOr((yield* decodeRules(rows))[0]), () => none)
+        const [row] = yield* decodeRules(rows)
+        if (row === undefined) return none
+        if (row.rules === null && last !== undefined) return last
+        const list = { rules: row.rules ?? [], revision: row.revision }
+        kept.set(org_id, list, Math.max(1, list.rules.length))
+        return list
       }, Effect.orDie)
 
       return Rules.of({
@@ -93,10 +103,14 @@ export class Rules extends Context.Service<
   )
 }
 
+/** Lists that one process keeps decoded, and the rules in all of them: a rule takes about a kilobyte. */
+const KEPT_LISTS = 1_000
+const KEPT_RULES = 10_000
+
 const none: ApprovalRules = { rules: [], revision: 0 }
 
 const decodeRules = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ rules: Schema.Array(ApprovalRule), revision: Schema.Int }))
+  Schema.Array(Schema.Struct({ rules: Schema.NullOr(Schema.Array(ApprovalRule)), revision: Schema.Int }))
 )
 
 /** What each rule may be, but not this rule, or not beside the others. */

@@ -1,5 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import type { ApprovalRules } from "../../src/api/ApprovalRules.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -93,6 +95,40 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
       const other = yield* countersign.client({}, "theirs")
       assert.deepStrictEqual(yield* decisions(other), ["pending", "pending", "pending"])
     })
+  )
+
+  it.effect(
+    "hold at once, whichever process replaced them; they are read anew only when their revision changed",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const admin = yield* countersign.client({}, "at once")
+        const { session_id } = yield* admin.sessions.create({})
+        const decision = Effect.map(
+          admin.sessions.step({
+            params: { id: session_id },
+            payload: { step_id: StepId.make("refund-1"), tool: "payments.refund", action_class: "write" }
+          }),
+          (step) => step.decision
+        )
+        // As another process replaces them: this one learns of it from the store alone.
+        const sql = yield* SqlClient.SqlClient
+        const write = (revision: number, { rules: [rule] }: ApprovalRules, effect: string) =>
+          sql`
+          UPDATE approval_rules
+          SET revision = ${revision}, rules = ${JSON.stringify([{ ...rule, effect }])}
+          WHERE rules::jsonb @> ${JSON.stringify([{ id: rule?.id }])}
+        `
+        const put = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        assert.strictEqual(yield* decision, "allow")
+        yield* write(put.revision + 1, put, "reject")
+        assert.strictEqual(yield* decision, "reject")
+        assert.strictEqual((yield* admin.approval_rules.list({})).revision, put.revision + 1)
+        yield* write(put.revision + 2, put, "allow")
+        assert.strictEqual(yield* decision, "allow")
+        yield* write(put.revision + 2, put, "reject")
+        assert.strictEqual(yield* decision, "allow")
+      })
   )
 
   it.effect("name the rule and the member that cannot be", () =>
