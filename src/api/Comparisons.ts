@@ -7,7 +7,7 @@ import { Instructions, Release } from "../domain/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
 import { page, pageQuery } from "./Pagination.ts"
-import { ComparisonUnfinished, InvalidUrl, LimitReached, NotFound } from "./Problems.ts"
+import { ComparisonUnfinished, InvalidUrl, LimitReached, NotFound, ProviderKeyExists } from "./Problems.ts"
 
 /** What is tried. What is not named is the task's working copy, and of the dataset the newest version. */
 export const NewComparison = Schema.Struct({
@@ -53,13 +53,18 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       params: { task_id: TaskId },
       payload: NewComparison,
       success: ComparisonTaken.pipe(HttpApiSchema.status(202)),
-      error: [NotFound, InvalidUrl, LimitReached]
+      error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
       .annotate(
         OpenApi.Description,
-        "Has the candidate and the live release answer every example of the task's newest dataset version, in the background. It goes on where it was after a restart; `compared` of `example_count` says how far it is."
+        [
+          "Has the candidate and the live release answer every example of the task's newest dataset version, in the background. It goes on where it was after a restart; `compared` of `example_count` says how far it is.",
+          "An answer agrees with the example's as JSON, whatever the order of keys: whole numbers exactly, others within a millionth.",
+          "An `api_key` of the candidate's provider is kept where the task has none for its base URL. Another than the one it has is `PROVIDER_KEY_EXISTS`, since what is live may use that: leave it out, or renew it by a PATCH of the task.",
+          "At most 20 comparisons of an organization are at work: one more is `LIMIT_REACHED` until one of them ends."
+        ].join(" ")
       ),
     HttpApiEndpoint.get("get", "/comparisons/:id", {
       params: { id: ComparisonId },

@@ -173,6 +173,13 @@ export class FeedbackNotPending extends problem<FeedbackNotPending>()(
 /** The task has no staged correction. */
 export class NothingStaged extends problem<NothingStaged>()("NOTHING_STAGED", 409, "Nothing is staged") {}
 
+/** The task has another key for this base URL, which what is live may use: a comparison does not replace it. */
+export class ProviderKeyExists extends problem<ProviderKeyExists>()(
+  "PROVIDER_KEY_EXISTS",
+  409,
+  "The task has another key for this base URL"
+) {}
+
 /** The comparison is still at work, so there is nothing yet to release by. */
 export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
   "COMPARISON_UNFINISHED",

@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../api/Comparisons.ts"
 import type { PageRequest } from "../api/Pagination.ts"
-import { type InvalidUrl, LimitReached, NotFound } from "../api/Problems.ts"
+import { type InvalidUrl, LimitReached, NotFound, type ProviderKeyExists } from "../api/Problems.ts"
 import type { Comparison } from "../domain/Comparison.ts"
 import { emptyTally } from "../domain/ComparisonTally.ts"
 import { ComparisonId, type ExampleId, type TaskId } from "../domain/Ids.ts"
@@ -80,7 +80,11 @@ export class Comparisons extends Context.Service<
     readonly create: (
       task_id: TaskId,
       input: NewComparison
-    ) => Effect.Effect<Comparison, NotFound | InvalidUrl | LimitReached, Authorized<"tasks.write">>
+    ) => Effect.Effect<
+      Comparison,
+      NotFound | InvalidUrl | LimitReached | ProviderKeyExists,
+      Authorized<"tasks.write">
+    >
     /** Takes on one comparison that nobody holds, and works at it for its turn or to its end. None where there is none. */
     readonly runOnce: Effect.Effect<Option.Option<ComparisonRound>>
     /** Waits until there may be something to do. */
@@ -186,7 +190,7 @@ export class Comparisons extends Context.Service<
                     ? Option.some(newest)
                     : yield* findVersion(sql, org_id, candidate.dataset_id)
                 if (Option.isNone(chosen) || chosen.value.task_id !== task_id) return yield* noVersion
-                yield* tasks.keepKey(org_id, task_id, candidate.provider, now)
+                yield* tasks.addKey(org_id, task_id, candidate.provider, "#/candidate/provider", now)
                 const row: ComparisonRow = {
                   org_id,
                   comparison_id: yield* ComparisonId.generate,

@@ -1,11 +1,11 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { createHash, timingSafeEqual } from "node:crypto"
 import { openApiDocument } from "../api/Api.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../api/Problems.ts"
 import { makeReadiness } from "./Database.ts"
 import { respond } from "./Frame.ts"
 import { Metrics } from "./Metrics.ts"
+import { sameText } from "./sameText.ts"
 import { ALIVE } from "./Server/listen.ts"
 
 /**
@@ -64,8 +64,3 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
 /** The paths beside the contract that operators use. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
   Layer.mergeAll(layerHealth, layerReady, layerDocument, layerMetrics(options.metricsToken))
-
-/** Whether two texts are the same, in a time that does not tell where they differ. */
-const sameText = (left: string, right: string): boolean => timingSafeEqual(sha256(left), sha256(right))
-
-const sha256 = (text: string) => createHash("sha256").update(text).digest()

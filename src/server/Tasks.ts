@@ -1,8 +1,15 @@
-import { Context, Effect, Layer, Schema } from "effect"
+import { Context, Effect, Layer, type Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
-import { type InvalidSchema, InvalidUrl, LimitReached, type NotFound, TaskInUse } from "../api/Problems.ts"
+import {
+  type InvalidSchema,
+  InvalidUrl,
+  LimitReached,
+  type NotFound,
+  ProviderKeyExists,
+  TaskInUse
+} from "../api/Problems.ts"
 import type { NewTask, TaskChange } from "../api/Tasks.ts"
 import { type OrgId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { completedProvider, examplesProvider, type NewProvider, Provider } from "../domain/Provider.ts"
@@ -13,7 +20,7 @@ import { atomic } from "./Database.ts"
 import { ProviderEgress } from "./Egress.ts"
 import { Organizations } from "./Organizations.ts"
 import { type Page, pageOf } from "./Page.ts"
-import { putProviderKey } from "./Providers/keys.ts"
+import { addProviderKey, putProviderKey } from "./Providers/keys.ts"
 import { insertRelease } from "./Releases/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { Shapes } from "./Shapes.ts"
@@ -30,6 +37,15 @@ import {
 
 /** The most tasks an organization may have. */
 const MAX_TASKS = 10_000
+
+/** A provider that came with its key. */
+type Keyed = Extract<NewProvider, { readonly kind: "openai" }> & { readonly api_key: Redacted.Redacted }
+
+const isKeyed = (provider: NewProvider | undefined): provider is Keyed =>
+  provider?.kind === "openai" && provider.api_key !== undefined
+
+/** The base URL as releases name it. */
+const keyedUrl = ({ base_url }: Keyed): string => base_url.replace(/\/+$/, "")
 
 const isSameProvider = Schema.toEquivalence(Provider)
 
@@ -55,13 +71,17 @@ export class Tasks extends Context.Service<
       provider: NewProvider | undefined,
       pointer: string
     ) => Effect.Effect<void, InvalidUrl>
-    /** Within the caller's transaction: keeps the key that came with a provider, if one did. */
-    readonly keepKey: (
+    /**
+     * Within the caller's transaction, which holds the task: keeps the key that came with a provider at `pointer` of the request, if one
+     * did. The key that the task has for the base URL stays: what is live may use it.
+     */
+    readonly addKey: (
       org_id: OrgId,
       task_id: TaskId,
       provider: NewProvider | undefined,
+      pointer: string,
       now: Timestamp
-    ) => Effect.Effect<void>
+    ) => Effect.Effect<void, ProviderKeyExists>
   }
 >()("countersign/server/Tasks") {
   static readonly layer = Layer.effect(
@@ -99,14 +119,30 @@ export class Tasks extends Context.Service<
         provider: NewProvider | undefined,
         now: Timestamp
       ) {
-        if (provider?.kind !== "openai" || provider.api_key === undefined) return
-        const base_url = provider.base_url.replace(/\/+$/, "")
-        yield* putProviderKey(sql, box, org_id, task_id, base_url, provider.api_key, now)
+        if (!isKeyed(provider)) return
+        yield* putProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
       }, Effect.orDie)
+
+      const addKey = Effect.fn("Tasks.addKey")(function* (
+        org_id: OrgId,
+        task_id: TaskId,
+        provider: NewProvider | undefined,
+        pointer: string,
+        now: Timestamp
+      ) {
+        if (!isKeyed(provider)) return
+        const isKept = yield* Effect.orDie(
+          addProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+        )
+        if (isKept) return
+        const detail =
+          "The task has another key for this base URL: leave this one out, or renew it by a PATCH of the task"
+        return yield* new ProviderKeyExists({ detail, errors: [{ pointer: `${pointer}/api_key`, detail }] })
+      })
 
       return Tasks.of({
         vetProvider,
-        keepKey,
+        addKey,
         list: Effect.fn("Tasks.list")(function* (request) {
           const { org_id } = yield* Authorized("tasks.read")
           return pageOf(request, (yield* listTasks(sql, org_id, request)).map(toTask), (task) => task.id)
@@ -138,7 +174,7 @@ export class Tasks extends Context.Service<
             created_at: now,
             created_by_id: actor.id,
             created_by_name: actor.name,
-            provider_key_set: input.provider?.kind === "openai" && input.provider.api_key !== undefined
+            provider_key_set: isKeyed(input.provider)
           }
           return yield* atomically(
             Effect.gen(function* () {

@@ -1,9 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
 import type { ClientCalls } from "../../src/client/Client.ts"
 import type { ComparisonId } from "../../src/domain/Ids.ts"
+import { scriptedServer } from "../support/scripted.ts"
 import { service } from "../support/service.ts"
-import { messages, taskWith, team } from "../support/tasks.ts"
+import { messages, sorting, taskWith, team } from "../support/tasks.ts"
 
 /** Asks until the comparison is over. */
 const finished = (client: ClientCalls, id: ComparisonId) =>
@@ -11,7 +12,15 @@ const finished = (client: ClientCalls, id: ComparisonId) =>
     until: ({ comparison }) => comparison.status === "completed"
   })
 
-layer(service(), { excludeTestServices: true })("a comparison", (it) => {
+const environment = service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } })
+
+/** What a model server says that sorts everything as billing. */
+const billing = {
+  choices: [{ finish_reason: "stop", message: { role: "assistant", content: '{"category":"billing"}' } }],
+  usage: { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 }
+}
+
+layer(environment, { excludeTestServices: true })("a comparison", (it) => {
   it.effect("has candidate and live release answer the newest version, and is released by its id", () =>
     Effect.gen(function* () {
       const { admin, reviewer, runtime } = yield* team("way through")
@@ -152,5 +161,49 @@ layer(service(), { excludeTestServices: true })("a comparison", (it) => {
       yield* admin.releases.create({ params, payload: { comparison_id: third.comparison.id } })
       assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Fourth, in the making.")
     })
+  )
+
+  it.effect(
+    "brings the first key for a model server, and does not replace one that what is live may use",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("keys")
+        const server = yield* scriptedServer([{ status: 200, body: billing }])
+        const model = (path: string, api_key: string) => ({
+          kind: "openai" as const,
+          base_url: `${server.url}/${path}`,
+          model: "small",
+          api_key: Redacted.make(api_key)
+        })
+        const { id } = yield* admin.tasks.create({
+          payload: { ...sorting, provider: model("first", "sk-live") }
+        })
+        const params = { task_id: id }
+        const [example] = messages(["the invoice is wrong", "billing"])
+        yield* admin.datasets.create({ params, payload: { examples: [example!] } })
+        const compare = (provider: ReturnType<typeof model>) =>
+          admin.comparisons.create({ params, payload: { candidate: { provider } } })
+
+        const refused = yield* Effect.flip(compare(model("first/", "sk-other")))
+        assert.strictEqual(refused._tag, "PROVIDER_KEY_EXISTS")
+        assert.deepStrictEqual(
+          "errors" in refused ? refused.errors?.map(({ pointer }) => pointer) : undefined,
+          ["#/candidate/provider/api_key"]
+        )
+        yield* admin.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } })
+        assert.strictEqual(server.seen.at(-1)?.headers.authorization, "Bearer sk-live")
+
+        const same = yield* compare(model("first/", "sk-live"))
+        const first = yield* compare(model("second", "sk-second"))
+        for (const { comparison } of [same, first]) {
+          const { summary } = (yield* finished(admin, comparison.id)).comparison
+          assert.deepInclude(summary.candidate, { agreed: 1, failed: 0 })
+        }
+        const keys = server.seen.map(({ headers, url }) => [url.split("/")[1], headers.authorization])
+        assert.sameDeepMembers(
+          [...new Set(keys.map((pair) => pair.join(" ")))],
+          ["first Bearer sk-live", "second Bearer sk-second"]
+        )
+      })
   )
 })

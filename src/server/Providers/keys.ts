@@ -1,7 +1,8 @@
-import { Array as Arr, Effect, Option, type Redacted } from "effect"
+import { Array as Arr, Effect, Option, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId, TaskId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
+import { sameText } from "../sameText.ts"
 import type { Place, SecretBox } from "../SecretBox.ts"
 
 /** Where a key is sealed for. A task has one key for a base URL, whatever releases name it: so it can be renewed. */
@@ -50,3 +51,19 @@ export const findProviderKey = Effect.fnUntraced(function* (
   if (Option.isNone(row)) return Option.none()
   return Option.some(yield* box.open(providerKeyPlace(org_id, task_id, base_url), row.value.api_key))
 }, Effect.orDie)
+
+/** Seals a task's key for a base URL where it has none; whether that key is the one it now has. Callers hold the task's row. */
+export const addProviderKey = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  box: SecretBox["Service"],
+  org_id: OrgId,
+  task_id: TaskId,
+  base_url: string,
+  key: Redacted.Redacted,
+  now: Timestamp
+) {
+  const kept = yield* findProviderKey(sql, box, org_id, task_id, base_url)
+  if (Option.isSome(kept)) return sameText(Redacted.value(kept.value), Redacted.value(key))
+  yield* putProviderKey(sql, box, org_id, task_id, base_url, key, now)
+  return true
+})
