@@ -121,9 +121,10 @@ export class Comparisons extends Context.Service<
         const work = Effect.fnUntraced(function* (taken: ComparisonRow) {
           const subject = yield* subjectOf(sql, taken, shapeOf)
           const turnEnds = DateTime.addDuration(yield* clock.now, TURN)
+          const isTurnOver = Effect.map(clock.now, DateTime.isGreaterThanOrEqualTo(turnEnds))
           let row = taken
-          while (row.status === "running" && DateTime.isLessThan(yield* clock.now, turnEnds)) {
-            const done = yield* step(sql, providers, subject, row)
+          while (row.status === "running" && !(yield* isTurnOver)) {
+            const done = yield* step(sql, providers, subject, row, isTurnOver)
             const now = yield* clock.now
             if (!(yield* atomically(record(sql, done, now, lease)))) break
             row = done.row

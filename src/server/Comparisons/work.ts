@@ -64,12 +64,16 @@ export interface Step {
   readonly row: ComparisonRow
 }
 
-/** Goes on where `row` is: a few more examples, one at least, answered by both sides. Writes nothing. */
+/**
+ * Goes on where `row` is: a few more examples, one at least, answered by both sides; none is begun once the turn is over, since each may take
+ * minutes. Writes nothing.
+ */
 export const step = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   providers: Providers["Service"],
   subject: Subject,
-  row: ComparisonRow
+  row: ComparisonRow,
+  isTurnOver: Effect.Effect<boolean>
 ) {
   const { examples, next } = yield* readExamples(sql, row.org_id, subject.version, {
     after: row.last_example_id ?? undefined,
@@ -80,10 +84,14 @@ export const step = Effect.fnUntraced(function* (
     provider: row.candidate_provider,
     dataset_id: row.candidate_dataset_id
   }
+  let begun = 0
   let characters = 0
+  let ended = false
   const judge = Effect.fnUntraced(function* (example: Example) {
     // They are begun in their order: where one is left for the next step, so are all after it.
-    if (characters > CHARACTERS_AT_ONCE) return Option.none()
+    ended ||= characters > CHARACTERS_AT_ONCE || (begun > 0 && (yield* isTurnOver))
+    if (ended) return Option.none()
+    begun++
     const [byCandidate, byLive] = yield* Effect.all(
       [
         outcomeOf(providers, subject, candidate, example),

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Context, Deferred, Effect, Fiber, Layer, Option, Ref, Result } from "effect"
+import { Array as Arr, Clock, Context, Deferred, Effect, Fiber, Layer, Option, Ref, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { KeyId, type OrgId } from "../../../src/domain/Ids.ts"
@@ -149,6 +149,35 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       assert.isTrue(Option.getOrThrow(yield* comparisons.runOnce).completed)
       assert.strictEqual((yield* read).comparison.compared, 16)
     })
+  )
+
+  it.effect(
+    "is left to others when its turn is over, however slow the model: no example is begun after that",
+    () =>
+      Effect.gen(function* () {
+        const answers = yield* Answers
+        const { runOnce } = yield* Comparisons
+        const { read } = yield* begun("slow", 32)
+        const clock = yield* Clock.Clock
+        let ahead = 0
+        const moved: Clock.Clock = Object.assign(Object.create(clock), {
+          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead
+        })
+        const turn = Effect.map(Effect.provideService(runOnce, Clock.Clock, moved), Option.getOrThrow)
+        // Eight answers, to four examples, are under way at a time: as if each took ten seconds.
+        yield* Ref.set(answers, () => {
+          ahead += 1_250
+          return right()
+        })
+        const round = yield* turn
+        assert.isFalse(round.completed)
+        assert.isAtLeast(round.compared, 12)
+        assert.isAtMost(round.compared, 16)
+        assert.deepInclude((yield* read).comparison, { status: "running", compared: round.compared })
+        yield* Ref.set(answers, right)
+        assert.isTrue((yield* turn).completed)
+        assert.strictEqual((yield* read).comparison.summary.live.agreed, 32)
+      })
   )
 
   it.effect("is not written by one who held it before another took it over", () =>
