@@ -180,6 +180,23 @@ describe("redaction", () => {
     )
   })
 
+  it("finds values that are known however many look alike", () => {
+    const letter = fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789")
+    const word = (minLength: number, maxLength: number) => fc.string({ unit: letter, minLength, maxLength })
+    const values = fc
+      .tuple(word(0, 30), fc.uniqueArray(word(1, 3), { minLength: 9, maxLength: 40 }), word(7, 30))
+      .map(([before, own, after]) => own.map((mark) => `${before}${mark}${after}`))
+    const houseFormat = [..."abcdefghijkl"].map((mark) => `acme-production-llm-gateway-key-${mark}qwzk`)
+    fc.assert(
+      fc.property(values, (secrets) => {
+        const known = new KnownValues(secrets)
+        for (const secret of secrets)
+          assert.strictEqual(redactText(`see: ${secret} there`, known), `see: ${REDACTED} there`)
+      }),
+      { examples: [[houseFormat], [houseFormat.map((key) => [...key].toReversed().join(""))]] }
+    )
+  })
+
   it("finds values that are known in base64 of what is no text, however they fall on it", () => {
     const secret = "K4ffee-mit-Milch-und-Zucker"
     const known = new KnownValues([secret])

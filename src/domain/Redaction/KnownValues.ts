@@ -7,12 +7,15 @@ export const MIN_KNOWN = 8
 const MIN_INSIDE = 16
 /** Characters that are hashed to find a candidate. */
 const WINDOW = 8
-/** Values with the same window that are compared at one place. */
+/**
+ * Values with the same window that are compared at one place. One whose every window has as many is not looked for: values that differ
+ * have windows that differ, so that it takes thousands that are made for it.
+ */
 const MAX_SAME_WINDOW = 8
 
 interface Needle {
   readonly text: string
-  /** Where its window starts: away from the prefix that secrets of one kind share. */
+  /** Where its window starts. */
   readonly offset: number
 }
 
@@ -28,7 +31,7 @@ export class KnownValues {
     this.add(values)
   }
 
-  /** How many values are looked for. */
+  /** How many values are known. */
   get size(): number {
     return this.#values.size
   }
@@ -64,12 +67,26 @@ export class KnownValues {
     }
   }
 
+  /**
+   * With the first window from the middle on that no other has, away from the prefix that secrets of one kind share; else with the one
+   * that the fewest have.
+   */
   #add(text: string): void {
-    if (text.length < WINDOW) return
-    const offset = (text.length - WINDOW) >> 1
-    const hash = hashOf(text, offset)
-    const same = this.#needles.get(hash) ?? []
-    if (same.length < MAX_SAME_WINDOW) this.#needles.set(hash, [...same, { text, offset }])
+    const windows = text.length - WINDOW + 1
+    let least = MAX_SAME_WINDOW
+    let place: { readonly offset: number; readonly hash: number } | undefined
+    for (let step = 0; step < windows && least > 0; step++) {
+      const offset = (((windows - 1) >> 1) + step) % windows
+      const hash = hashOf(text, offset)
+      const same = this.#needles.get(hash)?.length ?? 0
+      if (same < least) {
+        least = same
+        place = { offset, hash }
+      }
+    }
+    if (place === undefined) return
+    const { hash, offset } = place
+    this.#needles.set(hash, [...(this.#needles.get(hash) ?? []), { text, offset }])
   }
 }
 
