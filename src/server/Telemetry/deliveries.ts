@@ -35,6 +35,27 @@ export const makeDeliveries = (
 ) => {
   const atomically = atomic(sql)
 
+  /**
+   * Holds a batch and its destination, in the order of all who hold several of these: the log row as where results are written down, the
+   * destination, and only then its queue, as where batches are written. Else two could wait for each other. Whether the
+   * destination is there.
+   */
+  const hold = Effect.fnUntraced(function* (
+    org_id: OrgId,
+    id: TelemetryDestinationId,
+    delivery_id: TelemetryDeliveryId
+  ) {
+    yield* sql`
+      SELECT 1 AS held
+      FROM deliveries
+      WHERE org_id = ${org_id}
+        AND destination_id = ${id}
+        AND delivery_id = ${delivery_id}
+      FOR UPDATE
+    `
+    return yield* holdDestination(sql, org_id, id)
+  })
+
   /** The spans of a batch wait again: there must be room for them, and they must be kept. */
   const waitAgain = Effect.fnUntraced(function* (
     org_id: OrgId,
@@ -83,7 +104,7 @@ export const makeDeliveries = (
       const { org_id } = principal
       return atomically(
         Effect.gen(function* () {
-          if (!(yield* holdDestination(sql, org_id, id))) return yield* noDestination
+          if (!(yield* hold(org_id, id, delivery_id))) return yield* noDestination
           yield* delivery.replay(org_id, id, delivery_id)
           yield* waitAgain(org_id, id, delivery_id)
           yield* audit.record(principal, "delivery.replayed", delivery_id, { destination_id: id })

@@ -70,7 +70,7 @@ export const hasDestination = (
     (rows) => rows.length > 0
   )
 
-/** The same, and until the end of the transaction it is not removed. Its counts may change. */
+/** The same, and until the end of the transaction it and its counts stand still. */
 export const holdDestination = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -82,7 +82,7 @@ export const holdDestination = (
       FROM telemetry_destinations
       WHERE org_id = ${org_id}
         AND destination_id = ${destination_id}
-      FOR KEY SHARE
+      FOR NO KEY UPDATE
     `,
     (rows) => rows.length > 0
   )
