@@ -271,6 +271,7 @@ CREATE TABLE delivery_attempts (
   error text
 ) PARTITION BY RANGE (started_at);
 CREATE INDEX delivery_attempts_delivery ON ONLY delivery_attempts USING btree (org_id, destination_id, delivery_id, attempt);
+CREATE INDEX delivery_attempts_errors ON ONLY delivery_attempts USING btree (org_id, destination_id, started_at) WHERE (error IS NOT NULL);
 
 CREATE TABLE delivery_attempts_default PARTITION OF delivery_attempts DEFAULT;
 

@@ -93,11 +93,19 @@ export const makeDeliveries = (
         return (yield* delivery.list(org_id, id)).map(shown)
       }),
 
-    /** The newest error among the deliveries that are listed. */
+    /** What went wrong last, as long as attempts are kept: also where a later one succeeded. */
     lastError: (org_id: OrgId, id: TelemetryDestinationId) =>
       Effect.map(
-        delivery.list(org_id, id),
-        (list) => list.find(({ last_error }) => last_error !== null)?.last_error ?? null
+        sql<{ readonly error: string }>`
+          SELECT error
+          FROM delivery_attempts
+          WHERE org_id = ${org_id}
+            AND destination_id = ${id}
+            AND error IS NOT NULL
+          ORDER BY started_at DESC
+          LIMIT 1
+        `,
+        ([row]) => row?.error ?? null
       ),
 
     replay: (principal: Principal, id: TelemetryDestinationId, delivery_id: TelemetryDeliveryId) => {

@@ -22,6 +22,7 @@ import feedbackInputs from "./0023_feedback_inputs.ts"
 import batchDeliveries from "./0024_batch_deliveries.ts"
 import secretChanges from "./0025_secret_changes.ts"
 import feedbackLists from "./0026_feedback_lists.ts"
+import attemptErrors from "./0027_attempt_errors.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -46,5 +47,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0023_feedback_inputs": feedbackInputs,
   "0024_batch_deliveries": batchDeliveries,
   "0025_secret_changes": secretChanges,
-  "0026_feedback_lists": feedbackLists
+  "0026_feedback_lists": feedbackLists,
+  "0027_attempt_errors": attemptErrors
 }

@@ -89,6 +89,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       assert.deepStrictEqual(queued, { queued: true, id: failed.id })
       const delivered = yield* onlyBatch(admin, id, "delivered")
       assert.deepStrictEqual([delivered.attempts, delivered.replays], [2, 1])
+      assert.strictEqual((yield* shown(admin)).last_error, failed.last_error)
       assert.deepStrictEqual(
         peer.exports[1]?.spans.map(({ traceId }) => traceId),
         first
@@ -111,7 +112,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       yield* sendSpans(org_id, 1)
       const delivered = yield* onlyBatch(admin, id, "delivered")
       assert.strictEqual(delivered.attempts, 3)
+      assert.isNull(delivered.last_error)
       assert.lengthOf(peer.exports, 3)
+      assert.match((yield* shown(admin)).last_error ?? "", /^HTTP 429/)
     })
   )
 
