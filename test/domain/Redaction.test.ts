@@ -181,19 +181,21 @@ describe("redaction", () => {
   })
 
   it("finds values that are known however many look alike", () => {
-    const letter = fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789")
+    const letter = fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789".split(""))
     const word = (minLength: number, maxLength: number) => fc.string({ unit: letter, minLength, maxLength })
     const values = fc
       .tuple(word(0, 30), fc.uniqueArray(word(1, 3), { minLength: 9, maxLength: 40 }), word(7, 30))
       .map(([before, own, after]) => own.map((mark) => `${before}${mark}${after}`))
-    const houseFormat = [..."abcdefghijkl"].map((mark) => `acme-production-llm-gateway-key-${mark}qwzk`)
+    const houseFormat = Array.from({ length: 12 }, (_, index) => index.toString(36)).map(
+      (mark) => `acme-production-llm-gateway-key-${mark}qwzk`
+    )
     fc.assert(
       fc.property(values, (secrets) => {
         const known = new KnownValues(secrets)
         for (const secret of secrets)
           assert.strictEqual(redactText(`see: ${secret} there`, known), `see: ${REDACTED} there`)
       }),
-      { examples: [[houseFormat], [houseFormat.map((key) => [...key].toReversed().join(""))]] }
+      { examples: [[houseFormat], [houseFormat.map((key) => `${key.slice(32)}-${key.slice(0, 31)}`)]] }
     )
   })
 
