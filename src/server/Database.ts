@@ -1,11 +1,22 @@
 import { PgClient, PgMigrator } from "@effect/sql-pg"
-import { Cause, Context, Effect, Exit, Layer, type Redacted, Schema } from "effect"
+import { Cause, Context, Effect, Exit, Layer, Option, type Redacted, Schema } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { CurrentPrincipal } from "../api/Authorization.ts"
 import { timeOrdered } from "../domain/Ids.ts"
+import { makeTurns } from "./Database/turns.ts"
 import { migrations } from "./migrations/index.ts"
 
 /** Connections of the callers' pool, transactions and listeners included. */
 export const MAX_CONNECTIONS = 12
+
+/**
+ * Connections that the transactions of one organization's requests may hold at once: where they wait for each other's rows, those of others
+ * go on.
+ */
+const MAX_CONNECTIONS_EACH = 8
+
+/** The longest that a statement waits for what another transaction holds; then the request is answered 503. */
+const LOCK_TIMEOUT_MILLIS = 2_000
 
 /** After which a connection that nobody uses is closed. */
 const IDLE_TIMEOUT = "60 seconds"
@@ -50,6 +61,7 @@ export const layer = (
       enable_seqscan: "off",
       jit: "off",
       statement_timeout: String(options.statementTimeoutMillis ?? 15_000),
+      lock_timeout: String(LOCK_TIMEOUT_MILLIS),
       idle_in_transaction_session_timeout: "30000",
       timezone: "UTC"
     }
@@ -58,14 +70,21 @@ export const layer = (
 /**
  * So many connections of their own to the store of the client at hand: for what must not wait for the callers' transactions, nor have
  * them wait. Each carries one statement at a time. Sharing them, the pool would put statements on the first one until it is full, and a
- * read would wait there for the commit before it; nor could a statement that takes too long be cancelled.
+ * read would wait there for the commit before it; nor could a statement that takes too long be cancelled. A row that is held is waited
+ * for as long as any statement may take.
  */
 export const layerBeside = (
   maxConnections: number
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
   Layer.unwrap(
     Effect.map(PgClient.PgClient, ({ config }) =>
-      PgClient.layer({ ...config, idleTimeout: IDLE_TIMEOUT, maxConnections, multiplex: false })
+      PgClient.layer({
+        ...config,
+        idleTimeout: IDLE_TIMEOUT,
+        maxConnections,
+        multiplex: false,
+        startupParameters: { ...config.startupParameters, lock_timeout: "0" }
+      })
     )
   )
 
@@ -88,34 +107,58 @@ const RACE_RETRIES = 3
 export const transaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
-  Effect.flatMap(EndHooks, (outer) => {
-    if (outer !== undefined) return inSavepoint(self, outer)
-    return Effect.suspend(() => {
-      const hooks: Array<EndHook> = []
-      // A caller that goes away between the commit and the hooks must not take them with it.
-      return Effect.uninterruptibleMask((restore) =>
-        Effect.onExit(restore(Effect.provideService(watched(self), EndHooks, hooks)), (exit) =>
-          tell(hooks, Exit.isSuccess(exit))
-        )
+  joined(self, Effect.retry(outermost(self), { while: isLostRace, times: RACE_RETRIES }))
+
+/** A savepoint of the transaction that is open; where none is, `alone`. */
+const joined = <A, E, R>(
+  self: Effect.Effect<A, E, R>,
+  alone: Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient>
+) => Effect.flatMap(EndHooks, (outer) => (outer === undefined ? alone : inSavepoint(self, outer)))
+
+const outermost = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    const hooks: Array<EndHook> = []
+    // A caller that goes away between the commit and the hooks must not take them with it.
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.onExit(restore(Effect.provideService(watched(self), EndHooks, hooks)), (exit) =>
+        tell(hooks, Exit.isSuccess(exit))
       )
-    }).pipe(Effect.retry({ while: isLostRace, times: RACE_RETRIES }))
+    )
   })
+
+const turnOf = makeTurns(MAX_CONNECTIONS_EACH)
+
+/** In a turn of the organization whose request is answered; what nobody asked for needs none. */
+const inTurn = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  Effect.flatMap(Effect.serviceOption(CurrentPrincipal), (principal) =>
+    Option.isNone(principal) ? self : turnOf(principal.value.org_id)(self)
+  )
 
 /** `transaction` for a service that holds the client: what none of its callers can act on dies, and only domain errors are left. */
 export const atomic =
   (sql: SqlClient.SqlClient) =>
-  <A, E, R>(
-    self: Effect.Effect<A, E, R>
-  ): Effect.Effect<A, Exclude<E, SqlError.SqlError | Schema.SchemaError>, Exclude<R, SqlClient.SqlClient>> =>
-    transaction(self).pipe(
-      Effect.catch((error) =>
-        isStoreFault(error)
-          ? Effect.die(error)
-          : // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a guard does not narrow an open type; this is the rest of `E`
-            Effect.fail(error as Exclude<E, SqlError.SqlError | Schema.SchemaError>)
-      ),
-      Effect.provideService(SqlClient.SqlClient, sql)
-    )
+  <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    withoutStoreFaults(sql, transaction(self))
+
+/** The same for what takes from a source that gives everything once: it is not run again. */
+export const atomicOnce =
+  (sql: SqlClient.SqlClient) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    withoutStoreFaults(sql, joined(self, outermost(self)))
+
+const withoutStoreFaults = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, Exclude<E, SqlError.SqlError | Schema.SchemaError>, Exclude<R, SqlClient.SqlClient>> =>
+  self.pipe(
+    Effect.catch((error) =>
+      isStoreFault(error)
+        ? Effect.die(error)
+        : // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a guard does not narrow an open type; this is the rest of `E`
+          Effect.fail(error as Exclude<E, SqlError.SqlError | Schema.SchemaError>)
+    ),
+    Effect.provideService(SqlClient.SqlClient, sql)
+  )
 
 const isStoreFault = (error: unknown): error is SqlError.SqlError | Schema.SchemaError =>
   SqlError.isSqlError(error) || Schema.isSchemaError(error)
@@ -174,7 +217,7 @@ const inTransaction = <A, E, R>(
 let waiting = 0
 let open = 0
 
-/** Transactions of this process that wait for a connection, and those that have one. */
+/** Transactions of this process that wait for a connection, or for their turn to have one, and those that have one. */
 export const openTransactions = (): { readonly waiting: number; readonly open: number } => ({ waiting, open })
 
 /** `inTransaction`, counted. */
@@ -188,7 +231,7 @@ const watched = <A, E, R>(self: Effect.Effect<A, E, R>) =>
       open++
       return self
     })
-    return Effect.onExit(inTransaction(counted), () =>
+    return Effect.onExit(inTurn(inTransaction(counted)), () =>
       Effect.sync(() => {
         if (begun) open--
         else waiting--
@@ -238,6 +281,7 @@ export const migrate = Effect.gen(function* () {
   return yield* transaction(
     Effect.gen(function* () {
       yield* sql`SET LOCAL statement_timeout = 0`
+      yield* sql`SET LOCAL lock_timeout = 0`
       yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
       if (yield* hasEveryMigration(sql)) return []
       const applied = yield* runMigrations

@@ -7,9 +7,10 @@ import { type DatasetBaseChanged, type InvalidInput, NotFound } from "../api/Pro
 import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
 import { Audit, type Author } from "./Audit.ts"
-import { atomic } from "./Database.ts"
+import { atomic, atomicOnce } from "./Database.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { checkExamples } from "./Datasets/check.ts"
+import { holdDataset } from "./Datasets/hold.ts"
 import { importLines, type LineRefused } from "./Datasets/import.ts"
 import { readExamples } from "./Datasets/examples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
@@ -70,7 +71,7 @@ export class Datasets extends Context.Service<
     /**
      * Within the caller's transaction: makes the next version from the base and these examples. An example takes the place of those
      * of the base that have the very same input (as JSON, whatever the order of keys), else it is added. Refused unless `base` is the
-     * task's newest version. Holds the task's row to the end of the transaction. The examples fit the task's shapes: callers see to it. They
+     * task's newest version. Holds the dataset to the end of the transaction. The examples fit the task's shapes: callers see to it. They
      * are taken as they are needed, so that they need not fit into memory together; there must be one at least.
      */
     readonly derive: (
@@ -150,12 +151,13 @@ export class Datasets extends Context.Service<
             const answers = yield* shapeOf(task.answer_shape, task.answer_schema)
             yield* checkExamples({ inputs, answers }, examples)
           })
-          // Before the transaction: it takes its time where they are many, and nobody should wait at the task's row for that.
+          // Before the transaction: it takes its time where they are many, and nobody should wait for that.
           const checked = yield* findTask(sql, org_id, task_id)
           yield* fitting(checked)
           return yield* atomically(
             Effect.gen(function* () {
-              const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
+              yield* holdDataset(sql, org_id, task_id)
+              const task = yield* findTask(sql, org_id, task_id)
               // Shapes change until the first run, and may have done so meanwhile.
               if (task.input_shape !== checked.input_shape || task.answer_shape !== checked.answer_shape) {
                 yield* fitting(task)
@@ -178,11 +180,13 @@ export class Datasets extends Context.Service<
           const now = yield* clock.now
           return yield* importLines(sql, { org_id, task_id, now, shapeOf }, lines, progress).pipe(
             Effect.tap((made) => recordMade({ org_id, actor: null }, made)),
-            atomically
+            // The lines come once: run again, it would go on in the middle of them.
+            atomicOnce(sql)
           )
         }),
         derive: Effect.fn("Datasets.derive")(
           function* (version, examples) {
+            yield* holdDataset(sql, version.org_id, version.task_id)
             const change = yield* beginVersion(sql, version)
             yield* Stream.runForEach(examples, change.put)
             return Option.getOrThrow(yield* change.finish)

@@ -63,6 +63,8 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
 
   const batch = (round: { after: DueCursor }) =>
     Effect.gen(function* () {
+      // A destination that somebody fills is waited for: all that has moved so far would be given up.
+      yield* sql`SET LOCAL lock_timeout = 0`
       const now = yield* clock.now
       const rows = yield* claiming.withPermits(1)(
         Effect.tap(

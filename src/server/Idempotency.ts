@@ -1,4 +1,4 @@
-import { Clock, Effect, Latch, Layer, Option, Redacted, Schedule, Schema, Semaphore } from "effect"
+import { Clock, Effect, Latch, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
@@ -8,6 +8,7 @@ import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
 import { atomic } from "./Database.ts"
+import { makeTurns } from "./Database/turns.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
 import { lookingUpAhead } from "./Egress/Ahead.ts"
 import { SecretBox } from "./SecretBox.ts"
@@ -19,8 +20,8 @@ const KEPT = "24 hours"
 const WAIT_MILLIS = 5_000
 
 /**
- * Operations under a key that one process runs at once. Each holds a connection of the pool to its end, and one that comes second
- * while it waits for the first: a handful must not leave the others without one. Names are looked up without one.
+ * Operations under a key that one process runs at once for an organization. Each holds a connection of the pool to its end, and one that
+ * comes second while it waits for the first: a handful must not leave the others without one. Names are looked up without one.
  */
 const AT_ONCE = 4
 
@@ -101,7 +102,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         WHERE kept.created_at < ${at}::timestamptz - ${KEPT}::interval
         RETURNING 1 AS taken
       `
-        yield* sql`SELECT set_config('lock_timeout', '0', true)`
+        yield* sql`SET LOCAL lock_timeout TO DEFAULT`
         if (taken.length > 0) return Option.none()
         const rows = yield* sql`
         SELECT fingerprint, answer
@@ -157,7 +158,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         return response
       })
 
-      const turns = yield* Semaphore.make(AT_ONCE)
+      const turnOf = makeTurns(AT_ONCE)
       /** What is under way in this process, by its key. */
       const underWay = new Map<string, Latch.Latch>()
 
@@ -191,7 +192,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           const run = (until: number) =>
             atomically(once(operation, name, key, endpoint.payload.size > 0, until))
           return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
-            alone(`${org_id} ${name} ${key}`, (until) => lookingUpAhead(turns.withPermits(1)(run(until))))
+            alone(`${org_id} ${name} ${key}`, (until) => lookingUpAhead(turnOf(org_id)(run(until))))
           ).pipe(
             Effect.catchIf(SqlError.isSqlError, Effect.die),
             Effect.provideService(SqlClient.SqlClient, sql)

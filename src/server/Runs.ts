@@ -104,8 +104,9 @@ export class Runs extends Context.Service<
           if (answer !== undefined) yield* checked(answers, answer, "#/answer")
           if (plan.fixed) return { plan, answers }
           // The first run fixes the shapes. Where they changed in this very moment, it is judged by the new ones.
-          if (yield* Effect.orDie(fixShapes(sql, org_id, task_id, plan, yield* clock.now)))
+          if (yield* atomically(fixShapes(sql, org_id, task_id, plan, yield* clock.now))) {
             return { plan, answers }
+          }
         }
       })
 

@@ -17,6 +17,7 @@ import type { Task } from "../domain/Task.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
+import { holdFreeDataset } from "./Datasets/hold.ts"
 import { ProviderEgress } from "./Egress.ts"
 import { Organizations } from "./Organizations.ts"
 import { type Page, pageOf } from "./Page.ts"
@@ -219,6 +220,12 @@ export class Tasks extends Context.Service<
               if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
                 return yield* new TaskInUse({
                   detail: "What is logged and kept fits the shapes as they are: make another task for others"
+                })
+              }
+              if (reshaped && !(yield* holdFreeDataset(sql, org_id, id))) {
+                return yield* new TaskInUse({
+                  detail:
+                    "Examples are being brought in that fit the shapes as they are: ask again once that has ended"
                 })
               }
               const copy = {

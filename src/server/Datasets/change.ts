@@ -41,8 +41,8 @@ const memberOf = (input: JsonObject, answer: JsonObject): string =>
   Result.getOrThrow(canonicalJson([input, answer]))
 
 /**
- * Begins a version of a task's dataset within the caller's transaction. Holds the task's row to its end, so that of two changes one
- * waits and then finds another base; runs read on unhindered. A base that is not the newest version is refused.
+ * Begins a version of a task's dataset within the caller's transaction, which holds the dataset. The task's row is written last, so that
+ * nobody waits at it for the examples. A base that is not the newest version is refused.
  */
 export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, of: NewVersion) {
   const { base, by, now, org_id, task_id } = of
@@ -51,7 +51,6 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-    FOR NO KEY UPDATE
   `.pipe(Effect.flatMap(decodeHead))
   if (head === undefined) return yield* noTask
   if (head.dataset_id !== base) {

@@ -8,6 +8,7 @@ import { scan } from "../../domain/StrictJson.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
 import { beginVersion } from "./change.ts"
+import { holdDataset } from "./hold.ts"
 
 /** The longest line that is taken, in bytes: what an input and an answer of the API may have together. */
 export const MAX_LINE_BYTES = 8 * 2 ** 20
@@ -67,15 +68,18 @@ export const importLines = Effect.fnUntraced(function* <E>(
   lines: Stream.Stream<string, E>,
   progress: (read: number) => Effect.Effect<void>
 ) {
-  // The lines may come from somewhere slow, and the transaction waits for them.
+  // The lines may come from somewhere slow, and the transaction waits for them. Nobody waits for it but other changes of the dataset.
   yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
-  const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
+  // Nor is all that was read given up for a row that is held a little longer.
+  yield* sql`SET LOCAL lock_timeout = 0`
+  yield* holdDataset(sql, org_id, task_id)
+  const task = yield* findTask(sql, org_id, task_id)
   const shapes = {
     inputs: yield* shapeOf(task.input_shape, task.input_schema),
     answers: yield* shapeOf(task.answer_shape, task.answer_schema)
   }
   const change = yield* beginVersion(sql, { org_id, task_id, base: task.dataset_id, by: OPERATOR, now }).pipe(
-    // The task's row is held: no other version can have come between.
+    // The dataset is held: no other version can have come between.
     Effect.catchTag("DATASET_BASE_CHANGED", Effect.die)
   )
   let read = 0

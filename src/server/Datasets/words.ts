@@ -10,7 +10,7 @@ export const wordKey = (task_id: TaskId): ((word: number) => bigint) => {
   return (word) => task | BigInt(word >>> 0)
 }
 
-/** The counts of a task's words. The caller holds the task's row. */
+/** The counts of a task's words. The caller holds the task's dataset. */
 export const readCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql<{ readonly counts: Uint8Array }>`
     SELECT counts

@@ -9,6 +9,7 @@ import type { Principal } from "../../domain/Principal.ts"
 import { inOrderOfStaging, planPromotion, type Promotion } from "../../domain/Promotion.ts"
 import { type Timestamp, TimestampFromDate } from "../../domain/Time.ts"
 import type { Datasets } from "../Datasets.ts"
+import { holdDataset } from "../Datasets/hold.ts"
 import { texts } from "../Columns.ts"
 import { rowsFor } from "../Page.ts"
 import { inPieces } from "../Pieces.ts"
@@ -54,14 +55,13 @@ export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: Ta
       AND status = 'staged'
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
-/** The task's newest version; with `FOR NO KEY UPDATE` it stays that until the end of the transaction. */
-const headOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, lock: "" | "FOR NO KEY UPDATE") =>
+/** The task's newest version. */
+const headOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql`
     SELECT dataset_id
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-    ${sql.literal(lock)}
   `.pipe(Effect.flatMap(decodeHead), Effect.map(Arr.head))
 
 const decodeHead = Schema.decodeUnknownEffect(
@@ -109,7 +109,7 @@ export const preview = Effect.fnUntraced(function* (
   task_id: TaskId,
   request: PageRequest<FeedbackId>
 ) {
-  const head = yield* headOf(sql, org_id, task_id, "")
+  const head = yield* headOf(sql, org_id, task_id)
   if (Option.isNone(head)) return yield* noTask
   const { promoted, revision, superseded } = planPromotion(yield* stagedOf(sql, org_id, task_id, ""))
   const replaced = yield* countKnown(
@@ -136,7 +136,7 @@ export const preview = Effect.fnUntraced(function* (
 })
 
 /**
- * Within the caller's transaction: makes the next version from a task's staged corrections. The task's row is held first, so that of two
+ * Within the caller's transaction: makes the next version from a task's staged corrections. The dataset is held first, so that of two
  * promotions one waits and then finds another base; then the set, which is read in pieces, however large it is.
  */
 export const promote = Effect.fnUntraced(function* (
@@ -147,7 +147,8 @@ export const promote = Effect.fnUntraced(function* (
   request: PromoteRequest,
   now: Timestamp
 ) {
-  const head = yield* headOf(sql, org_id, task_id, "FOR NO KEY UPDATE")
+  yield* holdDataset(sql, org_id, task_id)
+  const head = yield* headOf(sql, org_id, task_id)
   if (Option.isNone(head)) return yield* noTask
   const { dataset_id } = head.value
   const plan = planPromotion(yield* stagedOf(sql, org_id, task_id, "FOR NO KEY UPDATE"))

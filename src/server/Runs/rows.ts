@@ -94,7 +94,7 @@ const Plan = Schema.Struct({
   task_name: Schema.String,
   input_shape: Schema.String,
   answer_shape: Schema.String,
-  /** Whether the task has run before, so that its shapes can no longer change. */
+  /** Whether the task has run before or has a dataset, so that its shapes can no longer change. */
   fixed: Schema.Boolean,
   release_id: ReleaseId,
   instructions: Schema.String,
@@ -115,7 +115,7 @@ export const planOf = (
 ) =>
   sql`
     SELECT
-      tasks.name AS task_name, input_shape, answer_shape, first_run_at IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
+      tasks.name AS task_name, input_shape, answer_shape, first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
       releases.dataset_id,
       ${
         session_id === null
@@ -128,7 +128,10 @@ export const planOf = (
       AND tasks.task_id = ${task_id}
   `.pipe(Effect.flatMap(decodePlan), Effect.map(Arr.head))
 
-/** Fixes a task's shapes as they were when its first run was judged by them; false where they have changed since. */
+/**
+ * Fixes a task's shapes as they were when its first run was judged by them; false where they have changed since. In a transaction of its own:
+ * it may wait for the task's row, and on a connection that others share they would wait, too.
+ */
 export const fixShapes = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
