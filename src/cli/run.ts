@@ -16,9 +16,9 @@ const SAME_SIGNAL_MILLIS = 1_000
 const CUT_SHORT = 130
 
 /**
- * Runs a command as the process. A signal interrupts it and whatever it has acquired is released; a second signal, a second later,
- * ends it at once. It ends when what it printed is taken. A failure is one line on stderr and exit code 1. A command for which a signal is the way to end
- * ({@link endsBySignal}) exits with 0 then, others with 130.
+ * Runs a command as the process. A signal interrupts it and whatever it has acquired is released; a second signal, a second later, ends
+ * it at once. It ends when what it printed is taken. A failure is one line on stderr and exit code 1. A command for which a signal is
+ * the way to end ({@link endsBySignal}) exits with 0 then, others with 130.
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
   runMain(Effect.provide(effect, layerLog), { disableErrorReporting: true })

@@ -98,7 +98,7 @@ export const writeNotice = (notice: Notice): WrittenNotice => {
     ["Approval", approval.approval_id]
   ]
   const invitation = waits ? "Review and decide" : "See what happened"
-  const reason = `You get this because the API key "${plain(notice.key)}" of ${plain(notice.organization)} has your address and may decide approvals. Nobody reads answers to it.`
+  const reason = `You get this because the API key "${plain(notice.key)}" of ${plain(notice.organization)} has your address and may decide approvals. Replies are not read.`
   return {
     subject,
     text: textOf({ lead, facts, invitation, link, reason }),

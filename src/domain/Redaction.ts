@@ -41,8 +41,9 @@ export interface Redaction {
 /**
  * Removes secrets from a value: those that are known, and those that can be recognized by their form. What a field is called decides
  * nothing: under `token` or `session` an ordinary value stays, and only a token that looks drawn by a machine goes. Names of members
- * are searched like values, and numbers for what is known. A second pass changes nothing. Takes time linear in the value's size: some 50 ns a character, 1 µs where
- * a text is made to cost. Of a large value, `cleaned` may hold texts that were searched before, with pauses in between.
+ * are searched like values, and numbers for what is known. A second pass changes nothing. Takes time linear in the value's size: some
+ * 50 ns a character, 1 µs where a text is made to cost. Of a large value, `cleaned` may hold texts that were searched before, with
+ * pauses in between.
  */
 export const redact = (
   value: Schema.Json,

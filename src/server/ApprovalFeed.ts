@@ -149,7 +149,7 @@ export class ApprovalFeed extends Context.Service<
         open: Effect.gen(function* () {
           const { actor, org_id } = yield* Authorized("approvals.read")
           if (isFull(org_id, actor.id)) {
-            return yield* new Unavailable({ detail: "As many feeds are open here as may be: close some" })
+            return yield* new Unavailable({ detail: "Too many feeds are open; close some" })
           }
           // Who asked may be gone before the stream begins, or want its head alone: only a stream that runs has a place.
           return Stream.unwrap(

@@ -106,7 +106,7 @@ export class DatasetChanges extends Context.Service<
 }
 
 const noSuchVersions = Effect.fail(
-  new NotFound({ detail: "There are no such two versions of one task's dataset in this organization" })
+  new NotFound({ detail: "No such two versions of one task's dataset exist in this organization" })
 )
 
 const decodeVersions = Schema.decodeUnknownEffect(

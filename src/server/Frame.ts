@@ -114,7 +114,7 @@ const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
   return methods.length === 0 || methods.includes(request.method)
     ? respond(new NotFound({ detail: "There is no such path; /docs lists those there are" }))
     : Effect.map(
-        respond(new MethodNotAllowed({ detail: `The path knows ${methods.join(", ")}` })),
+        respond(new MethodNotAllowed({ detail: `This path accepts ${methods.join(", ")}` })),
         HttpServerResponse.setHeader("allow", methods.join(", "))
       )
 }
@@ -136,8 +136,8 @@ const malformed = (
   error: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
 ): HttpServerRespondable.Respondable => {
-  // A path that names no thing of ours is a thing that does not exist.
-  if (error.kind === "Params") return new NotFound({ detail: "The identifier in the path is none of ours" })
+  // An identifier of another form names nothing that exists.
+  if (error.kind === "Params") return new NotFound({ detail: "The identifier in the path is not valid here" })
   const paths: Array<ReadonlyArray<string>> = []
   const errors: Array<FieldError> = []
   for (const issue of formatIssues(error.cause.issue).issues.slice(0, MAX_ERRORS)) {

@@ -148,7 +148,7 @@ export class Notifications extends Context.Service<
 
       const shownOne = Effect.fnUntraced(function* (row: EndpointRow) {
         const [endpoint] = yield* shown(row.org_id, [row])
-        return endpoint ?? (yield* Effect.die("An endpoint that there is is shown"))
+        return endpoint ?? (yield* Effect.die(new Error("A stored endpoint must be shown")))
       })
 
       return Notifications.of({

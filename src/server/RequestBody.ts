@@ -13,10 +13,9 @@ const MAX_DEPTH = 64
 const MAX_FAULTS = 5_000
 
 /**
- * Reads the body of an operation that takes one, and refuses what no schema sees: too many bytes (before reading on), another
- * type than JSON, bytes that are no UTF-8, nesting over 64 levels, what the store takes in no text (NUL, lone surrogates), and what two readers could read in two ways
- * (duplicate keys, numbers that are no doubles; RFC 7493). The operation
- * reads the same bytes again from memory.
+ * Reads the body of an operation that takes one, and refuses what no schema sees: too many bytes (before reading on), another type than
+ * JSON, bytes that are no UTF-8, nesting over 64 levels, what the store takes in no text (NUL, lone surrogates), and what two readers
+ * could read in two ways (duplicate keys, numbers that are no doubles; RFC 7493). The operation reads the same bytes again from memory.
  */
 export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (operation, { endpoint }) => {
   // A body that nobody asked for is not read, and what is read all the same (a fingerprint) is bounded.

@@ -178,11 +178,11 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
       const { actor, org_id } = yield* Authorized("sessions.read")
       if (hub.size() >= maxStreams) {
-        return yield* new Unavailable({ detail: "This process has as many open streams as it may" })
+        return yield* new Unavailable({ detail: "This process has reached its limit of open streams" })
       }
       if (hub.sizeOf(org_id) >= maxOfOrganization) {
         return yield* new Unavailable({
-          detail: `This process has as many open streams of the organization as it may, ${maxOfOrganization}: follow sessions only while something is waited for`
+          detail: `This process has reached its limit of the organization's open streams, ${maxOfOrganization}: follow sessions only while something is waited for`
         })
       }
       const session = { org_id, session_id: id }

@@ -67,8 +67,8 @@ export class Spans extends Context.Service<
   Spans,
   {
     /**
-     * Takes traces in, each with the spans it has by now, once the transaction at hand has committed. Answers at once, whatever the state of collector or store;
-     * what finds no room is dropped, and counted.
+     * Takes traces in, each with the spans it has by now, once the transaction at hand has committed. Answers at once, whatever the
+     * state of collector or store; what finds no room is dropped, and counted.
      */
     readonly record: (org_id: OrgId, ...recorded: ReadonlyArray<Recorded>) => Effect.Effect<void>
     /** After the commit that made or removed an organization's destination: what was known of it is looked up anew. */

@@ -130,7 +130,8 @@ export class Steps extends Context.Service<
       const approvalNow = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
         if (known.approval_id === null) return null
         const [row] = yield* holdApproval(sql, org_id, known.approval_id)
-        if (row === undefined) return yield* Effect.die("A step's approval exists as long as the step")
+        if (row === undefined)
+          return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
         const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
         return toApproval(yield* recordMoves({ notifications, spans, sql }, row, moves, now))
       })

@@ -111,7 +111,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
         yield* stageAll
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Promote one correction" }).click()
-          await page.getByText("The staged corrections are others since this preview").waitFor()
+          await page.getByText("The staged corrections have changed since this preview").waitFor()
           await page.getByRole("button", { name: "Reload and review" }).click()
           await page.getByText("Hedy").waitFor()
           await page.getByRole("button", { name: "Promote 2 corrections" }).click()

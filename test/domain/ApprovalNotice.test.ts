@@ -64,7 +64,7 @@ Review and decide:
 https://countersign.example.com/console/approvals/apr_${digits}
 
 -- 
-You get this because the API key "Ada" of acme has your address and may decide approvals. Nobody reads answers to it.
+You get this because the API key "Ada" of acme has your address and may decide approvals. Replies are not read.
 `
     )
   })

@@ -8,7 +8,10 @@ export class TooMuchWork<Found = never> extends Error {
   }
 }
 
-/** Units that any value may take, those that its parts and their characters add, and the most that one may take. A usual answer of 2 KiB takes hundreds. */
+/**
+ * Units that any value may take, those that its parts and their characters add, and the most that one may take. A usual answer of 2 KiB
+ * takes hundreds.
+ */
 const LEAST_WORK = 300_000
 const WORK_A_PART = 60
 const WORK_A_CHARACTER = 30

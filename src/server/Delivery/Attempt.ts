@@ -38,8 +38,8 @@ export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fib
 
 /**
  * One attempt: reads what is to be sent, looks once more whether it may be, and sends it under its channel's deadline. Whatever the
- * store and the channel do, also where they end by an interruption, it ends in one of two ways. It runs for every delivery, so its two steps are a fiber each
- * and what comes after them is plain: neither a fiber over both nor a race with a timer.
+ * store and the channel do, also where they end by an interruption, it ends in one of two ways. It runs for every delivery, so its two
+ * steps are a fiber each and what comes after them is plain: neither a fiber over both nor a race with a timer.
  */
 export const makeAttempt = (
   clock: Clock.Clock,

@@ -26,8 +26,9 @@ export interface ChannelPolicy {
   /** Attempts of the whole channel that may be under way at once in one process. */
   readonly slots: number
   /**
-   * The longest sending, in milliseconds: the channel ends it by then, and the engine cuts off what has not ended shortly after. Up to 5,000 it ends within the lease that it began under and within the drain at a stop; a
-   * longer one may be cut off there, or overtaken by another owner, and sent again.
+   * The longest sending, in milliseconds: the channel ends it by then, and the engine cuts off what has not ended shortly after. Up to
+   * 5,000 it ends within the lease that it began under and within the drain at a stop; a longer one may be cut off there, or overtaken
+   * by another owner, and sent again.
    */
   readonly deadlineMillis: number
 }

@@ -196,7 +196,10 @@ const settle = (
 const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
   staged.map(({ feedback_id }) => feedback_id)
 
-/** The corrections as examples, read in pieces. Of two with one input the one that was staged later is the later example: it is the one that counts. */
+/**
+ * The corrections as examples, read in pieces. Of two with one input the one that was staged later is the later example: it is the one
+ * that counts.
+ */
 const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
   Stream.fromIterable(inPieces(inOrderOfStaging(promoted))).pipe(
     Stream.mapEffect((piece) => Effect.orDie(readWithInputs(sql, org_id, idsOf(piece)))),

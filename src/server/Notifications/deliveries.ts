@@ -99,7 +99,8 @@ export const makeDeliveries = (
           const [made] = yield* delivery.enqueue([
             { org_id, channel: WEBHOOK, destination_id: id, event_id, label: "test" }
           ])
-          if (made === undefined) return yield* Effect.die("What was enqueued has a delivery")
+          if (made === undefined)
+            return yield* Effect.die(new Error("What was enqueued must have a delivery"))
           const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, made), detail))
           yield* audit.record(principal, "endpoint.tested", id, { delivery_id: record.id })
           return { queued: record.status !== "failed", id: record.id }

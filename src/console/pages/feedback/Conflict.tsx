@@ -17,7 +17,7 @@ export const Conflict = ({
     <p className="notice-title">
       {failure?.code === "DATASET_BASE_CHANGED"
         ? "The dataset has a newer version since this preview"
-        : "The staged corrections are others since this preview"}
+        : "The staged corrections have changed since this preview"}
     </p>
     <p>
       {failure?.code === "DATASET_BASE_CHANGED"

@@ -63,7 +63,7 @@ export default function Keys() {
       <SecretDialog
         secret={secret}
         title="The new key"
-        what="Give it to whom it is for by a safe way."
+        what="Pass it on by a safe channel."
         onClose={() => setSecret(undefined)}
       />
     </>

@@ -83,7 +83,7 @@ export const TaskForm = ({
           />
           <JsonField
             label="The shape of answers"
-            hint="Corrections have it, too."
+            hint="Corrections have this shape, too."
             fault={faultOf(failure, "answer_schema")}
             text={draft.answer_schema}
             onChange={(answer_schema) => set({ answer_schema })}
