@@ -6,6 +6,7 @@ import { KeyId, OrgId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import { Preset, presetScopes, Scope } from "../../domain/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { texts } from "../Columns.ts"
 import { olderThan } from "../Page.ts"
 
 /** A key as the store holds it, without its digest. */
@@ -134,7 +135,7 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
     SELECT key_id
     FROM api_keys
     WHERE org_id = ${org_id}
-      AND ${heldScopes(sql)} @> ${[...scopes]}::text[]
+      AND ${heldScopes(sql)} @> ${texts(scopes)}
       AND revoked_at IS NULL
       AND (expires_at IS NULL OR expires_at > ${toDate(now)})
     LIMIT 2

@@ -4,6 +4,7 @@ import type { ApprovalSnapshot } from "../../api/SessionStream.ts"
 import { ApprovalId, OrgId, type SessionId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { approvalColumnsWithoutArguments, decodeApprovals, toApproval } from "../Approvals/rows.ts"
+import { floats, texts } from "../Columns.ts"
 
 /** Events older than this are no news: of a session that nobody followed before, only these are read. */
 const NEWS = { seconds: 60 }
@@ -56,10 +57,10 @@ export const changedApprovals = Effect.fnUntraced(function* (
   const rows = yield* sql`
     SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
     FROM unnest(
-      ${sessions.map(({ session_id }) => session_id)}::text[],
-      ${sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH))}::float8[]
+      ${texts(sessions.map(({ session_id }) => session_id))},
+      ${floats(sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH)))}
     ) AS told (session_id, after)
-      JOIN session_events AS event ON event.org_id = ANY(${organizations}::text[])
+      JOIN session_events AS event ON event.org_id = ANY(${texts(organizations)})
         AND event.session_id = told.session_id
         AND event.number > told.after::bigint
     WHERE event.type LIKE 'approval:%'

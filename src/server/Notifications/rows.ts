@@ -103,7 +103,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
   const rows = yield* sql`
     UPDATE notification_endpoints
     SET
-      events = coalesce(${change.events === undefined ? null : [...change.events]}::text[], events),
+      events = coalesce(${change.events === undefined ? null : texts(change.events)}::text[], events),
       active = coalesce(${change.active ?? null}::boolean, active)
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
@@ -172,7 +172,7 @@ export const subscribersOf = Effect.fnUntraced(function* (
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND active
-      AND events && ${[...types]}::text[]
+      AND events && ${texts(types)}
     ORDER BY endpoint_id
   `
   return yield* Schema.decodeUnknownEffect(Schema.Array(Subscriber))(rows)

@@ -7,6 +7,7 @@ import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Latch, Result, Schedule, Schema, type Scope, Stream } from "effect"
 import type { SqlClient } from "effect/sql"
 import { SessionId } from "../../domain/Ids.ts"
+import { texts } from "../Columns.ts"
 import { listenToSignals, type SessionSignal } from "../SessionSignals.ts"
 
 const CHANNEL = "countersign_session_events"
@@ -92,7 +93,7 @@ const gather = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
 const tellOthers = (sql: SqlClient.SqlClient, payloads: ReadonlyArray<string>) =>
   sql`
     SELECT pg_notify(${CHANNEL}, payload)
-    FROM unnest(${payloads}::text[]) AS payload
+    FROM unnest(${texts(payloads)}) AS payload
   `.pipe(
     Effect.catchCause((cause) => Effect.logDebug("Other replicas could not be told of session events", cause))
   )
