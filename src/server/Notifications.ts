@@ -8,7 +8,7 @@ import type {
   TestDelivery
 } from "../api/NotificationEndpoints.ts"
 import {
-  InvalidUrl,
+  type InvalidUrl,
   LimitReached,
   type NotFound,
   type NotReplayable,
@@ -25,6 +25,7 @@ import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
+import { invalidUrl } from "./Egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
 import { makeDeliveries, noEndpoint } from "./Notifications/deliveries.ts"
 import {
@@ -160,15 +161,7 @@ export class Notifications extends Context.Service<
         create: Effect.fn("Notifications.create")(function* (input) {
           const principal = yield* Authorized("org_config.write")
           const { actor, org_id } = principal
-          yield* egress
-            .vet(input.url)
-            .pipe(
-              Effect.catchTag(
-                "UrlRefused",
-                ({ phrase }) =>
-                  new InvalidUrl({ detail: phrase, errors: [{ pointer: "#/url", detail: phrase }] })
-              )
-            )
+          yield* Effect.mapError(egress.vet(input.url), invalidUrl("#/url"))
           const endpoint_id = yield* EndpointId.generate
           const secret = yield* generateSecret
           const row: EndpointRow = {

@@ -4,7 +4,7 @@ import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import {
   type InvalidSchema,
-  InvalidUrl,
+  type InvalidUrl,
   LimitReached,
   type NotFound,
   ProviderKeyExists,
@@ -19,6 +19,7 @@ import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { holdFreeDataset } from "./Datasets/hold.ts"
 import { ProviderEgress } from "./Egress.ts"
+import { invalidUrl } from "./Egress/invalidUrl.ts"
 import { Organizations } from "./Organizations.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { addProviderKey, putProviderKey } from "./Providers/keys.ts"
@@ -102,16 +103,7 @@ export class Tasks extends Context.Service<
         pointer: string
       ) {
         if (provider?.kind !== "openai") return
-        yield* egress.vet(provider.base_url).pipe(
-          Effect.catchTag(
-            "UrlRefused",
-            ({ phrase }) =>
-              new InvalidUrl({
-                detail: phrase,
-                errors: [{ pointer: `${pointer}/base_url`, detail: phrase }]
-              })
-          )
-        )
+        yield* Effect.mapError(egress.vet(provider.base_url), invalidUrl(`${pointer}/base_url`))
       })
 
       const keepKey = Effect.fn("Tasks.keepKey")(function* (

@@ -5,7 +5,7 @@ import {
   DestinationExists,
   ExportFailed,
   InvalidHeaders,
-  InvalidUrl,
+  type InvalidUrl,
   type NotFound,
   type NotReplayable,
   type QueueFull,
@@ -25,6 +25,7 @@ import { Audit } from "./Audit.ts"
 import { afterCommit, atomic } from "./Database.ts"
 import { Delivery } from "./Delivery.ts"
 import { Egress } from "./Egress.ts"
+import { invalidUrl } from "./Egress/invalidUrl.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { Spans } from "./Spans.ts"
 import { MAX_BATCH_BYTES } from "./Spans/Buffer.ts"
@@ -102,15 +103,7 @@ export class Telemetry extends Context.Service<
             })
           }
           const address = tracesUrl(url)
-          yield* egress
-            .vet(address)
-            .pipe(
-              Effect.catchTag(
-                "UrlRefused",
-                ({ phrase }) =>
-                  new InvalidUrl({ detail: phrase, errors: [{ pointer: "#/url", detail: phrase }] })
-              )
-            )
+          yield* Effect.mapError(egress.vet(address), invalidUrl("#/url"))
           return { address, headers }
         })
 
