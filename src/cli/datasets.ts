@@ -8,16 +8,11 @@ import { Organizations } from "../server/Organizations.ts"
 import { layerDatasets } from "../server/Server/datasets.ts"
 import { readSettings } from "./environment.ts"
 import { linesOf } from "./lines.ts"
-import { DEFAULT_ORGANIZATION } from "./organization.ts"
+import { org } from "./organization.ts"
 import { drained } from "./stdout.ts"
 
 /** Lines between two words of progress. */
 const TELL_EVERY = 10_000
-
-const org = Flag.String("org").pipe(
-  Flag.withDescription("Name of the organization; default: default"),
-  Flag.withDefault(DEFAULT_ORGANIZATION)
-)
 
 const counted = (count: number): string => count.toLocaleString("en")
 

@@ -9,7 +9,7 @@ import { rotate } from "../server/MasterKeys.ts"
 import { SecretBox } from "../server/SecretBox.ts"
 import { layerKeys, layerSecrets } from "../server/Server/keys.ts"
 import { readSettings } from "./environment.ts"
-import { DEFAULT_ORGANIZATION } from "./organization.ts"
+import { org } from "./organization.ts"
 import { table } from "./table.ts"
 
 /** Runs with the keys of this environment's store; an embedded one that does not run is started and stopped. */
@@ -17,11 +17,6 @@ const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) 
   Effect.flatMap(readSettings, ({ settings }) =>
     Effect.provide(Effect.flatMap(ApiKeys, use), layerKeys(settings.store))
   )
-
-const org = Flag.String("org").pipe(
-  Flag.withDescription("Name of the organization; default: default"),
-  Flag.withDefault(DEFAULT_ORGANIZATION)
-)
 
 const json = Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.withDefault(false))
 

@@ -1,6 +1,7 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
 import { isSqlError } from "effect/sql/SqlError"
+import { codeOf } from "../server/codeOf.ts"
 
 /** A failure in the words of an operator; undefined: it was told already. */
 export const phraseOf = (cause: Cause.Cause<unknown>): string | undefined => {
@@ -37,9 +38,6 @@ export const rootOf = (error: unknown): Error => {
   for (let depth = 0; depth < MAX_DEPTH && root.cause instanceof Error; depth++) root = root.cause
   return root
 }
-
-const codeOf = (error: Error): string | undefined =>
-  "code" in error && typeof error.code === "string" ? error.code : undefined
 
 /** A text with its lines, and its runs of blanks, made one. */
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim()

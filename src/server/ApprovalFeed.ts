@@ -2,12 +2,14 @@ import { type Cause, Context, Effect, Latch, Layer, Queue, Schedule, Stream } fr
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import { type Inbox, INBOX_FIRST_PAGE, INBOX_PAGE, type InboxItem } from "../api/Console.ts"
-import { NotFound, Unavailable } from "../api/Problems.ts"
+import { type NotFound, Unavailable } from "../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId, SessionId } from "../domain/Ids.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
-import { findApproval, toApproval } from "./Approvals/rows.ts"
+import { findApproval, noApproval, toApproval } from "./Approvals/rows.ts"
+import type { SessionSignal } from "./SessionSignals.ts"
 import { SessionStream } from "./SessionStream.ts"
+import { COMMENT } from "./SessionStream/frames.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** Open feeds of this process: people with the console open. */
@@ -63,8 +65,7 @@ export class ApprovalFeed extends Context.Service<
       const gathered = gather()
       let over = false
 
-      const tell = (words: ReadonlyArray<string>, org_id?: OrgId) => {
-        const bytes = Buffer.from(words.join(""))
+      const tell = (bytes: Uint8Array, org_id?: OrgId) => {
         for (const feed of feeds) {
           if (org_id !== undefined && feed.org_id !== org_id) continue
           if (!Queue.offerUnsafe(feed.queue, bytes)) end(feed)
@@ -80,7 +81,7 @@ export class ApprovalFeed extends Context.Service<
       const follow = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
         const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BEHIND)
         const feed: Feed = { org_id, key_id, queue }
-        Queue.offerUnsafe(queue, Buffer.from(OPENING))
+        Queue.offerUnsafe(queue, OPENING)
         if (over) Queue.endUnsafe(queue)
         else feeds.add(feed)
         return feed
@@ -98,21 +99,19 @@ export class ApprovalFeed extends Context.Service<
 
       const read = Effect.gen(function* () {
         const sessions = gathered.take()
-        if (sessions === undefined) return tell([RESYNC])
+        if (sessions === undefined) return tell(RESYNC)
         const followed = [...new Set([...feeds].map(({ org_id }) => org_id))]
         if (followed.length === 0 || sessions.length === 0) return
         const changed = yield* changedApprovals(sql, followed, sessions, yield* clock.now)
         for (const [org_id, snapshots] of Map.groupBy(changed, (row) => row.org_id)) {
-          tell(
-            snapshots.map(({ approval }) => `event: approval\ndata: ${approval}\n\n`),
-            org_id
-          )
+          const events = snapshots.map(({ approval }) => `event: approval\ndata: ${approval}\n\n`)
+          tell(Buffer.from(events.join("")), org_id)
         }
       }).pipe(
         Effect.catchCause((cause) =>
           Effect.andThen(
             Effect.logDebug("Changes of approvals could not be read", cause),
-            Effect.sync(() => tell([RESYNC]))
+            Effect.sync(() => tell(RESYNC))
           )
         )
       )
@@ -125,7 +124,7 @@ export class ApprovalFeed extends Context.Service<
       )
       yield* Effect.forkScoped(
         Effect.schedule(
-          Effect.sync(() => tell([COMMENT])),
+          Effect.sync(() => tell(COMMENT)),
           Schedule.spaced(COMMENT_EVERY)
         )
       )
@@ -173,8 +172,6 @@ export class ApprovalFeed extends Context.Service<
   )
 }
 
-const noApproval = Effect.fail(new NotFound({ detail: "There is no such approval in this organization" }))
-
 /** Somebody who follows an organization's approvals. */
 interface Feed {
   readonly org_id: OrgId
@@ -183,9 +180,8 @@ interface Feed {
 }
 
 /** Server-sent events (WHATWG HTML, 9.2): after a break, connect again after two seconds. */
-const OPENING = "retry: 2000\n\n"
-const RESYNC = "event: resync\ndata: {}\n\n"
-const COMMENT = ": still here\n\n"
+const OPENING = Buffer.from("retry: 2000\n\n")
+const RESYNC = Buffer.from("event: resync\ndata: {}\n\n")
 
 /** What is to be read: of each session its events after the number that was read last. */
 const gather = () => {
@@ -194,7 +190,7 @@ const gather = () => {
   const remembered = new Map<SessionId, number>()
   let lost = false
   return {
-    add: (signals: Parameters<Parameters<SessionStream["Service"]["listen"]>[0]>[0]) => {
+    add: (signals: ReadonlyArray<SessionSignal> | undefined) => {
       for (const { newest, session_id } of signals ?? []) {
         if (newest > (remembered.get(session_id) ?? 0)) {
           told.set(session_id, Math.max(newest, told.get(session_id) ?? 0))

@@ -4,13 +4,13 @@ import type { ApprovalFilter, DecideRequest } from "../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../api/ApprovalProblems.ts"
 import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
-import { AdminRequired, NotFound, SelfApproval } from "../api/Problems.ts"
+import { AdminRequired, type NotFound, SelfApproval } from "../api/Problems.ts"
 import type { Approval } from "../domain/Approval.ts"
 import { type ApprovalRefusal, transition } from "../domain/ApprovalState.ts"
 import type { ApprovalId } from "../domain/Ids.ts"
 import { listApprovals } from "./Approvals/list.ts"
 import { recordMoves } from "./Approvals/record.ts"
-import { findApproval, holdApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { findApproval, holdApproval, noApproval, stateOf, toApproval } from "./Approvals/rows.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { Notifications } from "./Notifications.ts"
@@ -96,8 +96,6 @@ export class Approvals extends Context.Service<
     })
   )
 }
-
-const noApproval = Effect.fail(new NotFound({ detail: "There is no such approval in this organization" }))
 
 const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecisionRefused> => {
   switch (refusal) {

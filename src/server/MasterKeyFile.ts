@@ -2,8 +2,9 @@ import { Effect, Redacted, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { link, mkdir, open, readFile, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import { codeOf } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
+import { codeOf } from "./codeOf.ts"
 import { syncDirectory } from "./EmbeddedPostgres/Cluster.ts"
+import { generateMasterKey } from "./SecretBox.ts"
 
 /** The made master key cannot be used. `phrase` is one line for the operator; it never holds the key. */
 export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>()("MasterKeyFileFailed", {
@@ -14,9 +15,6 @@ export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>
     return this.phrase
   }
 }
-
-/** Bytes of a master key. */
-const KEY_BYTES = 32
 
 /** Where the made master key of a data directory lies. */
 export const masterKeyFile = (dataDir: string): string => path.join(dataDir, "master-key")
@@ -35,16 +33,15 @@ const attempt = <A>(doing: string, run: () => Promise<A>) =>
  * Writes a new key under a name of its own and links it into place: the file is there whole or not at all, and of
  * several processes that do so at once the first one's key is the key of all.
  */
-const make = (file: string) =>
-  attempt(`making the master key ${file}`, async () => {
+const make = Effect.fnUntraced(function* (file: string) {
+  const key = yield* generateMasterKey
+  yield* attempt(`making the master key ${file}`, async () => {
     const half = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
     try {
       await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
       const handle = await open(half, "wx", 0o600)
       try {
-        await handle.writeFile(
-          `${Buffer.from(SecureRandom.randomBytesUnsafe(KEY_BYTES)).toString("base64")}\n`
-        )
+        await handle.writeFile(`${Redacted.value(key)}\n`)
         await handle.sync()
       } finally {
         await handle.close()
@@ -56,6 +53,7 @@ const make = (file: string) =>
       await rm(half, { force: true })
     }
   })
+})
 
 /** The file's text, or `undefined` where there is no file. Others than its owner must not be able to read it. */
 const read = (file: string) =>

@@ -17,7 +17,7 @@ import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import { CursorExpired, InvalidRequest, type NotFound, Unavailable } from "../api/Problems.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { listenToSignals, type SignalListener } from "./SessionSignals.ts"
+import { listenToSignals, type SessionSignal } from "./SessionSignals.ts"
 import { makeHub } from "./SessionStream/Hub.ts"
 import { endedKeys, missedEvents, readEvents, sessionState } from "./SessionStream/rows.ts"
 import type { Reading, SessionKey } from "./SessionStream/Subscription.ts"
@@ -46,7 +46,7 @@ export interface SessionStreamOptions {
 }
 
 /** Is told of signals; undefined: some may have been lost. */
-export type FeedListener = (signals: Parameters<SignalListener>[0] | undefined) => void
+export type FeedListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
 
 /** Readings of the store at one time: enough for ten thousand sessions a second, and far from all of its connections. */
 const READINGS_AT_ONCE = 32

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { NotFound } from "../../api/Problems.ts"
 import {
   type Approval,
   ApprovalOutcome,
@@ -58,6 +59,11 @@ export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
 
 /** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
 export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
+
+/** What an unknown approval is answered with, another organization's included. */
+export const noApproval = Effect.fail(
+  new NotFound({ detail: "There is no such approval in this organization" })
+)
 
 /** An approval of the organization, if it is one. */
 export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>

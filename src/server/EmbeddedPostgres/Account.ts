@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import { stat } from "node:fs/promises"
 import path from "node:path"
-import { attempt, chooseAnother, codeOf, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { codeOf } from "../codeOf.ts"
+import { attempt, chooseAnother, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { run } from "./run.ts"
 
 /** The account that the server runs as. */

@@ -15,7 +15,8 @@ import {
 import { createRequire } from "node:module"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
-import { attempt, codeOf, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { codeOf } from "../codeOf.ts"
+import { attempt, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { halfOf, removeHalves } from "./halves.ts"
 
 /** The programs of one PostgreSQL, all from the same directory. */

@@ -6,10 +6,10 @@ import { createServer } from "node:net"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
+import { codeOf } from "../codeOf.ts"
 import {
   attempt,
   chooseAnother,
-  codeOf,
   EmbeddedPostgresFailed,
   failedWhile,
   knownTrouble

@@ -1,4 +1,5 @@
 import { Effect, Schema } from "effect"
+import { codeOf } from "../codeOf.ts"
 
 /**
  * The embedded store cannot be used. `phrase` is one line for the operator: what is wrong and what to do about it.
@@ -31,10 +32,6 @@ const phrases: Readonly<Record<string, string>> = {
   EMFILE: "too many files are open: raise the limit of open files",
   ENAMETOOLONG: "the path is too long: shorten it"
 }
-
-/** The error code of a failed system call (`ENOENT`), or `undefined` for any other thing that was thrown. */
-export const codeOf = (cause: unknown): string | undefined =>
-  cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : undefined
 
 /** What a failed system call means to the operator. `doing` reads like "making the directory /x". */
 export const failedWhile = (doing: string, cause: unknown): EmbeddedPostgresFailed => {

@@ -2,7 +2,8 @@ import { PgConnection } from "@effect/sql-pg"
 import { Effect, Queue, Redacted, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { DATABASE, ROLE } from "./Cluster.ts"
-import { codeOf, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { codeOf } from "../codeOf.ts"
+import { EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { type Settings, stop } from "./Postmaster.ts"
 
 /**

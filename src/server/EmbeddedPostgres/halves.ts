@@ -1,7 +1,8 @@
 import { SecureRandom } from "effect/crypto"
 import { readdir, rm } from "node:fs/promises"
 import path from "node:path"
-import { attempt, codeOf } from "./EmbeddedPostgresFailed.ts"
+import { codeOf } from "../codeOf.ts"
+import { attempt } from "./EmbeddedPostgresFailed.ts"
 
 /**
  * What takes time to make is made under a name of its own, with the process id of its maker in it, and renamed into place

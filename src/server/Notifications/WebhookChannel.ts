@@ -10,6 +10,7 @@ import { refused } from "../Delivery/Channel.ts"
 import { expireEvents } from "../Delivery/expire.ts"
 import { parcelRows } from "../Delivery/parcelRows.ts"
 import { Egress, type EgressAnswer } from "../Egress.ts"
+import { LeastRecent } from "../LeastRecent.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { together } from "../Together.ts"
 import { endpointPlace } from "./rows.ts"
@@ -99,7 +100,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     `
   })
 
-  const opened = new Map<string, Opened>()
+  const opened = new LeastRecent<Opened>({ entries: MAX_OPENED, weight: MAX_OPENED })
 
   /** The endpoint's address and keys, if they have been opened and are still the same. */
   const openedAs = (parcel: Parcel, url: Uint8Array, secret: Uint8Array, previous: Uint8Array | null) => {
@@ -134,14 +135,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       url: Redacted.value(url),
       keys: { current, previous }
     }
-    opened.delete(parcel.destination_id)
-    if (opened.size >= MAX_OPENED) {
-      for (const oldest of opened.keys()) {
-        opened.delete(oldest)
-        break
-      }
-    }
-    opened.set(parcel.destination_id, made)
+    opened.set(parcel.destination_id, made, 1)
     return made
   })
 
