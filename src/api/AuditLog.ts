@@ -18,6 +18,7 @@ export const auditFilter = {
   occurred_after: Schema.optionalKey(Timestamp),
   occurred_before: Schema.optionalKey(Timestamp)
 }
+export type AuditFilter = Schema.Struct.Type<typeof auditFilter>
 
 /** Who did what: read with `approvals.admin`, written by the service alone. */
 export class AuditLogApi extends HttpApiGroup.make("audit_log")

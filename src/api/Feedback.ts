@@ -49,6 +49,7 @@ export const feedbackFilter = {
   /** Before this time. */
   created_before: Schema.optionalKey(Timestamp)
 }
+export type FeedbackFilter = Schema.Struct.Type<typeof feedbackFilter>
 
 /** The set of staged corrections that is promoted, as a preview showed it. */
 export const PromoteRequest = Schema.Struct({

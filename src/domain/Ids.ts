@@ -1,4 +1,4 @@
-import { type DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { v4, v7 } from "uuid"
 import { isVisibleLine } from "./VisibleText.ts"
 
@@ -149,3 +149,10 @@ export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
 /** The first twelve digits of ids that are made at a time (UUIDv7, RFC 9562): those made before it sort before them. */
 export const uuidTime = (at: DateTime.Utc): string =>
   Math.max(0, Math.floor(at.epochMilliseconds)).toString(16).padStart(12, "0")
+
+/**
+ * A bound for ids of this prefix that were made at a time, some days aside of it: ids tell the time by the clock of the machine that made
+ * them. Beside a condition on the time itself it keeps a list of long ago from reading all that came after.
+ */
+export const idBound = (prefix: string, at: DateTime.Utc, days: number): string =>
+  `${prefix}_${uuidTime(DateTime.add(at, { days }))}`

@@ -1,13 +1,13 @@
 import { Context, DateTime, type Duration, Effect, Layer, Schedule, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import type { AuditFilter } from "../api/AuditLog.ts"
 import { Authorized } from "../api/Authorization.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import { AuditAction, type AuditEntry } from "../domain/AuditEntry.ts"
-import { AuditEntryId, KeyId, type OrgId } from "../domain/Ids.ts"
+import { AuditEntryId, idBound, KeyId, type OrgId } from "../domain/Ids.ts"
 import type { Actor } from "../domain/Principal.ts"
-import { type Timestamp, TimestampFromDate, toDate } from "../domain/Time.ts"
+import { TimestampFromDate, toDate } from "../domain/Time.ts"
 import { atomic, inCallersTransaction } from "./Database.ts"
-import { uuidTime } from "../domain/Ids.ts"
 import { NO_REQUEST, RequestId } from "./Frame.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -16,15 +16,6 @@ import { StoreClock } from "./StoreClock.ts"
 export interface Author {
   readonly org_id: OrgId
   readonly actor: Actor | null
-}
-
-/** Which entries a list shows. */
-export interface AuditFilter {
-  readonly action?: AuditAction
-  readonly target_id?: string
-  readonly actor_id?: KeyId
-  readonly occurred_after?: Timestamp
-  readonly occurred_before?: Timestamp
 }
 
 /** The log of who did what. It is written to and read, and nothing in it is changed. */
@@ -85,11 +76,13 @@ export class Audit extends Context.Service<
               ...(occurred_after === undefined
                 ? []
                 : [
-                    sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idAt(occurred_after, -1)}`
+                    sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idBound("aud", occurred_after, -1)}`
                   ]),
               ...(occurred_before === undefined
                 ? []
-                : [sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idAt(occurred_before, 1)}`])
+                : [
+                    sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idBound("aud", occurred_before, 1)}`
+                  ])
             ])}
             ORDER BY entry_id DESC
             LIMIT ${rowsFor(request)}
@@ -100,12 +93,6 @@ export class Audit extends Context.Service<
     })
   )
 }
-
-/**
- * Ids begin with the time at which they were made, by the clock of the machine that did: a bound of them, a day aside, keeps a list of
- * long ago from reading all that came after.
- */
-const idAt = (at: Timestamp, days: number): string => `aud_${uuidTime(DateTime.add(at, { days }))}`
 
 const Row = Schema.Struct({
   entry_id: AuditEntryId,

@@ -1,7 +1,13 @@
 import { Array as Arr, Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../api/Authorization.ts"
-import type { NewFeedback, Promoted, PromoteRequest, PromotionPreview } from "../api/Feedback.ts"
+import type {
+  FeedbackFilter,
+  NewFeedback,
+  Promoted,
+  PromoteRequest,
+  PromotionPreview
+} from "../api/Feedback.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import {
   type CorrectionNeedsSafeValue,
@@ -22,7 +28,7 @@ import { feedbackSpan } from "../domain/SpanConventions.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database.ts"
 import { Datasets } from "./Datasets.ts"
-import { type FeedbackFilter, listFeedback } from "./Feedback/list.ts"
+import { listFeedback } from "./Feedback/list.ts"
 import { preview, promote } from "./Feedback/promotion.ts"
 import { makeReviews, noFeedback } from "./Feedback/review.ts"
 import {

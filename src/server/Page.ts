@@ -7,6 +7,9 @@ export interface Page<Item, Id> {
   readonly next_cursor: Id | null
 }
 
+/** The most bytes of the items of one page, unless its first alone has more: it ends before the one that would pass them. */
+export const PAGE_BYTES = 8 * 2 ** 20
+
 /** How many rows to ask the store for: one more than the page holds tells whether there is another page. */
 export const rowsFor = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { generateTraceId, SessionId, timeOrdered, type TraceId } from "../../src/domain/Ids.ts"
+import { DateTime, Effect } from "effect"
+import { generateTraceId, idBound, SessionId, timeOrdered, type TraceId } from "../../src/domain/Ids.ts"
 
 describe("identifiers", () => {
   it("sort by the order of their making, however many fall into one millisecond", () => {
@@ -13,6 +13,14 @@ describe("identifiers", () => {
     const id = Effect.runSync(SessionId.generate)
     assert.match(id, /^ses_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}$/)
     assert.approximately(Number.parseInt(id.slice(4, 16), 16), Date.now(), 5_000)
+  })
+
+  it("are bounded by the time of their making, some days aside", () => {
+    const id = Effect.runSync(SessionId.generate)
+    const now = DateTime.makeUnsafe(Date.now())
+    assert.isBelow(idBound("ses", now, -1).localeCompare(id), 0)
+    assert.isAbove(idBound("ses", now, 1).localeCompare(id), 0)
+    assert.strictEqual(idBound("ses", DateTime.makeUnsafe(0), 1), "ses_000005265c00")
   })
 
   it("of traces are 32 lowercase hex digits, never the same", () => {

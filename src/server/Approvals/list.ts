@@ -3,11 +3,8 @@ import type { SqlClient } from "effect/sql"
 import type { ApprovalFilter } from "../../api/AgentApprovals.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 import type { ApprovalId, OrgId } from "../../domain/Ids.ts"
-import { rowsFor } from "../Page.ts"
+import { PAGE_BYTES, rowsFor } from "../Page.ts"
 import { approvalColumns, ApprovalRow } from "./rows.ts"
-
-/** The most bytes of arguments on a page: it ends before the approval that would pass them, unless that is its first. */
-const PAGE_BYTES = 8 * 1024 * 1024
 
 /**
  * A page of an organization's approvals, newest first, for `cutPage`. Of what the page does not show no arguments are read.

@@ -6,7 +6,7 @@ import { ComparisonTally, summaryOf } from "../../domain/ComparisonTally.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import { Provider } from "../../domain/Provider.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { olderThan, type Page, rowsFor } from "../Page.ts"
+import { cutPage, olderThan, PAGE_BYTES, type Page, rowsFor } from "../Page.ts"
 
 /** A comparison as the store holds it. */
 const ComparisonRow = Schema.Struct({
@@ -112,13 +112,10 @@ export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) =
   )
 `
 
-/** The most bytes of results that one page reads, unless its first alone has more. */
-const PAGE_BYTES = 8 * 2 ** 20
-
 const ResultRow = Schema.Struct({
   ...ComparisonResult.fields,
   /** Results that are left from here on, as far as was looked: one more than the page may hold. */
-  walked: Schema.Int
+  found: Schema.Int
 })
 
 const decodeResults = Schema.decodeUnknownEffect(Schema.Array(ResultRow), { disableChecks: true })
@@ -147,10 +144,10 @@ export const listResults = Effect.fnUntraced(function* (
         example_id,
         sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
         row_number() OVER (ORDER BY example_id DESC) AS number,
-        count(*) OVER ()::int AS walked
+        count(*) OVER ()::int AS found
       FROM walked
     )
-    SELECT example_id, input, answer AS expected, candidate, live, walked
+    SELECT example_id, input, answer AS expected, candidate, live, found
     FROM sized
       JOIN comparison_results USING (example_id)
       JOIN dataset_examples USING (org_id, example_id)
@@ -161,10 +158,10 @@ export const listResults = Effect.fnUntraced(function* (
       AND (number = 1 OR sized.bytes <= ${PAGE_BYTES}::int)
     ORDER BY example_id DESC
   `.pipe(Effect.flatMap(decodeResults))
-  const last = rows.at(-1)
-  const page: Page<ComparisonResult, ExampleId> = {
-    items: rows.map(({ walked: _, ...result }) => result),
-    next_cursor: last !== undefined && last.walked > rows.length ? last.example_id : null
-  }
+  const page: Page<ComparisonResult, ExampleId> = cutPage(
+    rows,
+    ({ found: _, ...result }) => result,
+    (row) => row.example_id
+  )
   return page
 })

@@ -6,12 +6,10 @@ import { type Example, JsonObject, type NewExample } from "../../domain/Dataset.
 import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import { tokensOf } from "../../domain/Tokens.ts"
 import { texts } from "../Columns.ts"
+import { cutPage, PAGE_BYTES } from "../Page.ts"
 import type { WordCounts } from "../../domain/WordCounts.ts"
 import { wordKey } from "./words.ts"
 import type { VersionRow } from "./versions.ts"
-
-/** The most bytes of examples that one page reads, unless its first example alone has more. */
-const PAGE_BYTES = 8 * 2 ** 20
 
 const ExampleRow = Schema.Struct({
   example_id: ExampleId,
@@ -19,7 +17,7 @@ const ExampleRow = Schema.Struct({
   answer: JsonObject,
   source_feedback_id: Schema.NullOr(FeedbackId),
   /** Examples that are left from here on, as far as the walk looked: one more than the page may hold. */
-  walked: Schema.Int
+  found: Schema.Int
 })
 
 const decodeExamples = Schema.decodeUnknownEffect(Schema.Array(ExampleRow), { disableChecks: true })
@@ -77,10 +75,10 @@ export const readExamples = Effect.fnUntraced(function* (
         example_id,
         sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
         row_number() OVER (ORDER BY example_id DESC) AS number,
-        count(*) OVER ()::int AS walked
+        count(*) OVER ()::int AS found
       FROM walked
     )
-    SELECT example_id, input, answer, source_feedback_id, walked
+    SELECT example_id, input, answer, source_feedback_id, found
     FROM sized
       JOIN dataset_examples example USING (example_id)
     WHERE org_id = ${org_id}
@@ -89,11 +87,8 @@ export const readExamples = Effect.fnUntraced(function* (
       AND (number = 1 OR sized.bytes <= ${PAGE_BYTES}::int)
     ORDER BY example_id DESC
   `.pipe(Effect.flatMap(decodeExamples))
-  const last = rows.at(-1)
-  const page: ExamplesPage = {
-    examples: rows.map(toExample),
-    next: last !== undefined && last.walked > rows.length ? last.example_id : null
-  }
+  const { items, next_cursor } = cutPage(rows, toExample, (row) => row.example_id)
+  const page: ExamplesPage = { examples: items, next: next_cursor }
   return page
 })
 

@@ -1,27 +1,13 @@
-import { DateTime, Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { FeedbackFilter } from "../../api/Feedback.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { FeedbackStatus, Score } from "../../domain/Feedback.ts"
-import { FeedbackId, type OrgId, type TaskId, type TraceId } from "../../domain/Ids.ts"
-import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { uuidTime } from "../../domain/Ids.ts"
+import { FeedbackId, idBound, type OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
 import { ints, texts } from "../Columns.ts"
-import { rowsFor } from "../Page.ts"
+import { PAGE_BYTES, rowsFor } from "../Page.ts"
 import { readFeedback } from "./rows.ts"
-
-/** Which feedback a list shows. */
-export interface FeedbackFilter {
-  readonly task_id?: TaskId
-  readonly status?: FeedbackStatus
-  readonly score?: Score
-  readonly inference_log_id?: TraceId
-  readonly has_correction?: boolean
-  readonly created_after?: Timestamp
-  readonly created_before?: Timestamp
-}
-
-/** The most bytes of corrections that one page reads, unless its first alone has more. */
-const PAGE_BYTES = 8 * 2 ** 20
 
 /** A page of an organization's feedback, newest first: at most as many as asked for and some 8 MiB, one at least. */
 export const listFeedback = Effect.fnUntraced(function* (
@@ -38,12 +24,12 @@ export const listFeedback = Effect.fnUntraced(function* (
     ...(request.created_after === undefined
       ? []
       : [
-          sql`created_at >= ${toDate(request.created_after)} AND feedback_id >= ${idAt(request.created_after, -1)}`
+          sql`created_at >= ${toDate(request.created_after)} AND feedback_id >= ${idBound("fbk", request.created_after, -1)}`
         ]),
     ...(request.created_before === undefined
       ? []
       : [
-          sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idAt(request.created_before, 1)}`
+          sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idBound("fbk", request.created_before, 1)}`
         ])
   ])
   const statuses = texts(statusesOf(request))
@@ -118,9 +104,3 @@ export const cut = (
   }
   return { ids, next: ids.length < sized.length ? (ids.at(-1) ?? null) : null }
 }
-
-/**
- * Ids begin with the time at which they were made, by the clock of the machine that did: a bound of them, a day aside, keeps a list of
- * long ago from reading all that came after.
- */
-const idAt = (at: Timestamp, days: number): string => `fbk_${uuidTime(DateTime.add(at, { days }))}`
