@@ -10,17 +10,17 @@ import { SecureRandom } from "effect/crypto"
  * significant digit first: it refuses what was mistyped without asking the store, and lets a scanner tell a key
  * from what merely looks like one.
  */
-const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-const base = alphabet.length
+const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+const BASE = ALPHABET.length
 
-const prefix = "csk_"
-const publicIdLength = 16
-const secretLength = 43
-const checksumLength = 6
-const checkedLength = prefix.length + publicIdLength + 1 + secretLength
+const PREFIX = "csk_"
+const PUBLIC_ID_LENGTH = 16
+const SECRET_LENGTH = 43
+const CHECKSUM_LENGTH = 6
+const CHECKED_LENGTH = PREFIX.length + PUBLIC_ID_LENGTH + 1 + SECRET_LENGTH
 
 /** Characters of every key. */
-export const keyLength = checkedLength + checksumLength
+const KEY_LENGTH = CHECKED_LENGTH + CHECKSUM_LENGTH
 
 /** The part of a key that names it: 16 base62 digits, stored and shown in the clear. */
 export const PublicId = Schema.String.check(
@@ -44,9 +44,9 @@ export type KeyFault = "malformed" | "checksum"
 export const base62Checksum = (checked: string): string => {
   let rest = crc32(checked)
   let digits = ""
-  for (let place = 0; place < checksumLength; place++) {
-    digits = alphabet.charAt(rest % base) + digits
-    rest = Math.floor(rest / base)
+  for (let place = 0; place < CHECKSUM_LENGTH; place++) {
+    digits = ALPHABET.charAt(rest % BASE) + digits
+    rest = Math.floor(rest / BASE)
   }
   return digits
 }
@@ -54,10 +54,10 @@ export const base62Checksum = (checked: string): string => {
 const whole = /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/
 
 const publicIdOf = (key: string): PublicId =>
-  PublicId.make(key.slice(prefix.length, prefix.length + publicIdLength), { disableChecks: true })
+  PublicId.make(key.slice(PREFIX.length, PREFIX.length + PUBLIC_ID_LENGTH), { disableChecks: true })
 
 const checksumFits = (key: string): boolean =>
-  key.slice(checkedLength) === base62Checksum(key.slice(0, checkedLength))
+  key.slice(CHECKED_LENGTH) === base62Checksum(key.slice(0, CHECKED_LENGTH))
 
 /**
  * Reads a key. Every text with one wrong character, or two neighbours swapped before the checksum, is refused: a CRC-32
@@ -65,7 +65,7 @@ const checksumFits = (key: string): boolean =>
  */
 export const parse = (text: string): Result.Result<ParsedKey, KeyFault> => {
   // The length first: a regular expression has no business with a megabyte of header.
-  if (text.length !== keyLength || !whole.test(text)) return Result.fail("malformed")
+  if (text.length !== KEY_LENGTH || !whole.test(text)) return Result.fail("malformed")
   if (!checksumFits(text)) return Result.fail("checksum")
   return Result.succeed({ publicId: publicIdOf(text), key: Redacted.make(text, { label: "ApiKey" }) })
 }
@@ -79,7 +79,7 @@ export const digestEquals = (left: Uint8Array, right: Uint8Array): boolean =>
   left.length === right.length && timingSafeEqual(left, right)
 
 /** A key's text up to its secret (`csk_<public id>_`): enough to tell keys apart, of no use to anyone. */
-export const hint = (publicId: PublicId): string => `${prefix}${publicId}_`
+export const hint = (publicId: PublicId): string => `${PREFIX}${publicId}_`
 
 /** Where in a text a key stands: `start` inclusive, `end` exclusive, in UTF-16 code units. */
 export interface KeyOccurrence {
@@ -98,26 +98,26 @@ export const recognise = (text: string): ReadonlyArray<KeyOccurrence> => {
   for (let match = candidate.exec(text); match !== null; match = candidate.exec(text)) {
     const key = match[0]
     if (checksumFits(key)) {
-      found.push({ start: match.index, end: match.index + keyLength, publicId: publicIdOf(key) })
+      found.push({ start: match.index, end: match.index + KEY_LENGTH, publicId: publicIdOf(key) })
     } else {
-      candidate.lastIndex = match.index + prefix.length
+      candidate.lastIndex = match.index + PREFIX.length
     }
   }
   return found
 }
 
 /** Reads of the random source before it is held to be broken. One read in 10^9 needs a third. */
-const maxReads = 16
+const MAX_READS = 16
 
 /** The largest multiple of 62 that a byte can count to: bytes from here on are thrown away, or `0` to `7` would be likelier. */
-const unbiased = 256 - (256 % base)
+const UNBIASED = 256 - (256 % BASE)
 
 const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array): string => {
   let digits = ""
-  for (let read = 0; read < maxReads; read++) {
+  for (let read = 0; read < MAX_READS; read++) {
     for (const byte of randomBytes(length * 2)) {
-      if (byte >= unbiased) continue
-      digits += alphabet.charAt(byte % base)
+      if (byte >= UNBIASED) continue
+      digits += ALPHABET.charAt(byte % BASE)
       if (digits.length === length) return digits
     }
   }
@@ -126,8 +126,8 @@ const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array)
 
 /** A new key from the given source of random bytes, which must be a secure one outside of tests. */
 export const generateFrom = (randomBytes: (size: number) => Uint8Array): ParsedKey => {
-  const digits = randomDigits(publicIdLength + secretLength, randomBytes)
-  const checked = `${prefix}${digits.slice(0, publicIdLength)}_${digits.slice(publicIdLength)}`
+  const digits = randomDigits(PUBLIC_ID_LENGTH + SECRET_LENGTH, randomBytes)
+  const checked = `${PREFIX}${digits.slice(0, PUBLIC_ID_LENGTH)}_${digits.slice(PUBLIC_ID_LENGTH)}`
   const key = checked + base62Checksum(checked)
   return { publicId: publicIdOf(key), key: Redacted.make(key, { label: "ApiKey" }) }
 }

@@ -13,7 +13,7 @@ export { type Allowance, parseAllowances, parseNetworks } from "./PublicAddress/
  * IPv4 blocks that nothing is sent to: IANA's special-purpose registry (RFC 6890 and what followed), the AS112 and
  * AMT blocks, multicast and all above it, and the one public address that a cloud answers from inside its guests.
  */
-export const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> = [
+const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["0.0.0.0/8", "this network"],
   ["10.0.0.0/8", "private use"],
   ["100.64.0.0/10", "shared address space"],
@@ -35,10 +35,10 @@ export const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> =
 ]
 
 /** The only IPv6 block that is accepted: global unicast, as far as it is handed out. */
-export const acceptedIpv6 = "2000::/3"
+const acceptedIpv6 = "2000::/3"
 
 /** What is refused of {@link acceptedIpv6}. */
-export const refusedIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
+const refusedIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["2001::/23", "protocol assignments, Teredo among them"],
   ["2001:db8::/32", "documentation"],
   ["2002::/16", "6to4"],
@@ -47,7 +47,7 @@ export const refusedIpv6: ReadonlyArray<readonly [cidr: string, what: string]> =
 ]
 
 /** IPv6 blocks whose addresses carry an IPv4 address. ISATAP does so in any block, see {@link wrapsIpv4}. */
-export const wrappingIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
+const wrappingIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["::/96", "IPv4-compatible (RFC 4291, 2.5.5.1)"],
   ["::ffff:0:0/96", "IPv4-mapped (RFC 4291, 2.5.5.2)"],
   ["::ffff:0:0:0/96", "IPv4-translated (RFC 2765)"],

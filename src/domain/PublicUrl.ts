@@ -5,10 +5,10 @@ import { addressRule, judgeAddress, wrapsIpv4 } from "./PublicAddress.ts"
 import { judgeName } from "./PublicUrl/Names.ts"
 import { isOpenPort } from "./PublicUrl/Ports.ts"
 import type { UrlRefusal } from "./PublicUrl/Refusal.ts"
-import { maxUrlLength } from "./PublicUrl/Refusal.ts"
+import { MAX_URL_LENGTH } from "./PublicUrl/Refusal.ts"
 
 export type { UrlRefusal } from "./PublicUrl/Refusal.ts"
-export { maxUrlLength, refusalPhrase } from "./PublicUrl/Refusal.ts"
+export { refusalPhrase } from "./PublicUrl/Refusal.ts"
 
 /** What the configuration adds to the rule for URLs. Made by {@link urlRule}. */
 export interface UrlRule {
@@ -125,7 +125,7 @@ export class PublicUrl {
 
   /** Applies the rules for the text. Looks nothing up. */
   static parse(text: string, rule: UrlRule): Result.Result<PublicUrl, UrlRefusal> {
-    if (text.length > maxUrlLength) return Result.fail("TooLong")
+    if (text.length > MAX_URL_LENGTH) return Result.fail("TooLong")
     if (refusedCharacter.test(text)) return Result.fail("RefusedCharacter")
     if (text.includes("#")) return Result.fail("Fragment")
     const [, scheme, authority] = beginning.exec(text) ?? []

@@ -13,17 +13,20 @@ import { SecureRandom } from "effect/crypto"
  * While a secret is being rotated both secrets sign, the newer first. The receivers' half is `countersign/webhook`; tests
  * tie the two, and the published libraries of the standard, together.
  */
-const secretPrefix = "whsec_"
-const secretBytes = 32
+const SECRET_PREFIX = "whsec_"
+const SECRET_BYTES = 32
 
 /** 32 bytes in base64, in the one spelling that an encoder gives: 43 digits, the last of them with two zero bits, and `=`. */
 const secretForm = /^whsec_[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=$/
 
 /** A new signing secret: `whsec_` and 32 random bytes in base64. Shown once; kept sealed. */
 export const generateSecret: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
-  Redacted.make(secretPrefix + Buffer.from(SecureRandom.randomBytesUnsafe(secretBytes)).toString("base64"), {
-    label: "SigningSecret"
-  })
+  Redacted.make(
+    SECRET_PREFIX + Buffer.from(SecureRandom.randomBytesUnsafe(SECRET_BYTES)).toString("base64"),
+    {
+      label: "SigningSecret"
+    }
+  )
 )
 
 /** A secret made ready for signing: both dialects' keys, prepared once and used for every attempt. Prints without its bytes. */
@@ -40,7 +43,7 @@ export const signingKey = (
   if (!secretForm.test(text)) return Result.fail("malformed secret")
   return Result.succeed({
     asReturned: createSecretKey(text, "utf8"),
-    decoded: createSecretKey(text.slice(secretPrefix.length), "base64")
+    decoded: createSecretKey(text.slice(SECRET_PREFIX.length), "base64")
   })
 }
 

@@ -303,9 +303,7 @@ export const layerMigrated: Layer.Layer<
 > = Layer.effectDiscard(migrate)
 
 /** The number of the newest migration this code knows: a store that lacks it is not ready. */
-export const latestMigration: number = Math.max(
-  ...Object.keys(migrations).map((name) => Number.parseInt(name, 10))
-)
+const latestMigration: number = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
 
 /** Whether the store has every migration this code knows; one that has none has no table of them either. */
 const hasEveryMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {

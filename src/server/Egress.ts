@@ -60,7 +60,7 @@ interface Shape {
 }
 
 /** Most addresses of a name that are tried in one attempt, one after the other, when they cannot be connected to. */
-const maxDials = 4
+const MAX_DIALS = 4
 
 /** Failures of an address before anything was written to it: the name's next address may do better. */
 const anotherAddressMayDo: ReadonlySet<EgressReason> = new Set(["ConnectionRefused", "Unreachable"])
@@ -143,7 +143,7 @@ const makeSend = (
       const sent = Effect.suspend(() =>
         exchange(connections.to(request.pool, url, address), message, progress, deadline)
       )
-      return index + 1 >= Math.min(addresses.length, maxDials)
+      return index + 1 >= Math.min(addresses.length, MAX_DIALS)
         ? sent
         : Effect.catchIf(
             sent,

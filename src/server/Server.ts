@@ -100,7 +100,7 @@ const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer,
  * Every service of Countersign over a migrated store and a ring of master keys. The delivery engine runs with them; what
  * else happens by itself is in `layerSchedulers`.
  */
-export const layerServices = (settings: ServiceSettings) =>
+const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
@@ -159,7 +159,7 @@ export const layerServices = (settings: ServiceSettings) =>
   )
 
 /** What happens without anybody asking. */
-export const layerSchedulers = (settings: ServiceSettings) =>
+const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerLoop(),
     Comparisons.layerLoop,

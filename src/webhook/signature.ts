@@ -2,10 +2,10 @@ import { joined } from "./bytes.ts"
 import { refuse, type Refusal } from "./refusal.ts"
 
 /** Longest header that is looked into: 150 characters are enough for two signatures. */
-const maxHeaderLength = 1024
+const MAX_HEADER_LENGTH = 1024
 
 /** Most secrets that one delivery is tried with: two suffice for a rotation. */
-const maxSecrets = 16
+const MAX_SECRETS = 16
 
 /** What a well-formed `X-Svc-Signature` says. */
 export interface ReadSignature {
@@ -30,7 +30,7 @@ export const readSignature = (
 ): { readonly ok: true; readonly signature: ReadSignature } | Refusal<"malformed_signature"> => {
   const malformed = (why: string) =>
     refuse("malformed_signature", `The signature header is malformed: ${why}.`)
-  if (header.length > maxHeaderLength) return malformed(`it is longer than ${maxHeaderLength} characters`)
+  if (header.length > MAX_HEADER_LENGTH) return malformed(`it is longer than ${MAX_HEADER_LENGTH} characters`)
   let time: string | undefined
   const digests: Array<Uint8Array> = []
   for (const part of header.split(",")) {
@@ -74,8 +74,8 @@ const subtle = async (): Promise<Subtle> => {
 const checkSecrets = (secret: string | ReadonlyArray<string>): ReadonlyArray<string> => {
   // Not told by `typeof secret === "string"`: from an unset environment variable comes `undefined`, types or not.
   const secrets = typeof secret === "object" && secret !== null ? secret : [secret]
-  if (secrets.length === 0 || secrets.length > maxSecrets) {
-    throw new TypeError(`countersign/webhook: give 1 to ${maxSecrets} secrets`)
+  if (secrets.length === 0 || secrets.length > MAX_SECRETS) {
+    throw new TypeError(`countersign/webhook: give 1 to ${MAX_SECRETS} secrets`)
   }
   for (const one of secrets) {
     if (typeof one !== "string" || one === "" || one.trim() !== one) {

@@ -2,7 +2,7 @@ import { readEvent, type WebhookEvent } from "./event.ts"
 import { refuse, type Refusal } from "./refusal.ts"
 import { type ReadSignature, readSignature, signatureCheck } from "./signature.ts"
 
-const signatureHeader = "x-svc-signature"
+const SIGNATURE_HEADER = "x-svc-signature"
 
 /** A request's headers: the `Headers` of any runtime, or a plain record as node:http and most frameworks give it. */
 export type WebhookHeaders =
@@ -76,7 +76,7 @@ export const verifier = (secret: string | ReadonlyArray<string>, options: Verify
   const check = signatureCheck(secret)
   return {
     header: (headers) => {
-      const [value, ...more] = valuesOf(headers, signatureHeader)
+      const [value, ...more] = valuesOf(headers, SIGNATURE_HEADER)
       if (value === undefined) return refuse("missing_signature", "There is no X-Svc-Signature header.")
       if (more.length > 0) {
         return refuse("malformed_signature", "The signature header is malformed: it comes twice.")

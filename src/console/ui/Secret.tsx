@@ -29,7 +29,7 @@ export const SecretDialog = ({
 )
 
 /** Copies a text. Where the browser does not let a page do that, the text is there to be marked. */
-export const CopyButton = ({ text }: { readonly text: string }) => {
+const CopyButton = ({ text }: { readonly text: string }) => {
   const [said, setSaid] = useState("Copy")
   const copy = async () => {
     try {

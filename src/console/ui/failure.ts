@@ -47,7 +47,7 @@ const unfit = (error: Schema.SchemaError): Failure => ({
 })
 
 /** The failure of an error: a problem of the contract speaks for itself, all else is a service out of reach or not understood. */
-export const failureOf = (error: unknown): Failure => {
+const failureOf = (error: unknown): Failure => {
   if (!isRecord(error)) return unreachable
   const code = text(error["code"])
   if (code === undefined) {

@@ -6,7 +6,7 @@ export type NameRefusal = "Transport" | "Forwarding" | "TraceContext" | "Cookie"
  * 7.6.1 and 8; RFC 9113, 8.2.2), where a request came from is for proxies to say, and a span's context belongs to the span, in
  * whatever dialect.
  */
-export const refusedNames: Readonly<Record<NameRefusal, ReadonlyArray<string>>> = {
+const refusedNames: Readonly<Record<NameRefusal, ReadonlyArray<string>>> = {
   Transport: [
     ..."host connection keep-alive te trailer transfer-encoding upgrade http2-settings expect".split(" "),
     ..."accept-encoding date via content-* proxy-* sec-*".split(" ")

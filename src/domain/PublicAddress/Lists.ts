@@ -8,7 +8,7 @@ export interface Allowance {
 }
 
 /** Longest list read from the configuration: each entry is compared with every address. */
-export const maxListEntries = 256
+const MAX_LIST_ENTRIES = 256
 
 const entriesOf = (text: string): ReadonlyArray<string> =>
   text
@@ -21,8 +21,8 @@ const parseList = <A>(
   parse: (entry: string) => Result.Result<A, string>
 ): Result.Result<ReadonlyArray<A>, string> => {
   const entries = entriesOf(text)
-  return entries.length > maxListEntries
-    ? Result.fail(`has more than ${maxListEntries} entries`)
+  return entries.length > MAX_LIST_ENTRIES
+    ? Result.fail(`has more than ${MAX_LIST_ENTRIES} entries`)
     : Result.all(Arr.map(entries, parse))
 }
 

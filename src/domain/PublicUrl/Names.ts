@@ -2,7 +2,7 @@
  * Last labels that no public name has: RFC 6761, 6762, 7686, 8375 and 9476, ICANN's `internal`, and what private
  * networks and orchestrators use in their stead.
  */
-export const refusedLastLabels: ReadonlySet<string> = new Set([
+const refusedLastLabels: ReadonlySet<string> = new Set([
   "localhost",
   "local",
   "internal",
@@ -24,7 +24,7 @@ export const refusedLastLabels: ReadonlySet<string> = new Set([
 ])
 
 /** Names under which clouds serve credentials to their guests. A name below one of them is refused with it. */
-export const metadataNames: ReadonlyArray<string> = [
+const metadataNames: ReadonlyArray<string> = [
   "metadata",
   "instance-data",
   "instance-data.ec2.internal",
@@ -40,8 +40,8 @@ export const metadataNames: ReadonlyArray<string> = [
 ]
 
 /** Longest label and longest name, in octets without the trailing dot (RFC 1035, 2.3.4). */
-export const maxLabel = 63
-export const maxName = 253
+const MAX_LABEL = 63
+const MAX_NAME = 253
 
 /** Letters, digits, hyphens inside, and underscores, which RFC 1034 leaves out and many real hosts have. */
 const label = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/
@@ -53,11 +53,11 @@ export type NameRefusal =
 /** Judges a host name as the URL parser leaves it: lower case, IDN in punycode. */
 export const judgeName = (name: string): NameRefusal | undefined => {
   if (name.endsWith(".")) return "TrailingDot"
-  if (name.length > maxName) return "NameTooLong"
+  if (name.length > MAX_NAME) return "NameTooLong"
   if (metadataNames.some((known) => name === known || name.endsWith(`.${known}`))) return "MetadataName"
   const labels = name.split(".")
   const last = labels.at(-1) ?? ""
   if (refusedLastLabels.has(last)) return "ReservedName"
   if (labels.length < 2) return "SingleLabel"
-  return labels.every((part) => part.length <= maxLabel && label.test(part)) ? undefined : "BadLabel"
+  return labels.every((part) => part.length <= MAX_LABEL && label.test(part)) ? undefined : "BadLabel"
 }

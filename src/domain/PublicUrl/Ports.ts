@@ -1,9 +1,9 @@
 /** From here on a port is open to everyone on the machine that serves it; below it only 443 is accepted. */
-const firstUnprivileged = 1024
-const lastPort = 65_535
+const FIRST_UNPRIVILEGED = 1024
+const LAST_PORT = 65_535
 
 /** The ports from 1024 on that a browser does not fetch from ("bad port", WHATWG Fetch, 2.9). */
-export const badPorts: ReadonlyArray<number> = [
+const badPorts: ReadonlyArray<number> = [
   1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
   10_080
 ]
@@ -13,7 +13,7 @@ export const badPorts: ReadonlyArray<number> = [
  * on purpose: what web services and collectors use as well, such as 3000, 4317, 4318, 8000, 8080, 8200, 8443, 9000
  * and 9443.
  */
-export const servicePorts: Readonly<Record<string, ReadonlyArray<number>>> = {
+const servicePorts: Readonly<Record<string, ReadonlyArray<number>>> = {
   databases: [
     1433, 1434, 1521, 1522, 1526, 2483, 2484, 3050, 3306, 3351, 5432, 5433, 5984, 6432, 6984, 7199, 7474,
     7687, 8086, 8087, 8123, 8529, 9042, 9142, 9160, 9200, 9300, 26_257, 27_017, 27_018, 27_019, 27_020,
@@ -34,4 +34,4 @@ const refusedPorts: ReadonlySet<number> = new Set([...badPorts, ...Object.values
 
 /** Whether requests may go to this port where the configuration does not let the address through. */
 export const isOpenPort = (port: number): boolean =>
-  port === 443 || (port >= firstUnprivileged && port <= lastPort && !refusedPorts.has(port))
+  port === 443 || (port >= FIRST_UNPRIVILEGED && port <= LAST_PORT && !refusedPorts.has(port))

@@ -19,11 +19,11 @@ export type UrlRefusal =
   | "Denied"
 
 /** The longest URL, in UTF-16 code units. */
-export const maxUrlLength = 2048
+export const MAX_URL_LENGTH = 2048
 
 /** A sentence that says what is wrong and what to do: the detail of 400 INVALID_URL. It repeats nothing of the URL. */
 export const refusalPhrase: Readonly<Record<UrlRefusal, string>> = {
-  TooLong: `The URL is too long: use at most ${maxUrlLength} characters.`,
+  TooLong: `The URL is too long: use at most ${MAX_URL_LENGTH} characters.`,
   RefusedCharacter:
     "The URL has white space, a backslash, or a control or invisible character: percent-encode it in the path or leave it out.",
   Fragment: "The URL has a fragment, which is never sent: leave out the # and what follows it.",

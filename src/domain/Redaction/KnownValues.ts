@@ -2,7 +2,7 @@ import type { Span } from "./Span.ts"
 import { isCut, type View } from "./View.ts"
 
 /** Shortest value that is looked for: shorter ones stand in ordinary texts too. */
-export const MIN_KNOWN = 8
+const MIN_KNOWN = 8
 /** Values shorter than this are found as whole words only. */
 const MIN_INSIDE = 16
 /** Characters that are hashed to find a candidate. */

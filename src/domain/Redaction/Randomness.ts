@@ -28,7 +28,7 @@ export const looksDrawn = (token: string): boolean => {
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
 
 /** Shannon's entropy of the characters. */
-export const bitsPerCharacter = (text: string): number => {
+const bitsPerCharacter = (text: string): number => {
   const counts = new Map<string, number>()
   for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1)
   let bits = 0

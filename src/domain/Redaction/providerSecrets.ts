@@ -6,9 +6,6 @@ import { looksDrawn } from "./Randomness.ts"
 import type { Span } from "./Span.ts"
 import { isCut, type View } from "./View.ts"
 
-/** The shortest secret with a form. */
-export const MIN_PROVIDER_SECRET = 16
-
 /** Forms by the first two characters of their prefix: few share them. */
 const byStart = new Map<string, Array<ProviderForm>>()
 for (const form of providerForms) {

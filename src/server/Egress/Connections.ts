@@ -5,25 +5,25 @@ import { buildConnector, type Dispatcher, Pool } from "undici"
 import type { PublicUrl } from "../../domain/PublicUrl.ts"
 
 /**
- * A kept-open connection lives at most a minute: no request starts on one older than {@link reuse}, those of that
- * age are found within {@link sweepEvery}, and a request in flight is bounded by its own deadline.
+ * A kept-open connection lives at most a minute: no request starts on one older than {@link REUSE}, those of that
+ * age are found within {@link SWEEP_EVERY}, and a request in flight is bounded by its own deadline.
  */
-const reuse = Duration.seconds(45)
-const sweepEvery = Duration.seconds(5)
+const REUSE = Duration.seconds(45)
+const SWEEP_EVERY = Duration.seconds(5)
 
 /** Shorter than what servers commonly keep (5 s in Node), so that ours is the side that closes. */
-const idleMillis = 4_000
-const longestIdleMillis = 30_000
+const IDLE_MILLIS = 4_000
+const LONGEST_IDLE_MILLIS = 30_000
 
 /** An attempt's own deadline is shorter as a rule: this ends the dialling that an ended attempt leaves behind. */
-const connectTimeoutMillis = 10_000
+const CONNECT_TIMEOUT_MILLIS = 10_000
 
 /** Most destinations with connections kept open, and most connections to one of them. The oldest give way. */
-const maxPools = 1_024
-const maxConnectionsPerPool = 64
+const MAX_POOLS = 1_024
+const MAX_CONNECTIONS_PER_POOL = 64
 
 /** Largest head of an answer, status line and trailers included. */
-const maxHeaderBytes = 16 * 1024
+const MAX_HEADER_BYTES = 16 * 1024
 
 /** Connections by destination, address, port and name. */
 export interface Connections {
@@ -60,7 +60,7 @@ const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => Se
   const dial = buildConnector({
     allowH2: false,
     maxCachedSessions: 0,
-    timeout: connectTimeoutMillis,
+    timeout: CONNECT_TIMEOUT_MILLIS,
     ...(url.secure ? { secureContext: trust() } : {})
   })
   const hostname = NetAddress.formatIp(address)
@@ -68,11 +68,11 @@ const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => Se
   return new Pool(url.origin, {
     connect: (options, callback) => dial({ ...options, hostname, servername }, callback),
     allowH2: false,
-    connections: maxConnectionsPerPool,
+    connections: MAX_CONNECTIONS_PER_POOL,
     pipelining: 1,
-    keepAliveTimeout: idleMillis,
-    keepAliveMaxTimeout: longestIdleMillis,
-    maxHeaderSize: maxHeaderBytes,
+    keepAliveTimeout: IDLE_MILLIS,
+    keepAliveMaxTimeout: LONGEST_IDLE_MILLIS,
+    maxHeaderSize: MAX_HEADER_BYTES,
     // The deadline of the attempt stands over all of it; undici's own run on a coarse clock.
     headersTimeout: 0,
     bodyTimeout: 0
@@ -86,7 +86,7 @@ export const makeConnections = (
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const trust = makeTrust(certificates)
-    const reuseNanos = BigInt(Duration.toMillis(reuse)) * 1_000_000n
+    const reuseNanos = BigInt(Duration.toMillis(REUSE)) * 1_000_000n
     // In order of last use, so that the first is the one to give way.
     const pools = new Map<string, { readonly pool: Pool; readonly until: bigint }>()
     // Taken out of the book, with requests that have yet to end.
@@ -110,7 +110,7 @@ export const makeConnections = (
       for (const key of pools.keys()) if (fresh(key) === undefined) retire(key)
     })
 
-    yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(sweepEvery)))
+    yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(SWEEP_EVERY)))
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         for (const pool of [...retired, ...Array.from(pools.values(), (entry) => entry.pool)])
@@ -130,7 +130,7 @@ export const makeConnections = (
           return known.pool
         }
         retire(key)
-        const oldest = pools.size >= maxPools ? pools.keys().next() : undefined
+        const oldest = pools.size >= MAX_POOLS ? pools.keys().next() : undefined
         if (oldest?.done === false) retire(oldest.value)
         const pool = makePool(url, address, trust)
         pools.set(key, { pool, until: clock.monotonicTimeNanosUnsafe() + reuseNanos })

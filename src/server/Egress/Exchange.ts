@@ -3,10 +3,10 @@ import type { Dispatcher } from "undici"
 import { EgressFailed, type EgressReason, reasonOf } from "./Failure.ts"
 
 /** Most interim answers (1xx) before the answer. Servers send one or two (103 Early Hints). */
-const maxInterim = 16
+const MAX_INTERIM = 16
 
 /** Longest `retry-after` that is read: an HTTP date has 29 characters. */
-const maxRetryAfter = 64
+const MAX_RETRY_AFTER = 64
 
 /** What came back. Any final status is an answer, redirects and errors too: the caller judges. */
 export interface EgressAnswer {
@@ -71,7 +71,7 @@ const ended = new Error("ended")
 
 const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): string | undefined => {
   const value = typeof header === "string" ? header : header?.[0]
-  return value !== undefined && value.length <= maxRetryAfter ? value : undefined
+  return value !== undefined && value.length <= MAX_RETRY_AFTER ? value : undefined
 }
 
 /**
@@ -124,7 +124,7 @@ export const exchange = (
         onResponseStart(started, status, headers) {
           if (status >= 200) return progress.head(status, retryAfterOf(headers["retry-after"]))
           interim++
-          if (interim <= maxInterim) return
+          if (interim <= MAX_INTERIM) return
           end(false, "MalformedAnswer")
           started.abort(ended)
         },

@@ -3,14 +3,14 @@ import { Dns, NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
 
 /** Longest look-up, retries and further name servers included. */
-const lookupTimeout = "2 seconds"
+const LOOKUP_TIMEOUT = "2 seconds"
 
 /** A query that gets no answer is asked anew after this long, so that one lost packet does not cost the attempt. */
-const queryTimeoutMillis = 800
-const queryTries = 2
+const QUERY_TIMEOUT_MILLIS = 800
+const QUERY_TRIES = 2
 
 /** Most addresses a name may have: no receiver needs more, and each is judged on each attempt. */
-const maxAddresses = 64
+const MAX_ADDRESSES = 64
 
 /** Why a look-up gave no addresses: there are none, or the name servers did not say. */
 export type LookupRefusal = "NameNotFound" | "LookupFailed"
@@ -42,7 +42,7 @@ export const makeLookup = (
   Effect.gen(function* () {
     const resolver = yield* Effect.acquireRelease(
       Effect.sync(() => {
-        const resolver = new NodeDns.Resolver({ timeout: queryTimeoutMillis, tries: queryTries })
+        const resolver = new NodeDns.Resolver({ timeout: QUERY_TIMEOUT_MILLIS, tries: QUERY_TRIES })
         if (servers.length > 0) resolver.setServers(servers.map(NetAddress.formatInet))
         return resolver
       }),
@@ -59,7 +59,7 @@ export const makeLookup = (
           const code = "code" in error ? error.code : undefined
           resume(Effect.succeed(typeof code === "string" && noRecords.has(code) ? [] : undefined))
         })
-      }).pipe(Effect.timeoutOption(lookupTimeout), Effect.map(Option.getOrUndefined))
+      }).pipe(Effect.timeoutOption(LOOKUP_TIMEOUT), Effect.map(Option.getOrUndefined))
 
     return Effect.fnUntraced(function* (name: string) {
       const answers = yield* Effect.all(
@@ -73,7 +73,7 @@ export const makeLookup = (
       if (texts.length === 0) {
         return yield* refuse(answers.includes(undefined) ? "LookupFailed" : "NameNotFound")
       }
-      if (texts.length > maxAddresses) return yield* refuse("LookupFailed")
+      if (texts.length > MAX_ADDRESSES) return yield* refuse("LookupFailed")
       const addresses = addressesOf(texts)
       return Result.isSuccess(addresses) ? addresses.success : yield* refuse("LookupFailed")
     })

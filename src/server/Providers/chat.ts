@@ -83,7 +83,7 @@ const responseFormat = ({ structured_output }: OpenAiProvider, schema: JsonSchem
  * Whether a schema is one that servers can hold a model to word by word: every object in it names all its properties as required and
  * takes no others. Others are a guide to the model, and only checked here.
  */
-export const isStrict = (schema: Schema.Json): boolean => {
+const isStrict = (schema: Schema.Json): boolean => {
   if (isArray(schema)) return schema.every(isStrict)
   if (!isObject(schema)) return true
   const { additionalProperties, properties, required } = schema

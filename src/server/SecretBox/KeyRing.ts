@@ -2,13 +2,13 @@ import { createHash, createSecretKey, type KeyObject } from "node:crypto"
 import { type Array as Arr, Effect, Redacted, Result, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
 
-const masterKeyBytes = 32
+const MASTER_KEY_BYTES = 32
 
 /** Bytes of a key's id in a sealed value: 8, so that two keys of one ring do not share theirs by chance. */
-export const keyIdBytes = 8
+export const KEY_ID_BYTES = 8
 
 /** Keys in one ring. A rotation needs two; more than a few mean that old values were never sealed anew. */
-const maxKeys = 16
+const MAX_KEYS = 16
 
 /** One master key, ready for use. Its id is 8 bytes of a SHA-256 of it, in hex: it names the key and tells nothing of it. */
 export interface MasterKey {
@@ -40,7 +40,7 @@ const decode = (text: string): Result.Result<Buffer, string> => {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Result.fail("is in hex, not in base64")
   if (!/^[0-9A-Za-z+/_-]+={0,2}$/.test(text)) return Result.fail("is not base64")
   const bytes = Buffer.from(text, "base64")
-  if (bytes.length !== masterKeyBytes) {
+  if (bytes.length !== MASTER_KEY_BYTES) {
     return Result.fail(`stands for ${bytes.length} ${bytes.length === 1 ? "byte" : "bytes"}, not for 32`)
   }
   if (bytes.every((byte) => byte === bytes[0])) return Result.fail("is one byte repeated, not random")
@@ -52,7 +52,7 @@ const idOf = (bytes: Uint8Array): string =>
     .update("countersign-master-key-v1\0")
     .update(bytes)
     .digest()
-    .subarray(0, keyIdBytes)
+    .subarray(0, KEY_ID_BYTES)
     .toString("hex")
 
 /** Makes a ring of master keys in base64, newest first. */
@@ -62,7 +62,7 @@ export const fromTexts = (
   const count = texts.length
   const invalid = (position: number, problem: string) =>
     Result.fail(new MasterKeyInvalid({ position, count, problem }))
-  if (count > maxKeys) return invalid(maxKeys + 1, `is one too many: a ring holds ${maxKeys}`)
+  if (count > MAX_KEYS) return invalid(MAX_KEYS + 1, `is one too many: a ring holds ${MAX_KEYS}`)
 
   const byId = new Map<string, MasterKey>()
   const read = (
@@ -101,7 +101,7 @@ export const split = (
 
 /** A new master key, in base64. */
 export const generate: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
-  Redacted.make(Buffer.from(SecureRandom.randomBytesUnsafe(masterKeyBytes)).toString("base64"), {
+  Redacted.make(Buffer.from(SecureRandom.randomBytesUnsafe(MASTER_KEY_BYTES)).toString("base64"), {
     label: "MasterKey"
   })
 )

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
 import { Result } from "effect"
-import { keyIdBytes, type KeyRing, type MasterKey } from "./KeyRing.ts"
+import { KEY_ID_BYTES, type KeyRing, type MasterKey } from "./KeyRing.ts"
 
 /**
  * Where a sealed value lives. It is bound to the value as associated data: bytes copied to another organization, table,
@@ -19,22 +19,22 @@ export type OpenFault = "malformed" | "unknown_key" | "not_authentic"
 /*
  * version (1) ‖ key id (8) ‖ nonce (12) ‖ tag (16) ‖ ciphertext
  */
-const version = 1
-const nonceStart = 1 + keyIdBytes
-const nonceBytes = 12
-const tagStart = nonceStart + nonceBytes
-const tagBytes = 16
-const textStart = tagStart + tagBytes
+const VERSION = 1
+const NONCE_START = 1 + KEY_ID_BYTES
+const NONCE_BYTES = 12
+const TAG_START = NONCE_START + NONCE_BYTES
+const TAG_BYTES = 16
+const TEXT_START = TAG_START + TAG_BYTES
 
 /** Bytes that say with which key a value was sealed: version and key id, the first nine. */
-export const prefixBytes = nonceStart
+const PREFIX_BYTES = NONCE_START
 
 /** Bytes that sealing adds to a value. */
-export const overheadBytes = textStart
+const OVERHEAD_BYTES = TEXT_START
 
 /** The prefix of all that a key seals. */
 export const prefixOf = ({ id }: Pick<MasterKey, "id">): Uint8Array =>
-  Buffer.from([version, ...Buffer.from(id, "hex")])
+  Buffer.from([VERSION, ...Buffer.from(id, "hex")])
 
 /**
  * JSON keeps the parts of the place apart whatever characters they hold, and the prefix in front of them keeps the version
@@ -49,7 +49,7 @@ const associatedData = (prefix: Uint8Array, place: Place): Buffer =>
   ])
 
 /** The tag's length is always named: without it Node takes a tag cut to 4 bytes. */
-const options = { authTagLength: tagBytes }
+const options = { authTagLength: TAG_BYTES }
 
 /**
  * Seals bytes with AES-256-GCM. The nonce is random, which is sound for 2^32 values a key (NIST SP 800-38D, 8.3): a key
@@ -57,7 +57,7 @@ const options = { authTagLength: tagBytes }
  */
 export const seal = (master: MasterKey, place: Place, plaintext: Uint8Array): Uint8Array => {
   const prefix = prefixOf(master)
-  const nonce = randomBytes(nonceBytes)
+  const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv("aes-256-gcm", master.key, nonce, options)
   cipher.setAAD(associatedData(prefix, place))
   const ciphertext = cipher.update(plaintext)
@@ -67,8 +67,8 @@ export const seal = (master: MasterKey, place: Place, plaintext: Uint8Array): Ui
 
 /** The id of the key that a value was sealed with, read from its first nine bytes; null where they are not of the format. */
 export const sealedWith = (sealed: Uint8Array): string | null =>
-  sealed.length >= prefixBytes && sealed[0] === version
-    ? Buffer.from(sealed.subarray(1, prefixBytes)).toString("hex")
+  sealed.length >= PREFIX_BYTES && sealed[0] === VERSION
+    ? Buffer.from(sealed.subarray(1, PREFIX_BYTES)).toString("hex")
     : null
 
 /** Opens what {@link seal} made, at the place it was made for. */
@@ -78,13 +78,18 @@ export const open = (
   sealed: Uint8Array
 ): Result.Result<Uint8Array, OpenFault> => {
   const id = sealedWith(sealed)
-  if (id === null || sealed.length < overheadBytes) return Result.fail("malformed")
+  if (id === null || sealed.length < OVERHEAD_BYTES) return Result.fail("malformed")
   const master = ring.byId.get(id)
   if (master === undefined) return Result.fail("unknown_key")
-  const decipher = createDecipheriv("aes-256-gcm", master.key, sealed.subarray(nonceStart, tagStart), options)
-  decipher.setAAD(associatedData(sealed.subarray(0, prefixBytes), place))
-  decipher.setAuthTag(sealed.subarray(tagStart, textStart))
-  const plaintext = decipher.update(sealed.subarray(textStart))
+  const decipher = createDecipheriv(
+    "aes-256-gcm",
+    master.key,
+    sealed.subarray(NONCE_START, TAG_START),
+    options
+  )
+  decipher.setAAD(associatedData(sealed.subarray(0, PREFIX_BYTES), place))
+  decipher.setAuthTag(sealed.subarray(TAG_START, TEXT_START))
+  const plaintext = decipher.update(sealed.subarray(TEXT_START))
   try {
     decipher.final()
   } catch {

@@ -16,7 +16,7 @@ import {
 import { makeTraces } from "./Traces.ts"
 
 /** Spans of one request. */
-export const MAX_BATCH_SPANS = 512
+const MAX_BATCH_SPANS = 512
 
 /** Bytes of one request's JSON, before it is compressed. */
 export const MAX_BATCH_BYTES = 1024 * 1024

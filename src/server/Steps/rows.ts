@@ -5,7 +5,7 @@ import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 
 /** A governed step as it was first asked for, and its outcome once there is one. */
-export const StepRow = Schema.Struct({
+const StepRow = Schema.Struct({
   org_id: OrgId,
   session_id: SessionId,
   step_id: StepId,
@@ -22,7 +22,7 @@ export const StepRow = Schema.Struct({
   requested_by_id: KeyId,
   requested_at: TimestampFromDate
 })
-export type StepRow = typeof StepRow.Type
+type StepRow = typeof StepRow.Type
 
 /** What a resume needs to know of the saved step. */
 export const KnownStep = Schema.Struct({
