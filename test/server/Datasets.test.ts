@@ -2,8 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { type Array as Arr, DateTime, Effect, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
+import type { PageRequest } from "../../src/api/Pagination.ts"
 import type { Example, NewExample } from "../../src/domain/Dataset.ts"
-import { type DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
+import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../src/domain/Ids.ts"
 import { Audit } from "../../src/server/Audit.ts"
 import { transaction } from "../../src/server/Database.ts"
 import { Datasets } from "../../src/server/Datasets.ts"
@@ -137,6 +138,40 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
       const { dataset } = yield* derive(other, null, example("b", "1"), example("a", "2"))
       assert.strictEqual(second.dataset.content_digest, dataset.content_digest)
       assert.notStrictEqual(second.dataset.content_digest, first.dataset.content_digest)
+    })
+  )
+
+  it.effect("count what takes another's place, wherever in a large change it comes", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      const others = Array.from({ length: 600 }, (_, index) => example(`other ${index}`, "1"))
+      const made = yield* derive(task, dataset.id, example("a", "2"), ...others, example("a", "3"))
+      assert.deepInclude(made, { added: 600, replaced: 2 })
+      assert.strictEqual(made.dataset.example_count, 602)
+    })
+  )
+
+  it.effect("are listed by their numbers, whatever the clocks of those who made them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const datasets = yield* Datasets
+      const task = yield* newTask
+      const first = yield* derive(task, null, example("a", "1"))
+      const { dataset } = yield* derive(task, first.dataset.id, example("b", "1"))
+      // Made on a machine whose clock is behind.
+      const early = DatasetId.make(`dst_${"0".repeat(32)}`)
+      yield* sql`UPDATE datasets SET dataset_id = ${early} WHERE dataset_id = ${dataset.id}`
+      const list = (request: PageRequest<DatasetId>) =>
+        Effect.provideService(datasets.list(task.task_id, request), Authorized("datasets.read"), {
+          org_id: task.org_id,
+          actor: task.by,
+          scopes: new Set(["datasets.read"] as const)
+        })
+      const newest = yield* list({ limit: 1 })
+      assert.deepStrictEqual([newest.items[0]?.version, newest.next_cursor], [2, early])
+      const rest = yield* list({ limit: 1, cursor: early })
+      assert.deepStrictEqual([rest.items[0]?.version, rest.next_cursor], [1, null])
     })
   )
 

@@ -80,25 +80,27 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     characters = 0
     const digests = new Set(examples.map(({ digest }) => digest))
     // A first version has nothing before it.
-    const ended = base === null ? [] : yield* sameInputs(sql, org_id, version, [...digests])
+    const same = base === null ? [] : yield* sameInputs(sql, org_id, version, [...digests])
+    // Of two examples with one input the first may have been written before: the second takes the same one's place.
+    const ending = same.filter(({ ended }) => !ended)
     // Corrections of a few bytes may take the place of examples of megabytes.
-    for (const piece of inPieces(ended)) {
+    for (const piece of inPieces(ending)) {
       const ids = piece.map(({ example_id }) => example_id)
       for (const old of yield* contentsOf(sql, org_id, task_id, ids))
         content.remove(memberOf(old.input, old.answer))
     }
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
-    const known = new Map(ended.map(({ digest, telling }) => [digest, telling]))
+    const known = new Map(same.map(({ digest, telling }) => [digest, telling]))
     const replacing = examples.filter(({ digest }) => known.has(digest)).length
     replaced += replacing
     added += examples.length - replacing
-    count += examples.length - ended.length
+    count += examples.length - ending.length
     yield* endExamples(
       sql,
       org_id,
       task_id,
       version,
-      ended.map(({ example_id }) => example_id)
+      ending.map(({ example_id }) => example_id)
     )
     // A version that only corrects does without the counts.
     if (counts === undefined && replacing < examples.length) counts = yield* readCounts(sql, org_id, task_id)

@@ -115,12 +115,16 @@ const SameInput = Schema.Struct({
   digest: Schema.String,
   bytes: Schema.Int,
   /** The words that lead to it, as the store writes an array. */
-  telling: Schema.String
+  telling: Schema.String,
+  ended: Schema.Boolean
 })
 
 const decodeSame = Schema.decodeUnknownEffect(Schema.Array(SameInput), { disableChecks: true })
 
-/** The examples with one of these inputs, by their digests, in the newest version there is; `version` is the one after it. */
+/**
+ * The examples with one of these inputs, by their digests, in the newest version there is; `version` is the one after it. Those that it
+ * has ended by now are among them.
+ */
 export const sameInputs = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -128,12 +132,12 @@ export const sameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, telling::text
+    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, telling::text, until_version IS NOT NULL AS ended
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${texts(digests)}) AS digest))
       AND first_version < ${version}
-      AND until_version IS NULL
+      AND (until_version IS NULL OR until_version = ${version})
   `.pipe(Effect.flatMap(decodeSame))
 
 const Content = Schema.Struct({ input: JsonObject, answer: JsonObject })

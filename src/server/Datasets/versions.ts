@@ -4,7 +4,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import type { Dataset } from "../../domain/Dataset.ts"
 import { DatasetId, ExampleId, KeyId, type OrgId, TaskId } from "../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { olderThan, rowsFor } from "../Page.ts"
+import { rowsFor } from "../Page.ts"
 
 /** A version as the store holds it. */
 const VersionRow = Schema.Struct({
@@ -47,7 +47,7 @@ export const findVersion = (sql: SqlClient.SqlClient, org_id: OrgId, id: Dataset
       AND dataset_id = ${id}
   `.pipe(Effect.flatMap(decodeVersions), Effect.map(Arr.head))
 
-/** The versions of a task, newest first, one row more than the page holds. */
+/** The versions of a task, newest first, one row more than the page holds. By their numbers: ids are of several machines' clocks. */
 export const listVersions = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -59,8 +59,18 @@ export const listVersions = (
     FROM datasets
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${olderThan(sql, "dataset_id", request.cursor)}
-    ORDER BY dataset_id DESC
+      ${
+        request.cursor === undefined
+          ? sql.literal("")
+          : sql`AND version < (
+        SELECT version
+        FROM datasets
+        WHERE org_id = ${org_id}
+          AND task_id = ${task_id}
+          AND dataset_id = ${request.cursor}
+      )`
+      }
+    ORDER BY version DESC
     LIMIT ${rowsFor(request)}
   `.pipe(Effect.flatMap(decodeVersions))
 

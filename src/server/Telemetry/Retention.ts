@@ -1,6 +1,7 @@
 import { Context, DateTime, Duration, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../domain/Ids.ts"
+import { transaction } from "../Database.ts"
 import { StoreClock } from "../StoreClock.ts"
 
 /** How often it is looked after. */
@@ -33,11 +34,12 @@ export class SpanRetention extends Context.Service<
          * Organization by organization, by ids, which begin with the time they were made. The log row is held first, as a replay does: a
          * batch that is on its way again keeps its payload. Where the log is kept for less than the payloads, the row may be gone: what
          * is not in the log cannot be sent again. Destinations are held in one order everywhere, or two transactions could wait for
-         * each other.
+         * each other; and in a transaction, since whoever writes spans may hold one.
          */
         const step = (cutoff: DateTime.Utc) =>
           Effect.map(
-            sql<{ readonly removed: number }>`
+            transaction(
+              sql<{ readonly removed: number }>`
               WITH RECURSIVE organizations_with AS (
                 (SELECT org_id FROM telemetry_batches ORDER BY org_id LIMIT 1)
                 UNION ALL
@@ -104,9 +106,10 @@ export class SpanRetention extends Context.Service<
               )
               SELECT count(*)::int AS removed
               FROM removed
-            `.unprepared,
+            `.unprepared
+            ),
             ([row]) => row?.removed ?? 0
-          )
+          ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
         return SpanRetention.of({
           runOnce: Effect.gen(function* () {
