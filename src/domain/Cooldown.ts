@@ -2,7 +2,10 @@
 export interface CooldownPolicy {
   /** Failures in a row that begin a cooldown. */
   readonly after: number
-  /** The first cooldown, in milliseconds; each that follows without a success between is twice as long. */
+  /**
+   * The first cooldown, in milliseconds; each that follows without a success between is twice as long. 0: it is over as it begins, and
+   * what follows are probes, one at a time without a wait between, until one gets through.
+   */
   readonly first: number
   /** The longest cooldown, in milliseconds. */
   readonly longest: number

@@ -14,7 +14,7 @@ import {
 
 const policies: fc.Arbitrary<CooldownPolicy> = fc.record({
   after: fc.integer({ min: 1, max: 10 }),
-  first: fc.integer({ min: 1, max: 60_000 }),
+  first: fc.integer({ min: 0, max: 60_000 }),
   longest: fc.integer({ min: 60_000, max: 900_000 })
 })
 
@@ -49,6 +49,16 @@ describe("Cooldown", () => {
       assert.strictEqual(allowance(health, 8), 1)
     }
     assert.deepStrictEqual(lengths, [30, 60, 120, 240, 480, 900, 900])
+  })
+
+  it("without a length lets one through at a time, and never waits", () => {
+    const policy: CooldownPolicy = { after: 5, first: 0, longest: 0 }
+    let health: Health = healthy
+    for (let count = 1; count <= 100; count++) {
+      health = at(failed(health, policy, 0), 0)
+      assert.strictEqual(allowance(health, 8), count < 5 ? 8 : 1)
+    }
+    assert.strictEqual(allowance(succeeded(health), 8), 8)
   })
 
   it("is over with one success, wherever it comes from", () => {

@@ -19,6 +19,7 @@ import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS, transaction } from "../../src/server/Database.ts"
 import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
 import { SHARDS, shardOf } from "../../src/server/Delivery/Shards.ts"
+import { defaultSlots } from "../../src/server/Delivery/Slots.ts"
 import { named, TestDatabase } from "../support/postgres.ts"
 import {
   answering,
@@ -513,6 +514,33 @@ describe("Delivery", () => {
         }
         yield* records(other, all("delivered"))
         assert.strictEqual(yield* Queue.size(attempts), 0)
+      }).pipe(withEngine([channel], { drainMillis: 100 }))
+    }))
+
+  test("lets forty receivers of four organizations that take their time hold up nobody else", () =>
+    Effect.gen(function* () {
+      const held = yield* heldChannel(quick({ deadlineMillis: 600_000 }))
+      const slow = new Set<string>()
+      const channel: Channel = {
+        ...held.channel,
+        load: (parcel) =>
+          slow.has(parcel.destination_id)
+            ? held.channel.load(parcel)
+            : Effect.succeed(Effect.succeed(delivered))
+      }
+      yield* Effect.gen(function* () {
+        for (let count = 0; count < 4; count++) {
+          const { org_id } = yield* destination
+          for (const { destination_id } of yield* Effect.replicateEffect(destination, 10)) {
+            slow.add(destination_id)
+            yield* publish({ org_id, destination_id }, 20)
+          }
+        }
+        // As many as their organizations may have under way, and none of these ends.
+        yield* eventually(Queue.size(held.attempts), (count) => count === 4 * defaultSlots.organizationSlots)
+        const fast = yield* Effect.replicateEffect(destination, 5)
+        for (const to of fast) yield* publish(to, 40)
+        for (const to of fast) yield* records(to, (list) => list.length === 40 && all("delivered")(list))
       }).pipe(withEngine([channel], { drainMillis: 100 }))
     }))
 

@@ -17,7 +17,7 @@ export interface Parcel {
 /** How a channel treats its destinations. */
 export interface ChannelPolicy {
   readonly retry: RetryPolicy
-  /** `after: Infinity` for a channel that never leaves a destination alone. */
+  /** Without a length for a channel that never leaves a destination alone: one that fails is sent to one by one all the same. */
   readonly cooldown: CooldownPolicy
   /** Deliveries of one destination that may wait at once. */
   readonly capacity: number
@@ -33,13 +33,16 @@ export interface ChannelPolicy {
   readonly deadlineMillis: number
 }
 
-/** The contract's defaults for notifications: ten attempts, 10,000 waiting, 8 at once, 5 s. */
+/**
+ * The contract's defaults for notifications: ten attempts, 10,000 waiting, 8 at once, 5 s. Of the engine's slots they leave a quarter: that
+ * is room for all the slots of the other channels.
+ */
 export const defaultChannelPolicy: ChannelPolicy = {
   retry: defaultRetryPolicy,
   cooldown: defaultCooldownPolicy,
   capacity: 10_000,
   concurrency: 8,
-  slots: 256,
+  slots: 768,
   deadlineMillis: 5_000
 }
 

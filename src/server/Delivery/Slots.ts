@@ -11,8 +11,12 @@ export interface SlotOptions {
   readonly organizationSlots: number
 }
 
-/** A quarter of the slots is kept for first attempts, and no organization takes more than a quarter. */
-export const defaultSlots: SlotOptions = { slots: 256, retrySlots: 192, organizationSlots: 64 }
+/**
+ * An attempt that waits for its peer costs a socket and what it sends, so there are many: receivers that take seconds over each request,
+ * eight at a time, fill them only where there are a hundred of them. No organization takes more than a sixteenth, and of a channel's 768
+ * a quarter is kept for first attempts.
+ */
+export const defaultSlots: SlotOptions = { slots: 1_024, retrySlots: 576, organizationSlots: 64 }
 
 /** Lanes that are waiting for a slot and are looked at when one comes free. */
 const WAKE_LANES = 4

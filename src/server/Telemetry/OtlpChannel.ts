@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { CooldownPolicy } from "../../domain/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../domain/Ids.ts"
 import { growingRetryPolicy } from "../../domain/RetryPolicy.ts"
 import { type Channel, type ChannelPolicy, type Settled } from "../Delivery.ts"
@@ -25,9 +26,16 @@ const retry = growingRetryPolicy({
 /** Batches whose payload is read in one statement: each can have a few hundred kilobytes. */
 const LOAD_BATCH = 8
 
-/** Requests to one collector at once, and to all collectors from one process. */
+/**
+ * Requests to one collector at once, and to all collectors from one process. A collector that hangs has eight for ten seconds, and one from
+ * then on: those of a hundred organizations leave room for the others. Each holds its batch, which is 1 MiB before it is compressed and
+ * a quarter of that after, as a rule less: 32 MiB if all are taken.
+ */
 const CONCURRENCY = 8
-const SLOTS = 32
+const SLOTS = 128
+
+/** Failures in a row after which a collector is sent one request at a time, until it takes one. It is never left alone for a while. */
+const cooldown: CooldownPolicy = { after: 5, first: 0, longest: 0 }
 
 interface Loaded {
   /** Null where the request is at hand, or the batch is not kept. */
@@ -48,7 +56,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const written = yield* WrittenBatches
   const policy: ChannelPolicy = {
     retry,
-    cooldown: { after: Infinity, first: 0, longest: 0 },
+    cooldown,
     // Of batches; what limits them is their spans, of which each has one at least.
     capacity: options.queueLimit ?? 10_000,
     concurrency: CONCURRENCY,

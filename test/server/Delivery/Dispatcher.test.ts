@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import type { Outcome } from "../../../src/domain/DeliveryState.ts"
 import type { Channel } from "../../../src/server/Delivery.ts"
 import { makeDispatcher } from "../../../src/server/Delivery/Dispatcher.ts"
 import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
 import { defaultSlots } from "../../../src/server/Delivery/Slots.ts"
-import { delivered, failing, heldChannel, ownedShard, queueRow, quick } from "./support.ts"
+import { delivered, failing, type Held, heldChannel, ownedShard, queueRow, quick } from "./support.ts"
 
 /** A dispatcher with shard 0, which `regain` loses and gains again. */
 const setUp = Effect.fnUntraced(function* (channel: Channel) {
@@ -82,6 +83,34 @@ describe("Dispatcher", () => {
       yield* late.end(failing)
       yield* Queue.take(dispatcher.results)
       assert.strictEqual(dispatcher.unsaved(10).size, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("sends one by one to who fails and is never left alone, until something gets through", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 3, first: 0, longest: 0 }
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 4, cooldown }))
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer(
+        Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
+        0
+      )
+      const endedThen = Effect.fnUntraced(function* (held: Held, outcome: Outcome) {
+        yield* held.end(outcome)
+        yield* Queue.take(dispatcher.results)
+        return yield* Queue.size(attempts)
+      })
+      const first = yield* Queue.takeN(attempts, 4)
+      const after: Array<number> = []
+      for (const held of first) after.push(yield* endedThen(held, failing))
+      // Two places are filled again; from the third failure on none is while another is under way.
+      assert.deepStrictEqual(after, [1, 2, 2, 2])
+      for (const held of yield* Queue.takeN(attempts, 2)) yield* endedThen(held, failing)
+      for (let probe = 0; probe < 3; probe++) {
+        assert.strictEqual(yield* Queue.size(attempts), 1)
+        yield* endedThen(yield* Queue.take(attempts), failing)
+      }
+      assert.strictEqual(yield* endedThen(yield* Queue.take(attempts), delivered), 4)
     }).pipe(Effect.scoped)
   )
 

@@ -212,6 +212,29 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     )
   }
 
+  it.effect("lets the collectors of five organizations that hang hold up nobody else's spans", () =>
+    Effect.gen(function* () {
+      const spans = yield* Spans
+      const hanging = yield* Effect.forEach([1, 2, 3, 4, 5], (number) =>
+        telemetryOf(`hanging ${number}`, "never")
+      )
+      const well = yield* telemetryOf("well")
+      // A batch each time: as many as one collector is sent at once.
+      for (let count = 0; count < 8; count++) {
+        for (const { org_id } of hanging) yield* recordSpans(org_id, 1)
+        yield* spans.flush
+      }
+      yield* sendSpans(well.org_id, 1)
+      yield* onlyBatch(well.admin, well.id, "delivered")
+      for (const { admin, id, params } of hanging) {
+        const list = yield* batches(admin, id, ({ length }) => length === 8)
+        // Not one of theirs had to end for it.
+        assert.isTrue(list.every(({ attempts, status }) => status === "pending" && attempts === 0))
+        yield* admin.telemetry_destinations.remove({ params })
+      }
+    })
+  )
+
   it.effect("drops what waits when the destination is removed, and what is recorded after", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, params, peer } = yield* telemetryOf("removed", {
