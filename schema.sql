@@ -431,6 +431,7 @@ CREATE TABLE releases (
   created_at timestamp with time zone NOT NULL,
   created_by_id text COLLATE "C" NOT NULL,
   created_by_name text NOT NULL,
+  restored_release_id text COLLATE "C",
   CONSTRAINT releases_pkey PRIMARY KEY (org_id, release_id)
 );
 CREATE INDEX releases_task ON releases USING btree (org_id, task_id, release_id DESC);

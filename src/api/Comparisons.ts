@@ -33,10 +33,11 @@ export const ComparisonDetail = Schema.Struct({
 }).annotate({ identifier: "ComparisonDetail" })
 export type ComparisonDetail = typeof ComparisonDetail.Type
 
-/** What is made live. */
-export const NewRelease = Schema.Struct({ comparison_id: ComparisonId }).annotate({
-  identifier: "NewRelease"
-})
+/** What is made live: the candidate of a comparison, or an earlier release of the task again. */
+export const NewRelease = Schema.Union(
+  [Schema.Struct({ comparison_id: ComparisonId }), Schema.Struct({ release_id: ReleaseId })],
+  { mode: "oneOf" }
+).annotate({ identifier: "NewRelease" })
 export type NewRelease = typeof NewRelease.Type
 
 /** Candidates against the live release. */
@@ -103,7 +104,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       .middleware(requires("tasks.write"))
       .annotate(
         OpenApi.Description,
-        "Makes the candidate of a finished comparison live, also of an older one: that is the way back. Nothing else changes what is live. Where it is live already, that release is answered."
+        "Makes the candidate of a finished comparison live, or by `release_id` an earlier release again, the first too: that is the way back. Nothing else changes what is live. Where it is live already, that release is answered."
       )
   )
   .prefix("/v1")

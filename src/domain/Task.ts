@@ -41,8 +41,10 @@ export const Release = Schema.Struct({
   instructions: Schema.String,
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
-  /** The comparison that it was released by; null: it is the task's first. */
+  /** The comparison that it was released by; null: it is the task's first, or an earlier one again. */
   comparison_id: Schema.NullOr(ComparisonId),
+  /** The earlier release that was made live again by it. */
+  restored_release_id: Schema.NullOr(ReleaseId),
   created_at: Timestamp,
   created_by: Actor
 }).annotate({ identifier: "Release" })

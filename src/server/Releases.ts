@@ -1,17 +1,18 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
+import type { NewRelease } from "../api/Comparisons.ts"
 import type { PageRequest } from "../api/Pagination.ts"
 import { ComparisonUnfinished, NotFound } from "../api/Problems.ts"
-import { type ComparisonId, ReleaseId, type TaskId } from "../domain/Ids.ts"
+import { type ComparisonId, type OrgId, ReleaseId, type TaskId } from "../domain/Ids.ts"
 import type { Release } from "../domain/Task.ts"
 import { Audit } from "./Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "./Database.ts"
 import { type Page, pageOf } from "./Page.ts"
-import { insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
+import { findRelease, insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
-import { findTask, hasTask, noTask } from "./Tasks/rows.ts"
+import { findTask, hasTask, noTask, type TaskRow } from "./Tasks/rows.ts"
 
 /** What tasks' runs are answered by, and were before. */
 export class Releases extends Context.Service<
@@ -22,12 +23,12 @@ export class Releases extends Context.Service<
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
     /**
-     * Makes the candidate of a finished comparison live. Where it is live already, that release is the answer. The task's working copy
-     * becomes what was released, unless it was changed since the comparison began.
+     * Makes the candidate of a finished comparison live, or an earlier release again. Where it is live already, that release is the answer.
+     * The task's working copy becomes the candidate, unless it was changed since the comparison began; at a way back it stays as it is.
      */
     readonly create: (
       task_id: TaskId,
-      comparison_id: ComparisonId
+      input: NewRelease
     ) => Effect.Effect<Release, NotFound | ComparisonUnfinished, Authorized<"tasks.write">>
   }
 >()("countersign/server/Releases") {
@@ -39,6 +40,58 @@ export class Releases extends Context.Service<
       const audit = yield* Audit
       const clock = yield* StoreClock
 
+      const candidate = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        task: TaskRow,
+        live: Release,
+        comparison_id: ComparisonId
+      ) {
+        const found = yield* findComparison(sql, org_id, comparison_id)
+        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noComparison
+        const comparison = found.value
+        if (comparison.status !== "completed") {
+          return yield* new ComparisonUnfinished({
+            detail: `${comparison.compared} of ${comparison.example_count} examples are compared; release it when all are`
+          })
+        }
+        const content = {
+          instructions: comparison.candidate_instructions,
+          provider: comparison.candidate_provider,
+          dataset_id: comparison.candidate_dataset_id,
+          comparison_id,
+          restored_release_id: null
+        }
+        const chosen: Chosen = {
+          content,
+          isLive: live.comparison_id === comparison_id,
+          copy: task.revision === comparison.task_revision ? content : task
+        }
+        return chosen
+      })
+
+      const earlier = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        task: TaskRow,
+        live: Release,
+        release_id: ReleaseId
+      ) {
+        const found = yield* findRelease(sql, org_id, release_id)
+        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noRelease
+        const { dataset_id, instructions, provider } = found.value
+        const chosen: Chosen = {
+          content: {
+            instructions,
+            provider,
+            dataset_id,
+            comparison_id: null,
+            restored_release_id: release_id
+          },
+          isLive: live.id === release_id || live.restored_release_id === release_id,
+          copy: task
+        }
+        return chosen
+      })
+
       return Releases.of({
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
@@ -46,7 +99,7 @@ export class Releases extends Context.Service<
           if (rows.length === 0 && !(yield* hasTask(sql, org_id, task_id))) return yield* noTask
           return pageOf(request, rows, (release) => release.id)
         }),
-        create: Effect.fn("Releases.create")(function* (task_id, comparison_id) {
+        create: Effect.fn("Releases.create")(function* (task_id, input) {
           const principal = yield* Authorized("tasks.write")
           const { actor, org_id } = principal
           const now = yield* clock.now
@@ -54,38 +107,30 @@ export class Releases extends Context.Service<
             Effect.gen(function* () {
               // Of two releases at once one follows the other.
               const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
-              const found = yield* findComparison(sql, org_id, comparison_id)
-              if (Option.isNone(found) || found.value.task_id !== task_id) return yield* noComparison
-              const comparison = found.value
-              if (comparison.status !== "completed") {
-                return yield* new ComparisonUnfinished({
-                  detail: `${comparison.compared} of ${comparison.example_count} examples are compared; release it when all are`
-                })
-              }
               const live = yield* releaseOf(sql, org_id, task.live_release_id)
-              if (live.comparison_id === comparison_id) return live
+              const { content, copy, isLive } =
+                "release_id" in input
+                  ? yield* earlier(org_id, task, live, input.release_id)
+                  : yield* candidate(org_id, task, live, input.comparison_id)
+              if (isLive) return live
               const release: Release = {
                 id: yield* ReleaseId.generate,
                 task_id,
-                instructions: comparison.candidate_instructions,
-                provider: comparison.candidate_provider,
-                dataset_id: comparison.candidate_dataset_id,
-                comparison_id,
+                ...content,
                 created_at: now,
                 created_by: actor
               }
               yield* insertRelease(sql, org_id, release)
-              const untouched = task.revision === comparison.task_revision
               yield* sql`
                 UPDATE tasks
                 SET
                   live_release_id = ${release.id},
-                  instructions = ${untouched ? release.instructions : task.instructions},
-                  provider = ${JSON.stringify(untouched ? release.provider : task.provider)}
+                  instructions = ${copy.instructions},
+                  provider = ${JSON.stringify(copy.provider)}
                 WHERE org_id = ${org_id}
                   AND task_id = ${task_id}
               `
-              yield* audit.record(principal, "release.created", release.id, { task_id, comparison_id })
+              yield* audit.record(principal, "release.created", release.id, { task_id, ...input })
               return release
             })
           )
@@ -95,4 +140,17 @@ export class Releases extends Context.Service<
   )
 }
 
+/** What is to be made live. */
+interface Chosen {
+  readonly content: Pick<
+    Release,
+    "instructions" | "provider" | "dataset_id" | "comparison_id" | "restored_release_id"
+  >
+  readonly isLive: boolean
+  /** The task's working copy after it. */
+  readonly copy: Pick<Release, "instructions" | "provider">
+}
+
 const noComparison = Effect.fail(new NotFound({ detail: "There is no such comparison of this task" }))
+
+const noRelease = Effect.fail(new NotFound({ detail: "There is no such release of this task" }))

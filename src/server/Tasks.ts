@@ -184,6 +184,7 @@ export class Tasks extends Context.Service<
                 provider: row.provider,
                 dataset_id: null,
                 comparison_id: null,
+                restored_release_id: null,
                 created_at: now,
                 created_by: actor
               })

@@ -144,10 +144,23 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks
           await page.getByRole("button", { name: "Make the candidate live" }).click()
           await page.getByRole("button", { name: "Release it" }).click()
           await page.getByRole("listitem").filter({ hasText: "small" }).getByText("✓ live").waitFor()
-          await page.getByText("it is the first").waitFor()
+          const first = page.getByRole("listitem").filter({ hasText: "it is the first" })
+          await first.waitFor()
+          assert.strictEqual(await page.getByRole("button", { name: "Make live again" }).count(), 1)
         })
         const run = yield* admin.tasks.run({ params, payload: { input: { text: "where is my parcel" } } })
         assert.deepStrictEqual(run.answer, { category: "billing" })
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Make live again" }).click()
+          await page.getByRole("button", { name: "Release it" }).click()
+          await page
+            .getByRole("listitem")
+            .filter({ hasText: "it is an earlier one again" })
+            .getByText("✓ live")
+            .waitFor()
+        })
+        const back = yield* admin.tasks.run({ params, payload: { input: { text: "where is my parcel" } } })
+        assert.deepStrictEqual(back.answer, { category: "shipping" })
         assert.deepStrictEqual(faults, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000

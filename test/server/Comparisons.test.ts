@@ -2,8 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import type { ClientCalls } from "../../src/client/Client.ts"
 import type { ComparisonId } from "../../src/domain/Ids.ts"
+import { Countersign } from "../../src/testing/index.ts"
 import { scriptedServer } from "../support/scripted.ts"
-import { service } from "../support/service.ts"
+import { send, service } from "../support/service.ts"
 import { messages, sorting, taskWith, team } from "../support/tasks.ts"
 
 /** Asks until the comparison is over. */
@@ -131,6 +132,88 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         new Set([...first.results, ...second.results].map(({ example_id }) => example_id)).size,
         70
       )
+    })
+  )
+
+  it.effect("is no condition of the way back: any earlier release is made live again, the first too", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer, runtime } = yield* team("way back")
+      const { dataset, params, task } = yield* taskWith(admin, ["the invoice is wrong", "other"])
+      const ask = Effect.map(
+        runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
+        ({ answer, release_id }) => [answer["category"], release_id]
+      )
+      const [fixed] = messages(["the invoice is wrong", "billing"])
+      yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: dataset.id, examples: [fixed!] }
+      })
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Second." } }
+      })
+      yield* finished(admin, comparison.id)
+      const second = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.deepStrictEqual(yield* ask, ["billing", second.id])
+
+      const back = yield* admin.releases.create({ params, payload: { release_id: task.live_release_id } })
+      assert.deepInclude(back, {
+        instructions: task.instructions,
+        dataset_id: dataset.id,
+        comparison_id: null,
+        restored_release_id: task.live_release_id
+      })
+      assert.deepStrictEqual(yield* ask, ["other", back.id])
+      // What is tried next stays what it was.
+      assert.deepInclude(yield* admin.tasks.get({ params }), {
+        live_release_id: back.id,
+        instructions: "Second."
+      })
+      // Asked for again, by either of its ids, it is live already.
+      for (const release_id of [task.live_release_id, back.id]) {
+        const again = yield* admin.releases.create({ params, payload: { release_id } })
+        assert.strictEqual(again.id, back.id)
+      }
+      const forth = yield* admin.releases.create({ params, payload: { release_id: second.id } })
+      assert.deepStrictEqual(yield* ask, ["billing", forth.id])
+      const { releases } = yield* reviewer.releases.list({ params })
+      assert.deepStrictEqual(
+        releases.map(({ comparison_id, id, restored_release_id }) => [
+          id,
+          comparison_id,
+          restored_release_id
+        ]),
+        [
+          [forth.id, null, second.id],
+          [back.id, null, task.live_release_id],
+          [second.id, comparison.id, null],
+          [task.live_release_id, null, null]
+        ]
+      )
+    })
+  )
+
+  it.effect("or an earlier release of the task is what a release names: one of the two, and not both", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { admin } = yield* team("one of two")
+      const { params, task } = yield* taskWith(admin, ["a", "other"])
+      const other = yield* taskWith(admin, ["b", "other"])
+      const foreign = yield* Effect.flip(
+        admin.releases.create({ params, payload: { release_id: other.task.live_release_id } })
+      )
+      assert.strictEqual(foreign._tag, "NOT_FOUND")
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const key = yield* countersign.key({}, "one of two")
+      for (const body of [{}, { comparison_id: comparison.id, release_id: task.live_release_id }]) {
+        const refused = yield* send(`/v1/tasks/${task.id}/releases`, {
+          key,
+          method: "POST",
+          body: JSON.stringify(body)
+        })
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "INVALID_REQUEST"])
+      }
     })
   )
 

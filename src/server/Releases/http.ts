@@ -15,7 +15,7 @@ export const ReleasesHttp = HttpApiBuilder.group(
           releases: items,
           next_cursor
         })),
-      create: ({ params, payload }) => releases.create(params.task_id, payload.comparison_id)
+      create: ({ params, payload }) => releases.create(params.task_id, payload)
     })
   })
 )

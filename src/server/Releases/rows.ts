@@ -14,6 +14,7 @@ const ReleaseRow = Schema.Struct({
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
   comparison_id: Schema.NullOr(ComparisonId),
+  restored_release_id: Schema.NullOr(ReleaseId),
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String
@@ -30,12 +31,13 @@ const toRelease = (row: typeof ReleaseRow.Type): Release => ({
   provider: row.provider,
   dataset_id: row.dataset_id,
   comparison_id: row.comparison_id,
+  restored_release_id: row.restored_release_id,
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name }
 })
 
-/** A release that is known to be there. */
-export const releaseOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
+/** The organization's release, if there is one of this id. */
+export const findRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
   sql`
     SELECT ${sql.literal(columns)}
     FROM releases
@@ -43,8 +45,12 @@ export const releaseOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId
       AND release_id = ${id}
   `.pipe(
     Effect.flatMap(decodeReleases),
-    Effect.map((rows) => toRelease(Option.getOrThrow(Arr.head(rows))))
+    Effect.map((rows) => Option.map(Arr.head(rows), toRelease))
   )
+
+/** A release that is known to be there. */
+export const releaseOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
+  Effect.map(findRelease(sql, org_id, id), Option.getOrThrow)
 
 /** The releases of a task, newest first, one more than the page holds. */
 export const listReleases = (
@@ -69,11 +75,12 @@ export const listReleases = (
 /** Writes a release. */
 export const insertRelease = (sql: SqlClient.SqlClient, org_id: OrgId, release: Release) => sql`
   INSERT INTO releases (
-    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, created_at, created_by_id, created_by_name
+    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, created_at,
+    created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${release.id}, ${release.task_id}, ${release.instructions}, ${JSON.stringify(release.provider)},
-    ${release.dataset_id}, ${release.comparison_id}, ${toDate(release.created_at)}, ${release.created_by.id},
-    ${release.created_by.name}
+    ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${toDate(release.created_at)},
+    ${release.created_by.id}, ${release.created_by.name}
   )
 `

@@ -23,6 +23,7 @@ import batchDeliveries from "./0024_batch_deliveries.ts"
 import secretChanges from "./0025_secret_changes.ts"
 import feedbackLists from "./0026_feedback_lists.ts"
 import attemptErrors from "./0027_attempt_errors.ts"
+import restoredReleases from "./0028_restored_releases.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -48,5 +49,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0024_batch_deliveries": batchDeliveries,
   "0025_secret_changes": secretChanges,
   "0026_feedback_lists": feedbackLists,
-  "0027_attempt_errors": attemptErrors
+  "0027_attempt_errors": attemptErrors,
+  "0028_restored_releases": restoredReleases
 }

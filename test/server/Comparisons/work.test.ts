@@ -248,7 +248,7 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       const releases = yield* Releases
       yield* Ref.set(answers, right)
       const { by, comparison, task_id } = yield* begun("released", 3)
-      const release = Effect.provide(releases.create(task_id, comparison.id), by)
+      const release = Effect.provide(releases.create(task_id, { comparison_id: comparison.id }), by)
       const refused = yield* Effect.flip(release)
       assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
       assert.match(refused.detail ?? "", /^0 of 3 examples/)
@@ -257,7 +257,7 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       yield* comparisons.runOnce
 
       const first = yield* release
-      const second = yield* Effect.provide(releases.create(task_id, other.id), by)
+      const second = yield* Effect.provide(releases.create(task_id, { comparison_id: other.id }), by)
       const back = yield* release
       assert.notStrictEqual(back.id, first.id)
       assert.deepInclude(back, { comparison_id: comparison.id, dataset_id: first.dataset_id })

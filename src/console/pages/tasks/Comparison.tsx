@@ -100,8 +100,8 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
             >
               <p>
                 From now on runs are answered by it. It agreed with {share(summary.candidate.agreement)} of
-                the examples, what is live with {share(summary.live.agreement)}. The way back is to release an
-                older comparison.
+                the examples, what is live with {share(summary.live.agreement)}. The way back is to make an
+                earlier release live again.
               </p>
             </Confirm>
           ) : null
