@@ -10,7 +10,6 @@ import { Effect, Layer, ManagedRuntime, Redacted } from "effect"
 import { createInterface } from "node:readline/promises"
 import { parseArgs } from "node:util"
 import { connect, type CountersignClient } from "../src/client/index.ts"
-import { StepId } from "../src/domain/Ids.ts"
 import { Countersign } from "../src/testing/index.ts"
 
 /** A call that the model asks for, as chat completions give it. */
@@ -72,10 +71,9 @@ const agent = async (countersign: CountersignClient, task: string): Promise<stri
     for (const { function: wanted, id } of answer.tool_calls) {
       const tool = tools[wanted.name]
       if (tool === undefined) throw new Error(`the model asks for ${wanted.name}, which there is none of`)
-      const step_id = StepId.make(id)
       console.log(`agent    asks for ${wanted.name} ${wanted.arguments}`)
       const step = await countersign.govern(session_id, {
-        step_id,
+        step_id: id,
         tool: wanted.name,
         action_class: tool.action_class,
         arguments: JSON.parse(wanted.arguments)
@@ -88,7 +86,7 @@ const agent = async (countersign: CountersignClient, task: string): Promise<stri
           : `The step was rejected: ${step.reason}. Do not try it again.`
       if (step.decision === "allow") {
         await countersign.sessions.complete({
-          params: { id: session_id, step_id },
+          params: { id: session_id, step_id: id },
           payload: { status: "succeeded" }
         })
       }

@@ -36,11 +36,12 @@ const steps: ReadonlyArray<Step> = [
   generated("lockfile", "lockfile.ts"),
   { name: "format", command: [program("prettier"), "--check", "--log-level=warn", "."] },
   { name: "types", command: [program("tsc"), "--noEmit"] },
-  // What is published must also be nameable in declarations.
+  // What is published must also be nameable in declarations; the examples of README.md are compiled against them.
   {
     name: "declarations",
     command: [program("tsc"), "-p", "tsconfig.build.json", "--outDir", path.join(cache, "declarations")]
   },
+  { name: "examples", command: [process.execPath, path.join("scripts", "examples.ts")] },
   {
     name: "Effect's diagnostics",
     command: [

@@ -1,4 +1,4 @@
-import type { Effect, Schema } from "effect"
+import type { Brand, DateTime, Effect, Redacted, Schema } from "effect"
 import type { HttpClientError } from "effect/http"
 import type {
   HttpApi,
@@ -73,12 +73,19 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
+/** What a caller without Effect gives: ids and other branded texts as plain strings. The contract's schemas check them before anything is sent. */
+export type Plain<A> = A extends string & Brand.Brand<string>
+  ? string
+  : A extends DateTime.DateTime | Redacted.Redacted
+    ? A
+    : { readonly [K in keyof A]: Plain<A[K]> }
+
 /** The same operations as promises, which reject with what the effect fails with. */
 export type PromiseCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
     readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
-      ? (...args: Arguments<Input<Endpoint>, [options?: CallOptions]>) => Promise<Answer<Endpoint>>
+      ? (...args: Arguments<Plain<Input<Endpoint>>, [options?: CallOptions]>) => Promise<Answer<Endpoint>>
       : never
   }
 }

@@ -2,7 +2,7 @@ import { Effect, ManagedRuntime, Stream } from "effect"
 import type { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { StepRequest } from "../api/AgentSessions.ts"
-import type { CallOptions, PromiseCalls } from "./Call.ts"
+import type { CallOptions, Plain, PromiseCalls } from "./Call.ts"
 import { Client, type ClientOptions, mapCalls } from "./Client.ts"
 import type { Governed, GovernOptions } from "./govern.ts"
 import type { StreamOptions } from "./stream.ts"
@@ -13,11 +13,11 @@ export interface CountersignClient extends PromiseCalls, AsyncDisposable {
    * A session's events in order, each once, over any number of breaks, until `session:closed`:
    * `for await (const event of countersign.stream(session_id)) …`. Leaving the loop ends the connection.
    */
-  readonly stream: (id: SessionId, options?: StreamOptions & CallOptions) => AsyncIterable<SessionEvent>
+  readonly stream: (id: string, options?: StreamOptions & CallOptions) => AsyncIterable<SessionEvent>
   /** Asks for a step and waits until it is decided. Ended early, the approval stays as it is; asking again goes on there. */
   readonly govern: (
-    id: SessionId,
-    step: StepRequest,
+    id: string,
+    step: Plain<StepRequest>,
     options?: GovernOptions & CallOptions
   ) => Promise<Governed>
   /** Ends the calls under way and all to come: they reject. Closing again does nothing. */
@@ -28,11 +28,11 @@ export interface CountersignClient extends PromiseCalls, AsyncDisposable {
  * A client for those who do not use Effect: the same operations as {@link Client}'s, as promises.
  *
  * ```ts
- * const countersign = connect({ url: "http://127.0.0.1:8080", key: process.env.COUNTERSIGN_KEY })
+ * const countersign = connect({ url: "http://127.0.0.1:8080", key })
  * const session = await countersign.sessions.create({ payload: { metadata: { ticket: "4711" } } })
  * ```
  *
- * A call rejects with the problem that the service answered: an error whose `code`, `status`, `detail` and `request_id` are those on
+ * Ids are plain strings here; one that is none of the contract's rejects before anything is sent. A call rejects with the problem that the service answered: an error whose `code`, `status`, `detail` and `request_id` are those on
  * the wire. `code` tells problems apart, also where `instanceof` cannot. Throws a `TypeError` where `url` is none of http.
  */
 export const connect = (options: ClientOptions): CountersignClient => {
@@ -63,11 +63,12 @@ export const connect = (options: ClientOptions): CountersignClient => {
     stream: (id, streamOptions) =>
       Stream.toAsyncIterable(
         Stream.interruptWhen(
-          stream(id, streamOptions),
+          stream(unchecked<SessionId>(id), streamOptions),
           Effect.raceFirst(aborted(closed.signal), aborted(streamOptions?.signal))
         )
       ),
-    govern: (id, step, governOptions) => run(govern(id, step, governOptions), governOptions),
+    govern: (id, step, governOptions) =>
+      run(govern(unchecked<SessionId>(id), unchecked<StepRequest>(step), governOptions), governOptions),
     close,
     [Symbol.asyncDispose]: close
   }
@@ -101,6 +102,10 @@ const aborted = (signal: AbortSignal | undefined): Effect.Effect<never, unknown>
     signal.addEventListener("abort", listener, { once: true })
     return Effect.sync(() => signal.removeEventListener("abort", listener))
   })
+
+/** What the schema of the operation checks before it is sent. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Plain` takes the brands away and nothing else
+const unchecked = <A>(plain: Plain<A>): A => plain as A
 
 /** Every method of `Client` answers with an effect that needs nothing. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above

@@ -6,8 +6,8 @@
  * import { verify } from "countersign/webhook"
  *
  * const result = await verify(rawBody, request.headers, secret)
- * if (!result.ok) return new Response(result.reason, { status: 401 })
- * switch (result.event.type) { ... }
+ * if (!result.ok) return new Response(result.message, { status: 400 })
+ * if (result.event.type === "approval.requested") console.log(result.event.approval.approval_id)
  * ```
  */
 export type {

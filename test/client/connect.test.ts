@@ -35,6 +35,31 @@ describe("connect", () => {
     })
   )
 
+  it.live("takes ids as plain strings, and sends none that is not of the contract", () => {
+    const step = {
+      step_id: "refund-1",
+      decision: "allow",
+      approval_id: null,
+      reason: "A rule allows this step",
+      rule_id: null,
+      expires_at: null,
+      arguments_digest: "0".repeat(64)
+    }
+    return against([{ status: 200, body: step }], async (client, { seen }) => {
+      const id: string = `ses_${"0".repeat(32)}`
+      const payload = { step_id: "refund-1", tool: "payments.refund", action_class: "write" }
+      const answer = await client.sessions.step({ params: { id }, payload })
+      assert.strictEqual(answer.step_id, "refund-1")
+      assert.strictEqual((await client.govern(id, payload)).decision, "allow")
+      assert.strictEqual(seen[0]?.url, `/v1/agent-sessions/${id}/steps`)
+      assert.include(String(await rejection(client.govern("ses_1", payload))), "ses_ and 32 lowercase hex")
+      assert.include(String(await rejection(client.govern(id, { ...payload, step_id: "" }))), "step_id")
+      const followed = client.stream("../keys")[Symbol.asyncIterator]()
+      assert.include(String(await rejection(followed.next())), "ses_ and 32 lowercase hex")
+      assert.strictEqual(seen.length, 2)
+    })
+  })
+
   it.live("rejects with the problem that the service answered", () =>
     against(
       [
