@@ -49,7 +49,7 @@ export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/B
 })
 
 /**
- * On every operation that creates: the same `Idempotency-Key` with the same body gives the same answer for 24 hours,
+ * On every operation that creates: the same `Idempotency-Key` with the same body and API key gives the same answer for 24 hours,
  * also where the first request and its answer were cut off. Only success is kept: a refused request created nothing and may
  * be sent again.
  */
@@ -67,7 +67,7 @@ export const idempotencyHeaders = {
       Schema.isPattern(/^[\x21-\x7e]+$/, { expected: "1 to 255 visible ASCII characters" })
     ).annotate({
       description:
-        "The same key with the same request gives the same answer for 24 hours. A request that was refused leaves nothing behind: it may be sent again under its key."
+        "The same key with the same request of the same API key gives the same answer for 24 hours; with another body, or of another API key of the organization, it is 409 `IDEMPOTENCY_KEY_REUSED`. A request that was refused leaves nothing behind: it may be sent again under its key."
     })
   )
 }

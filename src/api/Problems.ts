@@ -187,11 +187,11 @@ export class ComparisonUnfinished extends problem<ComparisonUnfinished>()(
   "The comparison is not finished"
 ) {}
 
-/** The idempotency key was used with another body. */
+/** The idempotency key was used by another API key, or with another body. */
 export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(
   "IDEMPOTENCY_KEY_REUSED",
   409,
-  "The idempotency key was used with another body"
+  "The idempotency key was used by another API key or with another body"
 ) {}
 
 /** The first request with this idempotency key is still at work. */

@@ -128,11 +128,14 @@ export type TelemetryDeliveryId = typeof TelemetryDeliveryId.Type
 
 /**
  * The name a caller gives a step of its session: 1 to 200 characters on one line, all of them visible. It is the
- * caller's own, so it has no prefix of ours.
+ * caller's own, so it has no prefix of ours. It is also a part of paths, from which clients and proxies take `.` and `..` away.
  */
-export const StepId = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine).pipe(
-  Schema.brand("StepId")
-)
+export const StepId = Schema.String.check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(200),
+  isVisibleLine,
+  Schema.isPattern(/^(?!\.{1,2}$)/, { expected: "a name that is neither . nor .." })
+).pipe(Schema.brand("StepId"))
 export type StepId = typeof StepId.Type
 
 /** 32 lowercase hex digits: a W3C trace id, the same value in an answer, a header and the exported spans. */

@@ -140,7 +140,9 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         )
         if (Option.isSome(kept)) {
           if (!Buffer.from(kept.value.fingerprint).equals(fingerprint)) {
-            return yield* new IdempotencyKeyReused({ detail: "Use another key for another request" })
+            return yield* new IdempotencyKeyReused({
+              detail: "An Idempotency-Key is for one request of one API key: use another"
+            })
           }
           const opened = yield* Effect.orDie(box.open(place(principal, name, key), kept.value.answer))
           return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)

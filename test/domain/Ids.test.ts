@@ -1,6 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { DateTime, Effect } from "effect"
-import { generateTraceId, idBound, SessionId, timeOrdered, type TraceId } from "../../src/domain/Ids.ts"
+import { DateTime, Effect, Schema } from "effect"
+import {
+  generateTraceId,
+  idBound,
+  SessionId,
+  StepId,
+  timeOrdered,
+  type TraceId
+} from "../../src/domain/Ids.ts"
 
 describe("identifiers", () => {
   it("sort by the order of their making, however many fall into one millisecond", () => {
@@ -27,5 +34,13 @@ describe("identifiers", () => {
     const made = Array.from({ length: 1_000 }, () => Effect.runSync(generateTraceId))
     for (const id of made) assert.match(id, /^[0-9a-f]{32}$/)
     assert.strictEqual(new Set<TraceId>(made).size, made.length)
+  })
+
+  it("of steps are the caller's own, but none that a path would lose", () => {
+    const isStepId = Schema.is(StepId)
+    for (const id of ["refund-1", "a/b", "...", ".a", "..%2F", "100%", "a.", "\u00e4\u2192"]) {
+      assert.isTrue(isStepId(id), id)
+    }
+    for (const id of ["", ".", "..", " ", "a\nb"]) assert.isFalse(isStepId(id), JSON.stringify(id))
   })
 })

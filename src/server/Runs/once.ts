@@ -111,7 +111,9 @@ export const runOnce =
         }
         const [kept] = yield* look
         if (kept !== undefined && !fingerprint.equals(kept.fingerprint)) {
-          return yield* new IdempotencyKeyReused({ detail: "Use another key for another request" })
+          return yield* new IdempotencyKeyReused({
+            detail: "An Idempotency-Key is for one request of one API key: use another"
+          })
         }
         if (kept !== undefined && kept.answer !== null) {
           const opened = yield* Effect.orDie(box.open(place, kept.answer))
