@@ -181,7 +181,7 @@ export const stepSpan = (
     readonly approval_id: ApprovalId | null
     readonly start: number
     readonly end: number
-    readonly arguments?: Schema.Json
+    readonly arguments: Schema.Json | undefined
   }
 ): Span => ({
   trace_id: step.trace_id,
@@ -207,7 +207,7 @@ export const outcomeSpan = (
     readonly status: OutcomeStatus
     readonly start: number
     readonly end: number
-    readonly result?: Schema.Json
+    readonly result: Schema.Json | undefined
   }
 ): Span => ({
   trace_id: step.trace_id,

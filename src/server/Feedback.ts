@@ -219,21 +219,17 @@ export class Feedback extends Context.Service<
 }
 
 /** Feedback is a span in the trace of its run, once it is committed. What was said stays here. */
-const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackRecord) =>
-  spans.record(org_id, {
+const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackRecord) => {
+  const span = feedbackSpan({
     trace_id: record.inference_log_id,
-    count: 1,
-    make: () => [
-      feedbackSpan({
-        trace_id: record.inference_log_id,
-        feedback_id: record.id,
-        task_id: record.task_id,
-        score: record.score,
-        has_correction: record.correction !== null,
-        at: DateTime.toEpochMillis(record.created_at)
-      })
-    ]
+    feedback_id: record.id,
+    task_id: record.task_id,
+    score: record.score,
+    has_correction: record.correction !== null,
+    at: DateTime.toEpochMillis(record.created_at)
   })
+  return spans.record(org_id, { trace_id: record.inference_log_id, count: 1, make: () => [span] })
+}
 
 const asTraceId = Schema.decodeUnknownOption(TraceId)
 

@@ -27,7 +27,8 @@ import { findDestinations, storeBatches } from "./Spans/store.ts"
 import { WrittenBatches } from "./Spans/WrittenBatches.ts"
 import { StoreClock } from "./StoreClock.ts"
 
-export type { Recorded, Redact } from "./Spans/Outbox.ts"
+export type { Content } from "./Spans/Content.ts"
+export type { Recorded } from "./Spans/Outbox.ts"
 
 /** How much is exported; what is left out has the contract's default. */
 export interface SpansOptions {
@@ -251,9 +252,9 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   )
 
   const take = (org_id: OrgId, recorded: Recorded, at: number, time: number): void => {
-    const outbox = known.outboxFor(org_id, time, () => ({ recorded, at }))
+    const outbox = known.outboxFor(org_id, time, recorded, at)
     if (outbox === undefined) return
-    if (buffer.unsure(outbox, recorded, time)) known.check(outbox, { recorded, at })
+    if (buffer.unsure(outbox, recorded, time)) known.check(outbox, recorded, at)
     else buffer.take(outbox, recorded, at, time)
   }
 

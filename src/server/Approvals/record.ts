@@ -92,13 +92,9 @@ const closedSpans = (
   rows.flatMap((row) => {
     const trace_id = traces.get(row.session_id)
     if (trace_id === undefined || row.status === "pending") return []
-    return [
-      {
-        trace_id,
-        count: 1,
-        make: () => [approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)]
-      }
-    ]
+    // Made at once: the row has the arguments, which must not be held until it is sent.
+    const span = approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)
+    return [{ trace_id, count: 1, make: () => [span] }]
   })
 
 /** `recordAll` for one approval, which may not have moved: the row as it is then. */

@@ -2,7 +2,7 @@ import { Effect, Layer } from "effect"
 import { providerName } from "../../domain/GenAiProvider.ts"
 import { TraceId } from "../../domain/Ids.ts"
 import { type SpanLink, spanIdOf } from "../../domain/Span.ts"
-import { type CallDone, runSpans } from "../../domain/SpanConventions.ts"
+import { type CallDone, type RunDone, runSpans } from "../../domain/SpanConventions.ts"
 import type { ProviderCall } from "../Providers.ts"
 import { RunFinished } from "../Runs.ts"
 import { Spans } from "../Spans.ts"
@@ -14,25 +14,35 @@ export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(
   Effect.map(Spans, (spans) => (run: FinishedRun) => recordRun(spans, run))
 )
 
-const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<void> =>
-  spans.record(run.org_id, {
+const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<void> => {
+  const done = doneOf(run)
+  return spans.record(run.org_id, {
     trace_id: run.trace_id,
     count: 1 + run.calls.length,
     whole: true,
-    make: (_at, content) => {
-      const start = run.created_at.epochMilliseconds
-      return runSpans({
-        ...run,
-        start,
-        end: start + run.duration_ms,
-        error_type: run.failure === null ? null : "provider_failed",
-        caller: run.caller_traceparent === null ? null : linkOf(run.caller_traceparent),
-        calls: run.calls.map((call) => callOf(run, call)),
-        input: content?.(run.input),
-        answer: run.answer === null ? undefined : content?.(run.answer)
-      })
-    }
+    content: { input: run.input, ...(run.answer === null ? {} : { answer: run.answer }) },
+    make: (_at, { answer, input }) => runSpans({ ...done, input, answer })
   })
+}
+
+/** What is told of a run whether its content goes out or not. */
+const doneOf = (run: FinishedRun): Omit<RunDone, "input" | "answer"> => {
+  const start = run.created_at.epochMilliseconds
+  return {
+    trace_id: run.trace_id,
+    task_id: run.task_id,
+    task_name: run.task_name,
+    release_id: run.release_id,
+    dataset_id: run.dataset_id,
+    source: run.source,
+    session_id: run.session_id,
+    start,
+    end: start + run.duration_ms,
+    error_type: run.failure === null ? null : "provider_failed",
+    caller: run.caller_traceparent === null ? null : linkOf(run.caller_traceparent),
+    calls: run.calls.map((call) => callOf(run.provider, call))
+  }
+}
 
 /** The caller's span of a `traceparent` whose form was checked: version, trace id, span id, flags. */
 const linkOf = (traceparent: string): SpanLink => ({
@@ -40,7 +50,7 @@ const linkOf = (traceparent: string): SpanLink => ({
   span_id: spanIdOf(traceparent.slice(36, 52))
 })
 
-const callOf = ({ provider }: FinishedRun, call: ProviderCall): CallDone => ({
+const callOf = (provider: FinishedRun["provider"], call: ProviderCall): CallDone => ({
   provider: providerName(provider),
   model: provider.model,
   start: call.started_at.epochMilliseconds,

@@ -2,6 +2,7 @@ import type { OrgId, TraceId } from "../../domain/Ids.ts"
 import { encodeSpan } from "../../domain/OtlpJson.ts"
 import { keeps, type Sampling } from "../../domain/SpanSampling.ts"
 import { BatchWriter } from "./BatchWriter.ts"
+import type { Content } from "./Content.ts"
 import {
   type Batch,
   believe,
@@ -11,8 +12,10 @@ import {
   openOutbox,
   type Outbox,
   type Recorded,
-  type Redact
+  TRACE_CHARACTERS,
+  waitingOf
 } from "./Outbox.ts"
+import { makeSharedRoom } from "./SharedRoom.ts"
 import { makeTraces } from "./Traces.ts"
 
 /** Spans of one request. */
@@ -24,8 +27,8 @@ export const MAX_BATCH_BYTES = 1024 * 1024
 /** Bytes that encoded spans take in this process, over all organizations; past it spans are dropped. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
-/** Traces that were recorded and not yet encoded. They are encoded as soon as the process has a moment. */
-const MAX_INBOX = 4_096
+/** Traces that were recorded and not yet encoded, in characters: 4,096 without content. They are encoded as soon as the process has a moment. */
+const INBOX_CHARACTERS = 4_096 * TRACE_CHARACTERS
 
 /** Batches that one transaction writes, and their bytes. */
 const GROUP_BATCHES = 64
@@ -67,7 +70,7 @@ export interface SpanBuffer {
    */
   readonly encode: (
     count: number,
-    content: Redact | null,
+    content: Content,
     now: number,
     hasTime: () => boolean
   ) => { readonly encoded: number; readonly faults: ReadonlyArray<unknown> }
@@ -106,6 +109,7 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   /** Outboxes with spans, or with drops to tell. */
   const dirty = new Set<Outbox>()
   const drops = new Set<Outbox>()
+  const room = makeSharedRoom(INBOX_CHARACTERS)
   let inbox: Array<Entry> = []
   /** Entries at its beginning that are encoded already. */
   let taken = 0
@@ -139,13 +143,14 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
   }
 
   /** Whether the limits let a trace in that is sampled. */
-  const admits = (outbox: Outbox, { count, trace_id, whole }: Recorded, now: number): boolean => {
+  const admits = ({ characters, outbox, recorded }: Entry, now: number): boolean => {
+    const { count, trace_id, whole } = recorded
     const known = whole === true ? undefined : traces.known(trace_id)
     if (known === "refused") return false
     const roomy =
       outbox.held + outbox.waiting + count <= queueLimit &&
-      inbox.length - taken < MAX_INBOX &&
-      bytes < MAX_BUFFERED_BYTES
+      bytes < MAX_BUFFERED_BYTES &&
+      room.has(outbox.org_id, characters)
     if (known === "admitted") {
       if (roomy) outbox.budget.charge(count, now)
       return roomy
@@ -186,10 +191,12 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     counted: believe,
     take: (outbox, recorded, at, now) => {
       if (!keeps(sampling, recorded.trace_id)) return
-      if (!admits(outbox, recorded, now)) return drop(outbox, recorded.count, now)
+      const entry = { ...waitingOf(recorded, at, outbox.content), outbox }
+      if (!admits(entry, now)) return drop(outbox, recorded.count, now)
       outbox.held += recorded.count
       held += recorded.count
-      inbox.push({ outbox, recorded, at })
+      room.take(outbox.org_id, entry.characters)
+      inbox.push(entry)
     },
     unencoded: () => inbox.length - taken,
     first: () => inbox[taken],
@@ -201,7 +208,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     encode: (count, content, now, hasTime) => {
       const faults: Array<unknown> = []
       let encoded = 0
-      for (const { at, outbox, recorded } of inbox.slice(taken, taken + count)) {
+      for (const { at, characters, outbox, recorded } of inbox.slice(taken, taken + count)) {
+        room.giveBack(outbox.org_id, characters)
         let texts: ReadonlyArray<string> = []
         try {
           texts = recorded.make(at, content).map((span) => encodeSpan(span, sampling.traceState))

@@ -1,7 +1,7 @@
-import { Effect, Result, type Schema } from "effect"
-import { REDACTED } from "../../domain/Redaction.ts"
+import { Effect, type Schema } from "effect"
 import type { KnownSecrets } from "../KnownSecrets.ts"
 import type { SpanBuffer } from "./Buffer.ts"
+import { noContent } from "./Content.ts"
 import type { Entry } from "./Outbox.ts"
 import { type Clean, makeRedactors } from "./Redactors.ts"
 
@@ -41,22 +41,13 @@ export const makeEncoding = (
 
   const redactorsOf = makeRedactors(secrets, now, pause)
 
-  /** What goes out of a trace's content, ready for when the trace is made. */
-  const contentOf = Effect.fnUntraced(function* ({ at, recorded }: Entry, clean: Clean) {
-    const values: Array<Schema.Json> = []
-    // What goes wrong here goes wrong again when the trace is made, and is told then.
-    Result.try(() =>
-      recorded.make(at, (value) => {
-        values.push(value)
-        return null
-      })
-    )
-    const cleaned = new Map<Schema.Json, Schema.Json>()
-    for (const value of values) cleaned.set(value, yield* clean(value))
-    return (value: Schema.Json): Schema.Json => {
-      const found = cleaned.get(value)
-      return found === undefined ? REDACTED : found
+  /** What goes out of a trace's content. */
+  const contentOf = Effect.fnUntraced(function* ({ recorded }: Entry, clean: Clean) {
+    const cleaned: Record<string, Schema.Json> = {}
+    for (const [name, value] of Object.entries(recorded.content ?? noContent)) {
+      cleaned[name] = yield* clean(value)
     }
+    return cleaned
   })
 
   const stretch = Effect.gen(function* () {
@@ -64,11 +55,11 @@ export const makeEncoding = (
     const redactors = yield* redactorsOf(buffer.withContent(left))
     for (let first = buffer.first(); left > 0 && first !== undefined; first = buffer.first()) {
       const clean = first.outbox.content ? (redactors.get(first.outbox.org_id) ?? null) : null
-      const content = clean === null ? null : yield* contentOf(first, clean)
+      const content = clean === null ? noContent : yield* contentOf(first, clean)
       const before = buffer.writeAt()
       const slice = first.outbox.content
         ? buffer.encode(1, content, now(), hasTime)
-        : buffer.encode(left, null, now(), () => hasTime() && buffer.first()?.outbox.content !== true)
+        : buffer.encode(left, noContent, now(), () => hasTime() && buffer.first()?.outbox.content !== true)
       left -= slice.encoded
       encoded(buffer.writeAt() < before)
       for (const fault of slice.faults) yield* Effect.logError("A span could not be made", fault)

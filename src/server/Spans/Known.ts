@@ -1,6 +1,7 @@
 import type { OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
 import type { SpanBuffer } from "./Buffer.ts"
-import type { Outbox, Recorded } from "./Outbox.ts"
+import { type Outbox, type Recorded, TRACE_CHARACTERS, type Waiting, waitingOf } from "./Outbox.ts"
+import { makeSharedRoom } from "./SharedRoom.ts"
 
 /**
  * How long an organization is known to have no destination. One that is made by another replica is noticed after this; one that is
@@ -11,14 +12,8 @@ const NONE_MILLIS = 5_000
 /** Organizations that something is known of; past it those with nothing on its way are forgotten. */
 const MAX_KNOWN = 20_000
 
-/** Traces that wait until it is known whether anybody wants them, over all organizations. */
-const MAX_WAITING = 2_048
-
-/** A trace that waits, and when it was recorded, in milliseconds since the epoch. */
-export interface Waiting {
-  readonly recorded: Recorded
-  readonly at: number
-}
+/** Traces that wait until it is known whether anybody wants them, in characters: 2,048 without content. */
+const WAITING_CHARACTERS = 2_048 * TRACE_CHARACTERS
 
 type State =
   | { readonly _tag: "None"; readonly until: number }
@@ -39,7 +34,7 @@ export const makeKnown = (
 ) => {
   const states = new Map<OrgId, State>()
   const asking = new Set<OrgId>()
-  let waiting = 0
+  const room = makeSharedRoom(WAITING_CHARACTERS)
 
   const makeRoom = (): void => {
     if (states.size < MAX_KNOWN) return
@@ -53,12 +48,23 @@ export const makeKnown = (
     }
   }
 
-  const wait = (state: State & { readonly _tag: "Unknown" | "Some" }, one: Waiting): void => {
-    if (!samples(one.recorded.trace_id)) return
-    if (waiting < MAX_WAITING) {
+  const wait = (
+    org_id: OrgId,
+    state: State & { readonly _tag: "Unknown" | "Some" },
+    recorded: Recorded,
+    at: number
+  ): void => {
+    if (!samples(recorded.trace_id)) return
+    const one = waitingOf(recorded, at, state._tag === "Unknown" || state.outbox.content)
+    if (room.has(org_id, one.characters)) {
       state.waiting.push(one)
-      waiting++
-    } else state.missed += one.recorded.count
+      room.take(org_id, one.characters)
+    } else state.missed += recorded.count
+  }
+
+  /** They wait no more. */
+  const leave = (org_id: OrgId, list: ReadonlyArray<Waiting>): void => {
+    for (const { characters } of list) room.giveBack(org_id, characters)
   }
 
   const askFor = (org_id: OrgId): void => {
@@ -76,18 +82,18 @@ export const makeKnown = (
 
   return {
     /** The outbox of an organization, if it is known to have one; else what is recorded waits, or is nobody's. */
-    outboxFor: (org_id: OrgId, now: number, recorded: () => Waiting): Outbox | undefined => {
+    outboxFor: (org_id: OrgId, now: number, recorded: Recorded, at: number): Outbox | undefined => {
       const found = states.get(org_id)
       if (found?._tag === "Some") return found.outbox
       if (found?._tag === "None" && now < found.until) return undefined
-      wait(found?._tag === "Unknown" ? found : ask(org_id), recorded())
+      wait(org_id, found?._tag === "Unknown" ? found : ask(org_id), recorded, at)
       return undefined
     },
     /** What is recorded waits until the store has said how many spans wait there. */
-    check: (outbox: Outbox, one: Waiting): void => {
+    check: (outbox: Outbox, recorded: Recorded, at: number): void => {
       const state = states.get(outbox.org_id)
       if (state?._tag !== "Some" || state.outbox !== outbox) return
-      wait(state, one)
+      wait(outbox.org_id, state, recorded, at)
       askFor(outbox.org_id)
     },
     /** Organizations to look up, `limit` at most. */
@@ -115,7 +121,7 @@ export const makeKnown = (
       const state = states.get(org_id)
       // Something changed meanwhile, and it is asked for again: the next answer counts.
       if (state === undefined || state._tag === "None" || asking.has(org_id)) return
-      waiting -= state.waiting.length
+      leave(org_id, state.waiting)
       if (destination === undefined) {
         states.set(org_id, { _tag: "None", until: now + NONE_MILLIS })
         return
@@ -131,7 +137,7 @@ export const makeKnown = (
     forget: (org_id: OrgId): void => {
       const state = states.get(org_id)
       if (state?._tag === "Unknown") return askFor(org_id)
-      if (state?._tag === "Some") waiting -= state.waiting.length
+      if (state?._tag === "Some") leave(org_id, state.waiting)
       states.delete(org_id)
     },
     outboxOf: (org_id: OrgId): Outbox | undefined => {

@@ -1,10 +1,10 @@
-import type { Schema } from "effect"
 import type { OrgId, TelemetryDestinationId, TraceId } from "../../domain/Ids.ts"
 import { envelope } from "../../domain/OtlpJson.ts"
 import type { Span } from "../../domain/Span.ts"
 import { sourceOf } from "../../domain/SpanConventions.ts"
 import { SpanBudget } from "../../domain/SpanSampling.ts"
 import type { BatchWriter } from "./BatchWriter.ts"
+import { type Content, holdable, noContent } from "./Content.ts"
 
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
@@ -14,9 +14,6 @@ import type { BatchWriter } from "./BatchWriter.ts"
 const CHECK_MILLIS = 10
 const LONGEST_CHECK_MILLIS = 500
 
-/** Removes secrets from what is exported. */
-export type Redact = (value: Schema.Json) => Schema.Json
-
 /** Something that was done, as spans of one trace. */
 export interface Recorded {
   readonly trace_id: TraceId
@@ -24,19 +21,39 @@ export interface Recorded {
   readonly count: number
   /** Whether this is the whole trace, as of a run: then nothing needs to be remembered of it. Default false. */
   readonly whole?: boolean
+  /** Let go where the organization has content off, so `make` must not hold it too. Default: none. */
+  readonly content?: Content
   /**
-   * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch. `content` is there
-   * where the organization switched content on: through it inputs, answers, arguments and results may go out. Called twice then, with the
-   * same values: first to find them.
+   * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch; `content`: what of
+   * it goes out, free of secrets; nothing where the organization has it off.
    */
-  readonly make: (at: number, content: Redact | null) => ReadonlyArray<Span>
+  readonly make: (at: number, content: Content) => ReadonlyArray<Span>
+}
+
+/** Characters that a trace is counted as, without its content. */
+export const TRACE_CHARACTERS = 2_048
+
+/** A trace as it waits in memory; `at`: when it was recorded, in milliseconds since the epoch. */
+export interface Waiting {
+  readonly recorded: Recorded
+  readonly at: number
+  /** How many it is counted as. */
+  readonly characters: number
+}
+
+/** A trace with what of its content may be wanted: where it may not go out, nothing of it. */
+export const waitingOf = (
+  { content = noContent, ...trace }: Recorded,
+  at: number,
+  wanted: boolean
+): Waiting => {
+  const held = holdable(wanted ? content : noContent)
+  return { recorded: { ...trace, content: held.content }, at, characters: TRACE_CHARACTERS + held.characters }
 }
 
 /** A trace that was taken in and is not encoded yet. */
-export interface Entry {
+export interface Entry extends Waiting {
   readonly outbox: Outbox
-  readonly recorded: Recorded
-  readonly at: number
 }
 
 /** What an organization that has a destination has in this process. */

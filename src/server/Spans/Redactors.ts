@@ -6,6 +6,7 @@ import { MAX_CONTENT_CHARACTERS } from "../../domain/SpanConventions.ts"
 import { isOutOfReach } from "../Database.ts"
 import type { KnownSecrets } from "../KnownSecrets.ts"
 import { LeastRecent } from "../LeastRecent.ts"
+import { TOO_LONG } from "./Content.ts"
 
 /** Removes secrets from what is exported, with pauses for others between its texts. */
 export type Clean = (value: Schema.Json) => Effect.Effect<Schema.Json>
@@ -15,9 +16,6 @@ const UNREADABLE_MILLIS = 60_000
 
 /** Such organizations that are remembered. */
 const MAX_UNREADABLE = 1_000
-
-/** Stands for what is too long to be exported. */
-const TOO_LONG = "[too long to be exported]"
 
 /**
  * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is

@@ -20,26 +20,24 @@ export const governedSpans = (
 ): Effect.Effect<void> => {
   const trace_id = traces.get(session_id)
   if (trace_id === undefined) return Effect.void
+  const done = {
+    trace_id,
+    session_id,
+    step_id: step.step_id,
+    task_id: step.task_id ?? null,
+    tool: step.tool,
+    action_class: step.action_class,
+    arguments_digest: answer.arguments_digest,
+    decision: answer.decision,
+    rule_id: answer.rule_id,
+    approval_id: answer.approval_id,
+    start: decided.epochMilliseconds
+  }
   return spans.record(org_id, {
     trace_id,
     count: 1,
-    make: (at, content) => [
-      stepSpan({
-        trace_id,
-        session_id,
-        step_id: step.step_id,
-        task_id: step.task_id ?? null,
-        tool: step.tool,
-        action_class: step.action_class,
-        arguments_digest: answer.arguments_digest,
-        decision: answer.decision,
-        rule_id: answer.rule_id,
-        approval_id: answer.approval_id,
-        start: decided.epochMilliseconds,
-        end: at,
-        ...(content === null || step.arguments === undefined ? {} : { arguments: content(step.arguments) })
-      })
-    ]
+    ...(step.arguments === undefined ? {} : { content: { arguments: step.arguments } }),
+    make: (end, content) => [stepSpan({ ...done, end, arguments: content["arguments"] })]
   })
 }
 
@@ -59,6 +57,7 @@ export const outcomeSpans = (
   return spans.record(org_id, {
     trace_id,
     count: 1,
+    ...(result === undefined ? {} : { content: { result } }),
     make: (_at, content) => [
       outcomeSpan({
         ...step,
@@ -67,7 +66,7 @@ export const outcomeSpans = (
         status,
         start: allowed.epochMilliseconds,
         end: occurred_at.epochMilliseconds,
-        ...(content === null || result === undefined ? {} : { result: content(result) })
+        result: content["result"]
       })
     ]
   })

@@ -27,7 +27,7 @@ describe("what is known of who records spans", () => {
     const traces = 4_000
     for (let count = 0; count < traces; count++) {
       const recorded = { trace_id: traceAt(count / traces), count: 1, whole: true, make: () => [] }
-      known.outboxFor(org_id, 0, () => ({ recorded, at: 0 }))
+      known.outboxFor(org_id, 0, recorded, 0)
     }
     const answers: Array<readonly [Outbox, number, number]> = []
     const destination = {
