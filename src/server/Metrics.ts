@@ -2,7 +2,15 @@ import { Context, Effect, Layer, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
 import { Delivery } from "./Delivery.ts"
-import { cooling, failures, inFlight, overdueSeconds, shards, waiting } from "./Metrics/definitions.ts"
+import {
+  cooling,
+  failures,
+  inFlight,
+  overdueSeconds,
+  queueFull,
+  shards,
+  waiting
+} from "./Metrics/definitions.ts"
 import { makeProcess } from "./Metrics/process.ts"
 import { collectStore } from "./Metrics/store.ts"
 
@@ -41,6 +49,8 @@ export class Metrics extends Context.Service<
           yield* Metric.update(overdueSeconds(channel), of.overdueSeconds)
           yield* Metric.update(inFlight(channel), of.inFlight)
           yield* Metric.update(cooling(channel), of.cooling)
+          // There before the first of them: a rise is seen only from a number.
+          yield* Metric.update(queueFull(channel), 0)
         }
       })
 

@@ -199,3 +199,18 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     })
   )
 })
+
+layer(service({ environment: { ...environment, COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "1" } }), {
+  excludeTestServices: true
+})("/metrics of a queue that is full", (it) => {
+  it.effect("count what finds no room", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      const stuck = yield* scriptedServer(["never"])
+      yield* admin.notification_endpoints.create({ payload: { url: stuck.url } })
+      for (let count = 0; count < 3; count++) yield* ask(admin)
+      const full = yield* read
+      assert.strictEqual(valueOf(full, "countersign_delivery_queue_full_total", 'channel="webhook"'), 2)
+    }).pipe(Effect.scoped)
+  )
+})

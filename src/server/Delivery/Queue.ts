@@ -1,8 +1,9 @@
-import { Array as Arr, Effect } from "effect"
+import { Array as Arr, Effect, Metric } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { atEnd, inCallersTransaction } from "../Database.ts"
+import { afterCommit, atEnd, inCallersTransaction } from "../Database.ts"
+import { queueFull } from "../Metrics/definitions.ts"
 import type { Channel } from "./Channel.ts"
 import type { Enqueued, QueueRow } from "./Item.ts"
 import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
@@ -79,7 +80,10 @@ export const makeQueue = (
     )
     // Locks are taken in one order everywhere, or two transactions could wait for each other.
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
-    for (const destination of byDestination) yield* insertTight(destination, now)
+    for (const destination of byDestination) {
+      const failed = yield* insertTight(destination, now)
+      yield* afterCommit(Metric.update(queueFull(destination[0].channel), failed))
+    }
     return ids
   })
 

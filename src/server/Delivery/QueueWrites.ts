@@ -135,7 +135,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       LEFT JOIN queued q ON q.delivery_id = w.delivery_id
     `
 
-  /** The same under the destination's lock, and past the capacity as failed. */
+  /** The same under the destination's lock, and past the capacity as failed. Answers with how many those are. */
   const insertTight = Effect.fnUntraced(function* (list: Arr.NonEmptyReadonlyArray<Made>, now: Timestamp) {
     const { capacity, destination_id, org_id } = list[0]
     yield* lockDestination(org_id, destination_id)
@@ -173,6 +173,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       WHERE fits
       ORDER BY place
     `
+    return Math.max(0, list.length - Math.max(0, free))
   })
 
   return { insertRoomy, insertTight, lockDestination, room }

@@ -55,6 +55,14 @@ export const attemptSeconds = series((channel: string) =>
   })
 )
 
+export const queueFull = series((channel: string) =>
+  Metric.counter("countersign_delivery_queue_full_total", {
+    description: "Deliveries that failed at once: so many waited for their destination already",
+    attributes: { channel },
+    incremental: true
+  })
+)
+
 export const waiting = series((channel: string) =>
   Metric.gauge("countersign_delivery_queue_depth", {
     description:
