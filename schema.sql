@@ -237,7 +237,6 @@ CREATE TABLE datasets (
   created_by_name text NOT NULL,
   CONSTRAINT datasets_pkey PRIMARY KEY (org_id, dataset_id)
 );
-CREATE INDEX datasets_task ON datasets USING btree (org_id, task_id, dataset_id DESC);
 CREATE UNIQUE INDEX datasets_version ON datasets USING btree (org_id, task_id, version);
 
 CREATE TABLE deliveries (

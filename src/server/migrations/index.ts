@@ -24,6 +24,7 @@ import secretChanges from "./0025_secret_changes.ts"
 import feedbackLists from "./0026_feedback_lists.ts"
 import attemptErrors from "./0027_attempt_errors.ts"
 import restoredReleases from "./0028_restored_releases.ts"
+import datasetLists from "./0029_dataset_lists.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -50,5 +51,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0025_secret_changes": secretChanges,
   "0026_feedback_lists": feedbackLists,
   "0027_attempt_errors": attemptErrors,
-  "0028_restored_releases": restoredReleases
+  "0028_restored_releases": restoredReleases,
+  "0029_dataset_lists": datasetLists
 }
