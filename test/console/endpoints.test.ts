@@ -7,6 +7,7 @@ import { verify } from "../../src/webhook/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
+import { listening } from "../support/listening.ts"
 
 // One attempt a delivery: what fails is failed at once, and can be replayed.
 const environment = Layer.provideMerge(
@@ -37,9 +38,7 @@ const receiver = Effect.acquireRelease(
         waiting?.()
       })
     })
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-    const address = server.address()
-    const port = typeof address === "object" && address !== null ? address.port : 0
+    const port = await listening(server)
     /** Resolves once this many came. */
     const count = async (wanted: number) => {
       while (received.length < wanted) await new Promise<void>((resolve) => (waiting = resolve))

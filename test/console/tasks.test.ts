@@ -6,6 +6,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 import { messages, taskWith, team } from "../support/tasks.ts"
+import { listening } from "../support/listening.ts"
 
 const environment = Layer.provideMerge(
   Browser.layer,
@@ -34,9 +35,7 @@ const model = Effect.acquireRelease(
         else held.push(response)
       })
     })
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-    const address = server.address()
-    const port = typeof address === "object" && address !== null ? address.port : 0
+    const port = await listening(server)
     const letGo = () => {
       open = true
       for (const response of held.splice(0)) answer(response)

@@ -1,13 +1,11 @@
 import { PgClient } from "@effect/sql-pg"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import { Effect, Exit, Layer, Queue, Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
 import { Delivery } from "../../src/server/Delivery.ts"
-import type { Egress } from "../../src/server/Egress.ts"
-import type { SecretBox } from "../../src/server/SecretBox.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type Scripted, scriptedServer } from "../support/scripted.ts"
 import {
@@ -16,33 +14,16 @@ import {
   delivered,
   destination,
   endpointAt,
-  layerWebhookNeeds,
   masterKey,
   publish,
   quick,
   records,
+  test,
   withEngine,
   withoutEngine,
   withWebhooks
 } from "../server/Delivery/support.ts"
 import { eventually } from "../support/eventually.ts"
-
-const test = <E>(
-  name: string,
-  effect: () => Effect.Effect<
-    void,
-    E,
-    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | SecretBox | Scope.Scope
-  >
-) =>
-  it.live(
-    name,
-    () =>
-      Effect.suspend(effect).pipe(
-        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
-      ),
-    60_000
-  )
 
 const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
 const ok: Scripted = { status: 200 }

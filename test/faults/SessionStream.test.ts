@@ -8,6 +8,7 @@ import { Client, type ClientCalls } from "../../src/client/Client.ts"
 import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
 import { type OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { breakingProxy } from "../support/breakingProxy.ts"
+import { listening } from "../support/listening.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 import { closeSession, record } from "../support/sessions.ts"
@@ -15,11 +16,11 @@ import { closeSession, record } from "../support/sessions.ts"
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
 /** A port that was free a moment ago. */
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" ? (address?.port ?? 0) : 0)))
-  })
+const freePort = Effect.promise(async () => {
+  const server = createServer()
+  const port = await listening(server)
+  await new Promise((done) => server.close(done))
+  return port
 })
 
 /** A call that is sent again until the service is there to answer it. */

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import { removeOld } from "../../src/server/Idempotency.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { type NameServer, nameServer } from "../support/dns.ts"
 import { type Answer, send, service } from "../support/service.ts"
@@ -90,6 +91,25 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
       const secret = String(body["secret"])
       assert.isAbove(rows.length, 0)
       for (const { answer } of rows) assert.notInclude(Buffer.from(answer).toString("latin1"), secret)
+    })
+  )
+
+  it.effect("is forgotten after 24 hours", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "forgotten")
+      const sql = yield* SqlClient.SqlClient
+      for (const [name, hours] of [
+        ["old", 25],
+        ["young", 23]
+      ] as const) {
+        assert.strictEqual((yield* create(key, name, name)).status, 201)
+        yield* sql`UPDATE idempotency_keys SET created_at = now() - ${`${hours} hours`}::interval WHERE key = ${name}`
+      }
+      assert.strictEqual(yield* removeOld, 1)
+      assert.strictEqual(yield* removeOld, 0)
+      // The old one is free for another request, the young one is not.
+      assert.strictEqual((yield* create(key, "another", "old")).status, 201)
+      assert.strictEqual((yield* create(key, "another", "young")).status, 409)
     })
   )
 

@@ -13,6 +13,7 @@ import { verify } from "../../src/webhook/index.ts"
 import { type Scripted, scriptedServer, type Seen } from "../support/scripted.ts"
 import { send, service } from "../support/service.ts"
 import { eventually } from "../support/eventually.ts"
+import { wholeStore } from "../support/wholeStore.ts"
 
 /** One attempt a delivery, and no cooldown, so that a failure is there at once. */
 const oneAttempt = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000" }
@@ -87,20 +88,6 @@ const signers = (seen: Seen | undefined, secrets: ReadonlyArray<string>) =>
     }
     return found
   })
-
-/** Everything the store holds, as text: of bytes their hexadecimal digits. */
-const wholeStore = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const tables = yield* sql<{ readonly name: string }>`
-    SELECT quote_ident(table_name) AS name
-    FROM information_schema.tables
-    WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
-  `
-  const rows = yield* Effect.forEach(tables, ({ name }) =>
-    sql.unsafe(`SELECT to_json(t)::text AS row FROM ${name} t`)
-  )
-  return JSON.stringify(rows)
-})
 
 /** Waits until so many statements of this database wait for a lock. */
 const blocked = (count: number) =>

@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, type Scope } from "effect"
 import { createServer, type IncomingHttpHeaders } from "node:http"
-import type { AddressInfo } from "node:net"
 import { gunzipSync } from "node:zlib"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { send, service } from "../support/service.ts"
+import { listening } from "../support/listening.ts"
 
 interface Export {
   readonly path: string
@@ -31,9 +31,7 @@ const collector = (
           if (answer === "ok") response.writeHead(200, { "content-type": "application/json" }).end("{}")
         })
       })
-      await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
-      const { port } = server.address() as AddressInfo
+      const port = await listening(server)
       return { server, url: `http://127.0.0.1:${port}/otlp`, exports }
     }),
     ({ server }) =>

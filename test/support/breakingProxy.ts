@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { createServer, connect as dial, type Socket } from "node:net"
+import { listening } from "./listening.ts"
 
 /** A relay before a service that breaks connections on the way, as networks do. */
 export interface BreakingProxy {
@@ -55,10 +56,9 @@ export const breakingProxy = (options: {
           service.pause()
         })
       })
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-      const address = server.address()
+      const port = await listening(server)
       const proxy: BreakingProxy = {
-        url: `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}`,
+        url: `http://127.0.0.1:${port}`,
         breaks: () => broken
       }
       return { proxy, server, open }

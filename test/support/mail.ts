@@ -1,7 +1,7 @@
 import { Effect, type Scope } from "effect"
-import type { AddressInfo } from "node:net"
 import { SMTPServer, type SMTPServerOptions } from "smtp-server"
 import type { Identity } from "./ca.ts"
+import { listening } from "./listening.ts"
 
 /** A mail as it arrived. */
 export interface ReceivedMail {
@@ -127,9 +127,7 @@ export const mailServer = (
       const server = new SMTPServer(settings)
       // What a client does to its connection is the test's own doing.
       server.on("error", () => {})
-      await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
-      const { port } = server.server.address() as AddressInfo
+      const port = await listening(server.server)
       const arrived = (count: number) =>
         new Promise<void>((done) => (received.length >= count ? done() : waiting.push({ count, done })))
       return { server, port, received, arrived, named, hanging, connections: () => connections }

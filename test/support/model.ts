@@ -1,6 +1,6 @@
 import { Effect, Schema, type Scope } from "effect"
 import { createServer, type ServerResponse } from "node:http"
-import type { AddressInfo } from "node:net"
+import { listening } from "./listening.ts"
 
 /** What a model was asked: the first line of what it was told, and the input's text. */
 export interface Asked {
@@ -54,9 +54,7 @@ export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<Model
             else for (const done of waiting.splice(0)) done()
           })
         })
-        await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
-        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
-        const { port } = server.address() as AddressInfo
+        const port = await listening(server)
         const model: ModelServer = {
           url: `http://127.0.0.1:${port}/v1`,
           asked,

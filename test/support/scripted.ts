@@ -1,6 +1,6 @@
 import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage } from "node:http"
-import type { AddressInfo } from "node:net"
+import { listening } from "./listening.ts"
 
 /** One answer of a scripted server; "never" holds the request open. */
 export type Scripted =
@@ -57,9 +57,7 @@ export const scriptedServer = (
           response.end(answer.body === undefined ? undefined : JSON.stringify(answer.body))
         })
       })
-      await new Promise<void>((done) => server.listen(0, "127.0.0.1", done))
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
-      const { port } = server.address() as AddressInfo
+      const port = await listening(server)
       const arrived = (count: number) =>
         new Promise<void>((done) => (seen.length >= count ? done() : waiting.push({ count, done })))
       return { server, url: `http://127.0.0.1:${port}`, seen, arrived }

@@ -4,6 +4,7 @@ import { createServer, type RequestListener, request } from "node:http"
 import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
+import { listening } from "../support/listening.ts"
 
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 const keys = { current: Result.getOrThrow(signingKey(Redacted.make(secret))), previous: null }
@@ -27,11 +28,9 @@ const optionsWith = (more: Partial<ReceiverOptions> = {}) => {
 
 const withServer = async <A>(listener: RequestListener, use: (port: number) => Promise<A>): Promise<A> => {
   const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  const port = await listening(server)
   try {
-    const address = server.address()
-    assert(typeof address === "object" && address !== null)
-    return await use(address.port)
+    return await use(port)
   } finally {
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))

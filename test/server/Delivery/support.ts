@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto"
 import { PgClient } from "@effect/sql-pg"
+import { it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Outcome } from "../../../src/domain/DeliveryState.ts"
@@ -26,6 +27,7 @@ import * as WebhookChannel from "../../../src/server/Notifications/WebhookChanne
 import { SecretBox } from "../../../src/server/SecretBox.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
 import { eventually } from "../../support/eventually.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 /** An attempt that a test's channel holds until the test says how it ends. */
 export interface Held {
@@ -187,6 +189,24 @@ export const layerWebhookNeeds = Layer.mergeAll(
     ownHost: undefined
   })
 )
+
+/** A test on a database of its own, with the real clock and real sockets, and a minute's time. */
+export const test = <E>(
+  name: string,
+  effect: () => Effect.Effect<
+    void,
+    E,
+    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | SecretBox | Scope.Scope
+  >
+) =>
+  it.live(
+    name,
+    () =>
+      Effect.suspend(effect).pipe(
+        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
+      ),
+    60_000
+  )
 
 /** Runs with the webhook channel on an engine. */
 export const withWebhooks =

@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Logger, Redacted } from "effect"
-import { createServer, type AddressInfo } from "node:net"
+import { createServer } from "node:net"
 import { type Mail, makeSmtp } from "../../../src/server/Email/Smtp.ts"
 import { makeAuthority, selfSigned } from "../../support/ca.ts"
 import { GOSSIP, mailServer, type MailServerOptions } from "../../support/mail.ts"
+import { listening } from "../../support/listening.ts"
 
 const mail: Mail = {
   to: "ada@example.org",
@@ -106,9 +107,7 @@ describe("Smtp", () => {
         socket.on("error", () => {})
         socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")
       })
-      yield* Effect.promise(() => new Promise<void>((done) => server.listen(0, "127.0.0.1", done)))
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a server that listens on TCP has an address and a port
-      const { port } = server.address() as AddressInfo
+      const port = yield* Effect.promise(() => listening(server))
       const outcome = yield* sendTo(`smtp://127.0.0.1:${port}`)
       server.close()
       assert.deepStrictEqual(outcome, retry("the mail server does not speak SMTP", null))

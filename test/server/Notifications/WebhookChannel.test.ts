@@ -1,31 +1,12 @@
-import type { PgClient } from "@effect/sql-pg"
-import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Layer, type Scope } from "effect"
+import { assert, describe } from "@effect/vitest"
+import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHmac } from "node:crypto"
 import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../src/server/Database.ts"
 import { Delivery } from "../../../src/server/Delivery.ts"
-import type { Egress } from "../../../src/server/Egress.ts"
-import type { SecretBox } from "../../../src/server/SecretBox.ts"
-import { TestDatabase } from "../../support/postgres.ts"
 import { type Scripted, scriptedServer, type Seen } from "../../support/scripted.ts"
-import { announce, endpointAt, layerWebhookNeeds, records, withWebhooks } from "../Delivery/support.ts"
-
-/** Each on a database of its own, with the real clock and real sockets. */
-const test = <E>(
-  name: string,
-  effect: () => Effect.Effect<
-    void,
-    E,
-    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | SecretBox | Scope.Scope
-  >
-) =>
-  it.live(name, () =>
-    Effect.suspend(effect).pipe(
-      Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
-    )
-  )
+import { announce, endpointAt, records, test, withWebhooks } from "../Delivery/support.ts"
 
 const status =
   (wanted: string) =>

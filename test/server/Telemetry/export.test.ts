@@ -12,9 +12,9 @@ import {
   sendSpans,
   shown,
   telemetryOf,
-  TOKEN,
-  wholeStore
+  TOKEN
 } from "../../support/otlp/telemetry.ts"
+import { wholeStore } from "../../support/wholeStore.ts"
 import { service } from "../../support/service.ts"
 import { eventually } from "../../support/eventually.ts"
 

@@ -1,6 +1,7 @@
 import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { gunzipSync } from "node:zlib"
+import { listening } from "../listening.ts"
 
 /** A server on loopback that keeps all that it is sent. */
 export interface Peer {
@@ -31,17 +32,16 @@ export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope>
         answer(request, response, echo)
       })
     })
-    yield* Effect.acquireRelease(
-      Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+    const port = yield* Effect.acquireRelease(
+      Effect.promise(() => listening(server)),
       () =>
         Effect.sync(() => {
           server.close()
           server.closeAllConnections()
         })
     )
-    const address = server.address()
     return {
-      url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+      url: `http://127.0.0.1:${port}`,
       received,
       got: (text) =>
         Effect.callback((resume) => {

@@ -2,6 +2,7 @@ import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { gunzipSync } from "node:zlib"
 import { readRequest, type ReadSpan } from "./validate.ts"
+import { listening } from "../listening.ts"
 
 /** What a collector does with a request that it has read. */
 export type CollectorAnswer =
@@ -101,17 +102,16 @@ export const collector = (
         if (answer !== undefined) respond(answer, request, response)
       })
     })
-    yield* Effect.acquireRelease(
-      Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+    const port = yield* Effect.acquireRelease(
+      Effect.promise(() => listening(server)),
       () =>
         Effect.sync(() => {
           server.closeAllConnections()
           server.close()
         })
     )
-    const address = server.address()
     return {
-      url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
+      url: `http://127.0.0.1:${port}`,
       exports,
       faults,
       spans: () => exports.flatMap(({ spans }) => spans),

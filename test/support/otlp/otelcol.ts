@@ -1,8 +1,9 @@
 import { Effect, type Scope } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { createServer } from "node:http"
-import { type AddressInfo, connect } from "node:net"
+import { connect } from "node:net"
 import { gunzipSync } from "node:zlib"
+import { listening } from "../listening.ts"
 import { readRequest, type ReadSpan } from "./validate.ts"
 
 const program = process.env["COUNTERSIGN_TEST_OTELCOL"]
@@ -23,18 +24,10 @@ export interface OpenTelemetryCollector {
   readonly spans: () => ReadonlyArray<ReadSpan>
 }
 
-const listening = (server: ReturnType<typeof createServer>) =>
-  Effect.callback<AddressInfo>((resume) => {
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      if (typeof address === "object" && address !== null) resume(Effect.succeed(address))
-    })
-  })
-
 /** A port that was free a moment ago: the Collector cannot be asked which one it took. */
 const freePort = Effect.gen(function* () {
   const server = createServer()
-  const { port } = yield* listening(server)
+  const port = yield* Effect.promise(() => listening(server))
   yield* Effect.callback<void>((resume) => void server.close(() => resume(Effect.void)))
   return port
 })
@@ -52,11 +45,13 @@ const sink = Effect.gen(function* () {
       response.writeHead(200, { "content-type": "application/json" }).end("{}")
     })
   })
-  const { port } = yield* Effect.acquireRelease(listening(server), () =>
-    Effect.sync(() => {
-      server.closeAllConnections()
-      server.close()
-    })
+  const port = yield* Effect.acquireRelease(
+    Effect.promise(() => listening(server)),
+    () =>
+      Effect.sync(() => {
+        server.closeAllConnections()
+        server.close()
+      })
   )
   return { url: `http://127.0.0.1:${port}`, spans: () => spans }
 })

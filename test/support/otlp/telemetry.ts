@@ -98,17 +98,3 @@ export const shown = (client: ClientCalls) =>
     client.telemetry_destinations.list(),
     ({ destinations }) => destinations[0] ?? assert.fail("a destination")
   )
-
-/** Everything the store holds, as text: of bytes their hexadecimal digits. */
-export const wholeStore = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const tables = yield* sql<{ readonly name: string }>`
-    SELECT quote_ident(table_name) AS name
-    FROM information_schema.tables
-    WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
-  `
-  const rows = yield* Effect.forEach(tables, ({ name }) =>
-    sql.unsafe(`SELECT to_json(t)::text AS row FROM ${name} t`)
-  )
-  return JSON.stringify(rows)
-})
