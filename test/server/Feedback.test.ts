@@ -855,13 +855,13 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const large = yield* create({ note: "password: hunter2", pages })
           assert.strictEqual(large.redaction_warning, "Protected values were removed from #/correction/note")
           const long = yield* Effect.flip(create({ note: "a".repeat(300_000) }))
-          assert.strictEqual(long._tag, "INVALID_CORRECTION")
-          if (long._tag === "INVALID_CORRECTION")
+          assert.strictEqual(long._tag, "PAYLOAD_TOO_LARGE")
+          if (long._tag === "PAYLOAD_TOO_LARGE")
             assert.strictEqual(long.errors?.[0]?.pointer, "#/correction/note")
           const many = yield* Effect.flip(
             create({ note: "a", list: Array.from({ length: 100_001 }, () => 1) })
           )
-          assert.strictEqual(many._tag, "INVALID_CORRECTION")
+          assert.strictEqual(many._tag, "PAYLOAD_TOO_LARGE")
           const key = yield* (yield* Countersign).key({}, "large")
           const body = `{"inference_log_id":"${trace_id}","score":1,"correction":{"note":"${"x".repeat(4 * 2 ** 20)}"}}`
           const over = yield* send("/v1/feedback", { method: "POST", key, body })
