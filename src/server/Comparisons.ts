@@ -29,7 +29,7 @@ import { Providers } from "./Providers.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { Tasks } from "./Tasks.ts"
-import { findTask, hasTask, noTask } from "./Tasks/rows.ts"
+import { findTask, taskThere } from "./Tasks/rows.ts"
 
 /** The most comparisons of one organization that are at work. */
 const MAX_RUNNING = 20
@@ -155,7 +155,7 @@ export class Comparisons extends Context.Service<
           list: Effect.fn("Comparisons.list")(function* (task_id, request) {
             const { org_id } = yield* Authorized("tasks.read")
             const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
-            if (rows.length === 0 && !(yield* hasTask(sql, org_id, task_id))) return yield* noTask
+            if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
             return pageOf(request, rows.map(toComparison), (comparison) => comparison.id)
           }),
           get: Effect.fn("Comparisons.get")(function* (id, request) {

@@ -17,7 +17,7 @@ import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
-import { findTask, hasTask, noTask, type TaskRow } from "./Tasks/rows.ts"
+import { findTask, type TaskRow, taskThere } from "./Tasks/rows.ts"
 
 export type { NewVersion } from "./Datasets/change.ts"
 
@@ -119,7 +119,7 @@ export class Datasets extends Context.Service<
         list: Effect.fn("Datasets.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("datasets.read")
           const rows = yield* Effect.orDie(listVersions(sql, org_id, task_id, request))
-          if (rows.length === 0 && !(yield* hasTask(sql, org_id, task_id))) return yield* noTask
+          if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
           return pageOf(request, rows.map(toDataset), (dataset) => dataset.id)
         }),
         get: Effect.fn("Datasets.get")(function* (id) {

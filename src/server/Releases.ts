@@ -12,7 +12,7 @@ import { atomic } from "./Database.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { findRelease, insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
 import { StoreClock } from "./StoreClock.ts"
-import { findTask, hasTask, noTask, type TaskRow } from "./Tasks/rows.ts"
+import { findTask, type TaskRow, taskThere } from "./Tasks/rows.ts"
 
 /** What tasks' runs are answered by, and were before. */
 export class Releases extends Context.Service<
@@ -96,7 +96,7 @@ export class Releases extends Context.Service<
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
           const rows = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
-          if (rows.length === 0 && !(yield* hasTask(sql, org_id, task_id))) return yield* noTask
+          if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
           return pageOf(request, rows, (release) => release.id)
         }),
         create: Effect.fn("Releases.create")(function* (task_id, input) {

@@ -103,18 +103,6 @@ export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: Page
     LIMIT ${rowsFor(request)}
   `.pipe(Effect.flatMap(decodeTasks))
 
-/** Whether the organization has this task. */
-export const hasTask = (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) =>
-  sql`
-    SELECT 1 AS one
-    FROM tasks
-    WHERE org_id = ${org_id}
-      AND task_id = ${id}
-  `.pipe(
-    Effect.map((rows) => rows.length > 0),
-    Effect.orDie
-  )
-
 /** How many tasks the organization has. */
 export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
   sql<{ readonly count: number }>`
