@@ -1,4 +1,4 @@
-import { Cause, Effect, Exit, Layer, Option, Redacted, Schedule, Tracer } from "effect"
+import { Cause, ConfigProvider, Effect, Exit, Layer, Option, Redacted, Schedule, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpMiddleware } from "effect/http"
 import { OtlpExporter, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { VERSION } from "../domain/Version.ts"
@@ -33,7 +33,11 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
   const base = Redacted.value(settings.endpoint).replace(/\/+$/, "")
   const common = {
     headers: headersOf(settings.headers),
-    resource: { serviceName: settings.serviceName, serviceVersion: VERSION },
+    resource: {
+      serviceName: settings.serviceName,
+      serviceVersion: VERSION,
+      attributes: { ...settings.attributes }
+    },
     compression: "gzip" as const
   }
   const traces = Layer.effect(
@@ -45,7 +49,15 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
     traces,
     Layer.effectDiscard(Layer.build(metrics)),
     HttpMiddleware.layerTracerDisabledForUrls(PROBES)
-  ).pipe(Layer.provide([OtlpExporter.layerFlusher, OtlpSerialization.layerJson, layerClient]))
+  ).pipe(
+    Layer.provide([
+      OtlpExporter.layerFlusher,
+      OtlpSerialization.layerJson,
+      layerClient,
+      // What the exporter would read of the environment is in the settings, checked.
+      ConfigProvider.layer(ConfigProvider.fromUnknown({}))
+    ])
+  )
 }
 
 /** Looks at what metrics tell, so that the exporter finds it fresh. */

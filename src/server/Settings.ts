@@ -63,6 +63,7 @@ export interface Settings {
         readonly endpoint: Redacted.Redacted
         readonly headers: Redacted.Redacted | undefined
         readonly serviceName: string
+        readonly attributes: Readonly<Record<string, string>>
       }
     | undefined
 }
@@ -207,12 +208,13 @@ const assemble = (values: Values, machine: Machine): Settings => {
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
     ownTelemetry:
-      collector === undefined
+      collector === undefined || values.OTEL_SDK_DISABLED
         ? undefined
         : {
             endpoint: collector,
             headers: values.OTEL_EXPORTER_OTLP_HEADERS,
-            serviceName: values.OTEL_SERVICE_NAME
+            serviceName: values.OTEL_SERVICE_NAME,
+            attributes: values.OTEL_RESOURCE_ATTRIBUTES ?? {}
           }
   }
 }

@@ -82,7 +82,8 @@ describe("OwnTelemetry", () => {
         const secrets = yield* run({
           OTEL_EXPORTER_OTLP_ENDPOINT: `${url}/`,
           OTEL_EXPORTER_OTLP_HEADERS: "x-team=a%20b,authorization=Bearer%20collector-token",
-          OTEL_SERVICE_NAME: "countersign-eu"
+          OTEL_SERVICE_NAME: "countersign-eu",
+          OTEL_RESOURCE_ATTRIBUTES: "team=a%20b, deployment.environment.name = eu"
         })
         const traces = exports.filter(({ path }) => path === "/otlp/v1/traces")
         const metrics = exports.filter(({ path }) => path === "/otlp/v1/metrics")
@@ -96,6 +97,8 @@ describe("OwnTelemetry", () => {
         }
         const spans = traces.map(({ text }) => text).join("\n")
         assert.include(spans, `{"key":"service.name","value":{"stringValue":"countersign-eu"}}`)
+        assert.include(spans, `{"key":"team","value":{"stringValue":"a b"}}`)
+        assert.include(spans, `{"key":"deployment.environment.name","value":{"stringValue":"eu"}}`)
         assert.include(spans, `"name":"Notifications.create"`)
         assert.include(spans, `{"key":"http.route","value":{"stringValue":"/v1/agent-sessions/:id/steps"}}`)
         assert.include(metrics.map(({ text }) => text).join("\n"), "countersign_http_requests_total")
@@ -135,11 +138,12 @@ describe("OwnTelemetry", () => {
   )
 
   it.live(
-    "sends nothing where no collector is named",
+    "sends nothing where no collector is named, or it is off",
     () =>
       Effect.gen(function* () {
-        const { exports } = yield* collector()
+        const { exports, url } = yield* collector()
         yield* run({ OTEL_SERVICE_NAME: "countersign-eu" })
+        yield* run({ OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_SDK_DISABLED: "true" })
         assert.lengthOf(exports, 0)
       }),
     60_000

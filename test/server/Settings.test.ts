@@ -159,7 +159,10 @@ describe("a value that is wrong names its variable and what it should be", () =>
     ["COUNTERSIGN_STOP_SECONDS", "forever", /whole number/],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "hunter2", /http or https URL/],
     ["OTEL_EXPORTER_OTLP_HEADERS", "hunter2", /name=value/],
-    ["OTEL_SERVICE_NAME", "a\u0000b", /one line/]
+    ["OTEL_SERVICE_NAME", "a\u0000b", /one line/],
+    ["OTEL_RESOURCE_ATTRIBUTES", "team=%zz", /percent-encoded/],
+    ["OTEL_RESOURCE_ATTRIBUTES", "team", /name=value/],
+    ["OTEL_SDK_DISABLED", "yes", /true or false/]
   ]
   for (const [variable, text, says] of cases) {
     it(`${variable}=${JSON.stringify(text.slice(0, 30))}`, () => {

@@ -120,6 +120,20 @@ export const collectorHeaders: Reader<Redacted.Redacted> = (text) =>
     ? Result.succeed(hide(text, "OTEL_EXPORTER_OTLP_HEADERS"))
     : Result.fail("must be name=value pairs, separated by commas, values percent-encoded")
 
+/** `name=value` pairs, percent-encoded and separated by commas (OpenTelemetry specification, resource SDK). */
+export const resourceAttributes: Reader<Readonly<Record<string, string>>> = (text) =>
+  Result.try({
+    try: () =>
+      Object.fromEntries(
+        text.split(",").map((pair) => {
+          const [, name, value] = /^\s*([^=\s]+)\s*=(.*)$/.exec(pair) ?? []
+          if (name === undefined || value === undefined) throw new Error("no pair")
+          return [decodeURIComponent(name), decodeURIComponent(value.trim())]
+        })
+      ),
+    catch: () => "must be name=value pairs, separated by commas, percent-encoded"
+  })
+
 /** Any text on one line. */
 export const line: Reader<string> = (text) =>
   // oxlint-disable-next-line no-control-regex -- control characters are what is refused here

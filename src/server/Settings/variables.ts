@@ -180,6 +180,16 @@ export const variables = {
     meaning: "what the service is called in its own telemetry",
     unit: "name",
     read: read.line
+  }),
+  OTEL_RESOURCE_ATTRIBUTES: optional({
+    meaning: "what else its own telemetry tells of the service",
+    unit: "name=value, separated by commas",
+    read: read.resourceAttributes
+  }),
+  OTEL_SDK_DISABLED: withDefault("false", {
+    meaning: "whether its own telemetry is off, collector or not",
+    unit: "true or false",
+    read: read.trueOrFalse
   })
 } as const satisfies Record<string, Variable<unknown>>
 
