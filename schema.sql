@@ -212,8 +212,10 @@ CREATE TABLE dataset_examples (
   telling bigint[] NOT NULL,
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
+CREATE INDEX dataset_examples_came ON dataset_examples USING btree (org_id, task_id, first_version);
 CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, input_digest);
 CREATE INDEX dataset_examples_telling ON dataset_examples USING gin (telling) WITH (fastupdate=off);
+CREATE INDEX dataset_examples_went ON dataset_examples USING btree (org_id, task_id, until_version) WHERE (until_version IS NOT NULL);
 
 CREATE TABLE dataset_words (
   org_id text COLLATE "C" NOT NULL,

@@ -1,7 +1,7 @@
 /**
  * Versions of a large dataset: how fast examples come in, how long a version with ten corrections takes on a million of them, against
- * the same on a thousand, and how long it takes to read a page at either end of a version and to find the nearest example, of short
- * texts and of long ones. Look-ups are many: the store plans the first five of a connection by their values, and those after for any.
+ * the same on a thousand, and how long it takes to read a page at either end of a version, to tell two versions apart, and to find the
+ * nearest example, of short texts and of long ones. Look-ups are many: the store plans the first five of a connection by their values, and those after for any.
  */
 import { Context, Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,6 +9,7 @@ import { Authorized } from "../../src/api/Authorization.ts"
 import type { DatasetId, ExampleId, TaskId } from "../../src/domain/Ids.ts"
 import { OrgId } from "../../src/domain/Ids.ts"
 import { transaction } from "../../src/server/Database.ts"
+import { DatasetChanges } from "../../src/server/DatasetChanges.ts"
 import { Datasets } from "../../src/server/Datasets.ts"
 import { OPERATOR } from "../../src/server/Datasets/import.ts"
 import { findNearest } from "../../src/server/Datasets/nearest.ts"
@@ -140,8 +141,10 @@ const program = Effect.gen(function* () {
   const ofMany: Array<number> = []
   let fewBase = few.dataset_id
   let manyBase = many.dataset_id
+  let manyBefore = manyBase
   for (let round = 0; round < rounds; round++) {
     fewBase = yield* timed(derive(few.task_id, fewBase, round, small), ofFew)
+    manyBefore = manyBase
     manyBase = yield* timed(derive(many.task_id, manyBase, round, imported), ofMany)
   }
 
@@ -163,6 +166,12 @@ const program = Effect.gen(function* () {
     }
   }
 
+  const differences: Array<number> = []
+  const changes = yield* DatasetChanges
+  for (let round = 0; round < rounds; round++) {
+    yield* timed(Effect.provide(changes.between(manyBase, manyBefore), reader), differences)
+  }
+
   const lookedUp = Effect.fnUntraced(function* (id: DatasetId, words: number) {
     const times: Array<number> = []
     const version = Option.getOrThrow(yield* findVersion(sql, org_id, id))
@@ -180,6 +189,7 @@ const program = Effect.gen(function* () {
   console.log(line(`the same on ${large} (goal: 200)`, ofMany, "ms"))
   console.log(line("100 examples of the newest version", pages["the newest"] ?? [], "ms"))
   console.log(line("100 examples of the first version", pages["the first"] ?? [], "ms"))
+  console.log(line("what the newest version changed", differences, "ms"))
   console.log(line("nearest example, by words", nearest, "ms"))
   console.log(line(`nearest of ${ofLong} examples of ${long} words`, nearestLong, "ms"))
 })

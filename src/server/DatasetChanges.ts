@@ -45,9 +45,10 @@ export class DatasetChanges extends Context.Service<
           if (known === undefined) return yield* noSuchVersions
           const { from, task_id, to } = known
           // An example is part of the versions from `first_version` up to, not including, `until_version`: those of one version and
-          // not of the other. One with the very input of another stands for it.
+          // not of the other. One with the very input of another stands for it. What came and what went are found by an index each, and only
+          // then put side by side: the planner would rather walk all the organization's examples in the order of their inputs.
           const rows = yield* sql`
-            WITH came AS (
+            WITH came AS MATERIALIZED (
               SELECT example_id, input_digest, bytes
               FROM dataset_examples
               WHERE org_id = ${org_id}
@@ -55,7 +56,7 @@ export class DatasetChanges extends Context.Service<
                 AND first_version > ${from}::int
                 AND first_version <= ${to}::int
                 AND (until_version IS NULL OR until_version > ${to}::int)
-            ), went AS (
+            ), went AS MATERIALIZED (
               SELECT example_id, input_digest, bytes
               FROM dataset_examples
               WHERE org_id = ${org_id}
@@ -77,20 +78,24 @@ export class DatasetChanges extends Context.Service<
                 sum(bytes) OVER (ORDER BY coalesce(after_id, before_id) DESC) AS bytes_so_far,
                 coalesce(after_id, before_id) AS place
               FROM paired
+            ), shown AS MATERIALIZED (
+              SELECT *
+              FROM counted
+              WHERE number = 1 OR bytes_so_far <= ${MOST_BYTES}
+              ORDER BY place DESC
+              LIMIT ${MOST_CHANGES}
             )
             SELECT added, replaced, removed,
               after.example_id AS after_id, after.input AS after_input, after.answer AS after_answer,
               after.source_feedback_id AS after_source,
               before.example_id AS before_id, before.input AS before_input, before.answer AS before_answer,
               before.source_feedback_id AS before_source
-            FROM counted
+            FROM shown
               LEFT JOIN dataset_examples AS after
-                ON after.org_id = ${org_id} AND after.task_id = ${task_id} AND after.example_id = counted.after_id
+                ON after.org_id = ${org_id} AND after.task_id = ${task_id} AND after.example_id = shown.after_id
               LEFT JOIN dataset_examples AS before
-                ON before.org_id = ${org_id} AND before.task_id = ${task_id} AND before.example_id = counted.before_id
-            WHERE counted.number = 1 OR counted.bytes_so_far <= ${MOST_BYTES}
-            ORDER BY counted.place DESC
-            LIMIT ${MOST_CHANGES}
+                ON before.org_id = ${org_id} AND before.task_id = ${task_id} AND before.example_id = shown.before_id
+            ORDER BY shown.place DESC
           `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
           const [first] = rows
           return {
