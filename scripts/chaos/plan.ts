@@ -16,8 +16,8 @@ export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
 /** What is promised of every delivery, and was not kept, a sentence each. */
 export const broken = (report: ChaosReport): ReadonlyArray<string> => [
   ...(report.lost > 0 ? [`${report.lost} of ${report.events} events were lost`] : []),
-  ...(report.duplicates > report.inFlight
-    ? [`${report.duplicates} duplicates, and ${report.inFlight} were in flight at the faults`]
+  ...(report.unexplained > 0
+    ? [`${report.unexplained} of ${report.duplicates} duplicates were not in flight at a fault`]
     : []),
   ...(report.stale > 0 ? [`${report.stale} deliveries have records that are not true`] : []),
   ...(report.crashes > 0 ? [`${report.crashes} processes ended that nobody had told to`] : [])

@@ -5,7 +5,7 @@ import { PublicUrl, urlRule, type UrlRule } from "../domain/PublicUrl.ts"
 import { type Alarms, makeAlarms } from "./Alarms.ts"
 import { aheadOf } from "./Egress/Ahead.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
-import { type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
+import { type Deadline, type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
 import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/Failure.ts"
 import { type Lookup, makeLookup } from "./Egress/Resolver.ts"
 
@@ -135,7 +135,10 @@ const makeSend = (
     progress: Progress,
     until: number
   ): Effect.Effect<EgressAnswer, EgressFailed> => {
-    const deadline = (ring: () => void) => alarms.set(until - now(), ring)
+    const deadline: Deadline = {
+      passed: () => now() >= until,
+      alarm: (ring) => alarms.set(until - now(), ring)
+    }
     const message = { target: url.target, headers: request.headers, body: request.body }
     const from = (index: number): Effect.Effect<EgressAnswer, EgressFailed> => {
       const address = addresses[index]

@@ -66,6 +66,13 @@ export class Progress {
   }
 }
 
+/** When an exchange is to be over. */
+export interface Deadline {
+  readonly passed: () => boolean
+  /** Sets an alarm for it; answers with how to call that off. */
+  readonly alarm: (ring: () => void) => () => void
+}
+
 /** A reason for undici to end a request with. It is never seen. */
 const ended = new Error("ended")
 
@@ -77,13 +84,14 @@ const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): strin
 /**
  * Sends the message and reads the answer. It ends as soon as the body ends, breaks off or is too long, and at the deadline; once the
  * head of the answer is there it no longer fails. Interrupted, or at the deadline, it cuts the connection at once, or, where it is still
- * being dialled, writes nothing once it stands. `deadline` sets an alarm for it, and answers with how to call that off.
+ * being dialled, writes nothing once it stands. A process that stood still past the deadline writes nothing either, though it hears of
+ * its connection before its alarm rings: what it was about to send is long another's to send.
  */
 export const exchange = (
   dispatcher: Dispatcher,
   message: Message,
   progress: Progress,
-  deadline: (ring: () => void) => () => void
+  deadline: Deadline
 ): Effect.Effect<EgressAnswer, EgressFailed> =>
   Effect.callback((resume) => {
     let controller: Dispatcher.DispatchController | undefined
@@ -103,7 +111,7 @@ export const exchange = (
       controller?.abort(ended)
     }
 
-    const callOff = deadline(() => {
+    const callOff = deadline.alarm(() => {
       end(false, "TimedOut")
       cut()
     })
@@ -117,6 +125,7 @@ export const exchange = (
       },
       {
         onRequestStart(started) {
+          if (deadline.passed()) end(false, "TimedOut")
           if (over) return started.abort(ended)
           controller = started
           progress.started = true

@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import type { Socket } from "node:net"
 import { gzipSync } from "node:zlib"
+import { Dispatcher } from "undici"
 import type { EgressReason } from "../../../src/server/Egress.ts"
+import { exchange, Progress } from "../../../src/server/Egress/Exchange.ts"
 import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
 
 const head200 = "HTTP/1.1 200 OK\r\n"
@@ -274,6 +276,34 @@ describe("interrupting", () => {
       yield* Deferred.await(connected)
       yield* receiver.closed
       assert.lengthOf(receiver.requests, 0)
+    })
+  )
+})
+
+describe("a process that stands still past the deadline", () => {
+  it.effect("writes nothing over a connection that stands by then", () =>
+    Effect.gen(function* () {
+      const connected = yield* Deferred.make<Dispatcher.DispatchHandler>()
+      const dispatcher = new (class extends Dispatcher {
+        override dispatch(_: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+          return Deferred.doneUnsafe(connected, Effect.succeed(handler))
+        }
+      })()
+      const message = { target: "/", headers: {}, body: Buffer.from("{}") }
+      let passed = false
+      // Its alarm has not rung yet.
+      const deadline = { passed: () => passed, alarm: () => () => undefined }
+      const sent = yield* Effect.forkChild(
+        Effect.flip(exchange(dispatcher, message, new Progress(1_024), deadline))
+      )
+      const handler = yield* Deferred.await(connected)
+      passed = true
+      let aborted = false
+      const controller = { abort: () => void (aborted = true) }
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- all of it that is used
+      handler.onRequestStart?.(controller as unknown as Dispatcher.DispatchController, undefined)
+      assert.isTrue(aborted)
+      assert.strictEqual((yield* Fiber.join(sent)).reason, "TimedOut")
     })
   )
 })
