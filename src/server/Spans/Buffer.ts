@@ -191,7 +191,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
     counted: believe,
     take: (outbox, recorded, at, now) => {
       if (!keeps(sampling, recorded.trace_id)) return
-      const entry = { ...waitingOf(recorded, at, outbox.content), outbox }
+      const waiting = waitingOf(recorded, at, outbox.content)
+      const entry = { outbox, recorded: waiting.recorded, at, characters: waiting.characters }
       if (!admits(entry, now)) return drop(outbox, recorded.count, now)
       outbox.held += recorded.count
       held += recorded.count

@@ -4,7 +4,7 @@ import type { Span } from "../../domain/Span.ts"
 import { sourceOf } from "../../domain/SpanConventions.ts"
 import { SpanBudget } from "../../domain/SpanSampling.ts"
 import type { BatchWriter } from "./BatchWriter.ts"
-import { type Content, holdable, noContent } from "./Content.ts"
+import { type Content, holdable } from "./Content.ts"
 
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
@@ -42,13 +42,17 @@ export interface Waiting {
 }
 
 /** A trace with what of its content may be wanted: where it may not go out, nothing of it. */
-export const waitingOf = (
-  { content = noContent, ...trace }: Recorded,
-  at: number,
-  wanted: boolean
-): Waiting => {
-  const held = holdable(wanted ? content : noContent)
-  return { recorded: { ...trace, content: held.content }, at, characters: TRACE_CHARACTERS + held.characters }
+export const waitingOf = (recorded: Recorded, at: number, wanted: boolean): Waiting => {
+  const { content, count, make, trace_id, whole = false } = recorded
+  if (content === undefined || !wanted) {
+    return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
+  }
+  const held = holdable(content)
+  return {
+    recorded: { trace_id, count, whole, make, content: held.content },
+    at,
+    characters: TRACE_CHARACTERS + held.characters
+  }
 }
 
 /** A trace that was taken in and is not encoded yet. */
