@@ -10,6 +10,7 @@ import path from "node:path"
 import * as Database from "../src/server/Database.ts"
 import { EmbeddedPostgres } from "../src/server/EmbeddedPostgres.ts"
 import { dump } from "./schema/dump.ts"
+import { migrate } from "../src/server/Database/migrate.ts"
 
 const file = new URL("../schema.sql", import.meta.url)
 const heading = "-- What the migrations make. Written by: node scripts/schema.ts\n\n"
@@ -23,9 +24,7 @@ const dataDir = Effect.acquireRelease(
 
 const migrated = Effect.gen(function* () {
   const { url } = yield* EmbeddedPostgres
-  return yield* Effect.andThen(Database.migrate, dump).pipe(
-    Effect.provide(Database.layer({ url, maxConnections: 1 }))
-  )
+  return yield* Effect.andThen(migrate, dump).pipe(Effect.provide(Database.layer({ url, maxConnections: 1 })))
 })
 
 const program = Effect.gen(function* () {

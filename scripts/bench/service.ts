@@ -11,6 +11,7 @@ import path from "node:path"
 import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
 import * as Database from "../../src/server/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
+import { migrate } from "../../src/server/Database/migrate.ts"
 
 /** A port of loopback that nobody listened on a moment ago. */
 export const freePort = async (): Promise<number> => {
@@ -52,7 +53,7 @@ export const startStore = async (): Promise<Store> => {
           )
         )
       )
-      await Effect.runPromise(Effect.provide(Database.migrate, Database.layer({ url: named(name) })))
+      await Effect.runPromise(Effect.provide(migrate, Database.layer({ url: named(name) })))
       return named(name)
     },
     processorSeconds: () => secondsOfFamily(pid),

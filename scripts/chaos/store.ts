@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs"
 import path from "node:path"
 import * as Database from "../../src/server/Database.ts"
 import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/EmbeddedPostgres.ts"
+import { layerMigrated } from "../../src/server/Database/migrate.ts"
 
 /** A PostgreSQL to restart, migrated, until the scope closes. */
 export const startStore = (options: EmbeddedPostgresOptions) =>
@@ -10,7 +11,7 @@ export const startStore = (options: EmbeddedPostgresOptions) =>
     const { url } = Context.get(context, EmbeddedPostgres)
     return {
       url,
-      layer: Layer.orDie(Database.layerMigrated.pipe(Layer.provideMerge(Database.layer({ url })))),
+      layer: Layer.orDie(layerMigrated.pipe(Layer.provideMerge(Database.layer({ url })))),
       /** Tells the server to stop, fast; whoever holds the embedded store, as this process does, starts it again. */
       restart: Effect.sync(() => {
         const claim = readFileSync(path.join(options.dataDir, "postgres", "postmaster.pid"), "utf8")

@@ -19,7 +19,6 @@ import * as Console from "./Console.ts"
 import { ConsoleSessions } from "./ConsoleSessions.ts"
 import * as Comparisons from "./Comparisons.ts"
 import { ComparisonsHttp } from "./Comparisons/http.ts"
-import * as Database from "./Database.ts"
 import { DatasetChanges } from "./DatasetChanges.ts"
 import { Datasets } from "./Datasets.ts"
 import { DatasetsHttp } from "./Datasets/http.ts"
@@ -70,6 +69,7 @@ import { Telemetry } from "./Telemetry.ts"
 import { TelemetryHttp } from "./Telemetry/http.ts"
 import * as OtlpChannel from "./Telemetry/OtlpChannel.ts"
 import { layerRetention as layerSpanRetention, SpanRetention } from "./Telemetry/Retention.ts"
+import { layerMigrated } from "./Database/migrate.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
@@ -226,7 +226,7 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(Metrics.layer),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(MasterKeys.layerChecked),
-    Layer.provideMerge(Database.layerMigrated),
+    Layer.provideMerge(layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
     Layer.provideMerge(
       layerListen({

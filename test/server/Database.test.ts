@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../../src/server/Database.ts"
 import { TestDatabase } from "../support/postgres.ts"
+import { makeReadiness, migrate } from "../../src/server/Database/migrate.ts"
 
 /** Has another session hold the table of migrations until the scope closes: as a backup does, or another process that migrates. */
 const held = Effect.fnUntraced(function* (mode: "ACCESS SHARE" | "ACCESS EXCLUSIVE") {
@@ -17,13 +18,13 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a migrated store", 
   it.effect("is found to be one while a backup reads it", () =>
     Effect.gen(function* () {
       yield* held("ACCESS SHARE")
-      assert.deepStrictEqual(yield* Database.migrate, [])
+      assert.deepStrictEqual(yield* migrate, [])
     })
   )
 
   it.effect("stays ready while another process migrates it further", () =>
     Effect.gen(function* () {
-      const ready = yield* Database.makeReadiness
+      const ready = yield* makeReadiness
       assert.isTrue(yield* ready)
       yield* held("ACCESS EXCLUSIVE")
       assert.isTrue(yield* ready)

@@ -7,6 +7,7 @@ import type { TestProject } from "vitest/node"
 import * as Database from "../../src/server/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
 import { databaseName, named, OLDEST_CLONE_SECONDS, PREFIX } from "./postgres.ts"
+import { migrate } from "../../src/server/Database/migrate.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -65,9 +66,7 @@ const prepare = Effect.gen(function* () {
   const template = yield* databaseName
   yield* Effect.addFinalizer(() => Effect.ignore(admin.query(`DROP DATABASE "${template}" WITH (FORCE)`)))
   yield* admin.query(`CREATE DATABASE "${template}"`)
-  yield* Database.migrate.pipe(
-    Effect.provide(Database.layer({ url: named(url, template), maxConnections: 1 }))
-  )
+  yield* migrate.pipe(Effect.provide(Database.layer({ url: named(url, template), maxConnections: 1 })))
   return { url, template, line: `tests run on PostgreSQL ${String(rows[0]?.["version"])} (${where})` }
 })
 
