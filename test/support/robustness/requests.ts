@@ -151,7 +151,7 @@ export const withExtremes = (
     const prefix = prefixOfPath[all[index - 1] ?? ""]
     return !segment.startsWith("{")
       ? { segment, given: false }
-      : { segment: prefix === undefined ? "step" : idOf(random, known, prefix), given: true }
+      : { segment: prefix === undefined ? "step" : encode(idOf(random, known, prefix)), given: true }
   })
   const path = segments.map(({ segment }) => segment).join("/")
   const paths = segments.flatMap(({ given }, at) =>
