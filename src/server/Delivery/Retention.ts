@@ -1,9 +1,10 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { atomic, transaction } from "../Database.ts"
-import type { Channel, Parcel, Settled } from "./Channel.ts"
 import { uuidTime } from "../../domain/Ids.ts"
 import { ints } from "../Columns.ts"
+import { transaction } from "../Database.ts"
+import type { Channel, Parcel, Settled } from "./Channel.ts"
+import { keepPartitions } from "./partitions.ts"
 import { SHARDS } from "./Shards.ts"
 
 /** How long what is known of deliveries is kept. */
@@ -34,9 +35,6 @@ const STEP_ROWS = 1_000
 /** Between two runs where the first left something: more may come than runs ten minutes apart would take away. */
 const AGAIN_MILLIS = 1_000
 
-/** Days of attempts that have a partition before they begin. */
-const DAYS_AHEAD = 3
-
 const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
 /** A process whose last lease ended so many days ago is dead. */
@@ -44,9 +42,6 @@ const DEAD_DAYS = 1
 
 /** A transaction that is open for longer is warned of: what was written and deleted since it began cannot be cleared away. */
 const OLD_SNAPSHOT_SECONDS = 600
-
-/** "csgr" in ASCII: of several processes one looks after the partitions. */
-const RETENTION_LOCK = 0x63736772
 
 /** Removes what is older than is kept, in bounded steps, and makes the partitions of the days to come. */
 export interface Retention {
@@ -64,7 +59,6 @@ export const makeRetention = (
   now: Effect.Effect<DateTime.Utc>,
   options: RetentionOptions
 ): Retention => {
-  const atomically = atomic(sql)
   const running = Semaphore.makeUnsafe(1)
 
   /** Repeats a bounded step until it finds less than it may take, or has been repeated often enough. */
@@ -194,52 +188,8 @@ export const makeRetention = (
     (rows) => rows.length
   )
 
-  /** Makes the partitions that are missing and drops those that are over; answers with how many were dropped. */
-  const keepPartitions = (cutoff: DateTime.Utc, today: DateTime.Utc) =>
-    atomically(
-      Effect.gen(function* () {
-        // Whoever is in the way is not waited for long: those behind this would wait, too.
-        yield* sql`SET LOCAL lock_timeout = '2s'`
-        const [lock] = yield* sql<{ readonly held: boolean }>`
-          SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS held
-        `
-        if (lock?.held !== true) return 0
-        const partitions = yield* sql<{ readonly name: string }>`
-          SELECT c.relname::text AS name
-          FROM pg_inherits i
-          JOIN pg_class c ON c.oid = i.inhrelid
-          WHERE i.inhparent = 'delivery_attempts'::regclass
-        `
-        const names = new Set(partitions.map((partition) => partition.name))
-        // A day is over when all of it is older than is kept.
-        const oldest = partitionOf(cutoff)
-        for (let ahead = -1; ahead <= DAYS_AHEAD; ahead++) {
-          const day = DateTime.startOf(DateTime.add(today, { days: ahead }), "day")
-          const name = partitionOf(day)
-          if (names.has(name) || name < oldest) continue
-          const next = DateTime.add(day, { days: 1 })
-          const [strays] = yield* sql<{ readonly found: boolean }>`
-            SELECT EXISTS (
-              SELECT 1
-              FROM delivery_attempts_default
-              WHERE started_at >= ${DateTime.toDateUtc(day)}
-                AND started_at < ${DateTime.toDateUtc(next)}
-            ) AS found
-          `
-          // A day that began without a partition stays without.
-          if (strays?.found === true) continue
-          yield* sql.unsafe(
-            `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
-          )
-        }
-        const over = [...names].filter((name) => PARTITION.test(name) && name < oldest)
-        for (const name of over) yield* sql.unsafe(`DROP TABLE ${name}`)
-        return over.length
-      })
-    )
-
   const partitions = Effect.flatMap(now, (today) =>
-    keepPartitions(DateTime.subtractDuration(today, options.keep), today)
+    keepPartitions(sql, DateTime.subtractDuration(today, options.keep), today)
   )
 
   /** Of the transactions that this role may see. The engine itself keeps its pace meanwhile; its tables grow. */
@@ -306,9 +256,3 @@ const tooOld = (parcel: Parcel): Settled => ({
   status: "failed",
   outcome: { _tag: "Refused", error: "older than is kept" }
 })
-
-const PARTITION = /^delivery_attempts_\d{8}$/
-
-/** The partition of a day: its name sorts by the day. */
-const partitionOf = (day: DateTime.Utc): string =>
-  `delivery_attempts_${DateTime.formatIsoDateUtc(day).replaceAll("-", "")}`
