@@ -1,9 +1,25 @@
 /** Telemetry: `npm run bench -- telemetry [cost|latency|overload …]`; all three where none is named. */
-import { cost } from "./telemetry/cost.ts"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { fileURLToPath } from "node:url"
+import { bundle } from "./bundle.ts"
 import { latency } from "./telemetry/latency.ts"
-import { overload } from "./telemetry/overload.ts"
 
-const parts: Readonly<Record<string, () => Promise<void>>> = { cost, latency, overload }
+const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
+
+/** Runs a program in a process of its own, with the flags that the service starts with. */
+const program = (name: "cost" | "overload") => async (): Promise<void> => {
+  const fileOf = await bundle({ cost: here("telemetry/cost.ts"), overload: here("telemetry/overload.ts") })
+  const own = spawn(process.execPath, ["--max-semi-space-size=8", fileOf(name)], { stdio: "inherit" })
+  const [status] = await once(own, "exit")
+  if (status !== 0) throw new Error(`the process of ${name} ended with ${String(status)}`)
+}
+
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  cost: program("cost"),
+  latency,
+  overload: program("overload")
+}
 
 /** Runs the parts named, one after the other. */
 export const run = async (names: ReadonlyArray<string>): Promise<void> => {

@@ -22,6 +22,11 @@ const FIRST_WAIT = Duration.millis(200)
 /** Answers of a service, or of a proxy before it, that pass by themselves. */
 const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
+/** With a 502 of its own the service tells of another's failure, after tries of its own: each further one may cost what a model costs. */
+const passes = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
+  PASSING.has(status) &&
+  !(status === 502 && headers["content-type"]?.startsWith("application/problem+json") === true)
+
 /** Whether sending a request twice is the same as sending it once: it only reads, or it bears an `Idempotency-Key`. */
 const mayBeSentAgain = (request: HttpClientRequest.HttpClientRequest): boolean =>
   request.method === "GET" || request.headers["idempotency-key"] !== undefined
@@ -42,7 +47,7 @@ const waitFor = Effect.fnUntraced(function* (
 
 /**
  * A client whose every attempt ends in time, and that sends anew what may be sent again: where the connection failed, or 429, 502, 503
- * or 504 came. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back. Where it was this client
+ * or 504 came, unless the 502 is a problem that the service itself tells. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back. Where it was this client
  * that waited no longer, only a `GET` is sent again: the service may be at work on anything else, and ends what nobody waits for.
  */
 export const withRetries =
@@ -63,7 +68,7 @@ export const withRetries =
                   ? again(attempt, undefined, Effect.fail(error))
                   : Effect.fail(error),
               onSuccess: (response) =>
-                PASSING.has(response.status)
+                passes(response)
                   ? again(attempt, response, Effect.succeed(response))
                   : Effect.succeed(response)
             })

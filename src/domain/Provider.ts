@@ -9,7 +9,7 @@ export const BaseUrl = Schema.String.check(
   Schema.makeFilter((url) => new TextEncoder().encode(url).length <= MAX_URL_BYTES, {
     expected: `a URL of ${MAX_URL_BYTES} bytes at most`
   }),
-  Schema.isPattern(/^[^?#]*$/, { expected: "a URL without a query" })
+  Schema.isPattern(/^[^?]*$/, { expected: "a URL without a query" })
 )
 
 /** What a million tokens cost, in a currency of one's own: it makes the costs of comparisons. */

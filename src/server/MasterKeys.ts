@@ -60,9 +60,12 @@ export const checkMasterKeys = Effect.gen(function* () {
 /** {@link checkMasterKeys} while the layer is built, over a migrated store. */
 export const layerChecked = Layer.effectDiscard(checkMasterKeys)
 
-/** Runs a statement that may read a whole table: the time that callers wait at most is none that this has to keep. */
+/** Runs a statement that may read a whole table, or wait for a row: the times that callers wait at most are none that this has to keep. */
 const unhurried = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
-  transaction(Effect.andThen(sql`SET LOCAL statement_timeout = 0`, statement)).pipe(
+  sql`SET LOCAL statement_timeout = 0`.pipe(
+    Effect.andThen(sql`SET LOCAL lock_timeout = 0`),
+    Effect.andThen(statement),
+    transaction,
     Effect.provideService(SqlClient.SqlClient, sql)
   )
 
@@ -151,13 +154,16 @@ const resealStep = Effect.fnUntraced(function* (
       continue
     }
     if (Option.isNone(anew.success)) continue
-    const changed = yield* sql`
-      UPDATE ${sql(sealed.table)}
-      SET ${column} = ${anew.success.value}
-      WHERE ${sql.and(names.map((name, index) => sql`${sql(name)} = ${place[index] ?? ""}`))}
-        AND ${column} = ${value}
-      RETURNING 1 AS changed
-    `
+    const changed = yield* unhurried(
+      sql,
+      sql`
+        UPDATE ${sql(sealed.table)}
+        SET ${column} = ${anew.success.value}
+        WHERE ${sql.and(names.map((name, index) => sql`${sql(name)} = ${place[index] ?? ""}`))}
+          AND ${column} = ${value}
+        RETURNING 1 AS changed
+      `
+    )
     resealed += changed.length
   }
   return { resealed, unreadable, after: rows.length < STEP_ROWS ? undefined : rows.at(-1)?.place }

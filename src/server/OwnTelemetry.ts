@@ -30,7 +30,6 @@ const ATTRIBUTES =
  */
 export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> => {
   if (settings === undefined) return Layer.empty
-  const base = Redacted.value(settings.endpoint).replace(/\/+$/, "")
   const common = {
     headers: headersOf(settings.headers),
     resource: {
@@ -40,11 +39,17 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
     },
     compression: "gzip" as const
   }
-  const traces = Layer.effect(
-    Tracer.Tracer,
-    Effect.map(OtlpTracer.make({ ...common, url: `${base}/v1/traces` }), discreet)
-  )
-  const metrics = OtlpMetrics.layer({ ...common, url: `${base}/v1/metrics`, exportInterval: EVERY })
+  const traces =
+    settings.traces === undefined
+      ? Layer.empty
+      : Layer.effect(
+          Tracer.Tracer,
+          Effect.map(OtlpTracer.make({ ...common, url: Redacted.value(settings.traces) }), discreet)
+        )
+  const metrics =
+    settings.metrics === undefined
+      ? Layer.empty
+      : OtlpMetrics.layer({ ...common, url: Redacted.value(settings.metrics), exportInterval: EVERY })
   return Layer.mergeAll(
     traces,
     Layer.effectDiscard(Layer.build(metrics)),

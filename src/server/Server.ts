@@ -238,5 +238,5 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(layerRegistry),
     // Spans that nobody collects are not made: they would be a third of a small request's cost.
-    Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry !== undefined))
+    Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))
   )

@@ -1,4 +1,4 @@
-import { type Array as Arr, Duration, type Redacted, Result, Schema } from "effect"
+import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
 import type { ParsedKey } from "../domain/ApiKeyFormat.ts"
 import type { EgressOptions } from "./Egress.ts"
@@ -60,7 +60,10 @@ export interface Settings {
   /** The service's own telemetry; undefined: none is exported. */
   readonly ownTelemetry:
     | {
-        readonly endpoint: Redacted.Redacted
+        /** Where traces go, as it is written; undefined: nowhere. */
+        readonly traces: Redacted.Redacted | undefined
+        /** Where metrics go, likewise. */
+        readonly metrics: Redacted.Redacted | undefined
         readonly headers: Redacted.Redacted | undefined
         readonly serviceName: string
         readonly attributes: Readonly<Record<string, string>>
@@ -172,7 +175,6 @@ const warningsOf = (values: Values): ReadonlyArray<string> => {
 const assemble = (values: Values, machine: Machine): Settings => {
   const publicUrl = values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT)
   const { COUNTERSIGN_SMTP_URL: smtp, COUNTERSIGN_MAIL_FROM: sender } = values
-  const collector = values.OTEL_EXPORTER_OTLP_ENDPOINT
   return {
     host: values.HOST,
     port: values.PORT,
@@ -207,15 +209,27 @@ const assemble = (values: Values, machine: Machine): Settings => {
     rateLimit: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
     auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
     stop: values.COUNTERSIGN_STOP_SECONDS,
-    ownTelemetry:
-      collector === undefined || values.OTEL_SDK_DISABLED
-        ? undefined
-        : {
-            endpoint: collector,
-            headers: values.OTEL_EXPORTER_OTLP_HEADERS,
-            serviceName: values.OTEL_SERVICE_NAME,
-            attributes: values.OTEL_RESOURCE_ATTRIBUTES ?? {}
-          }
+    ownTelemetry: ownTelemetryOf(values)
+  }
+}
+
+/** Each signal goes to its own collector, or to that of all, under a path of its own (OpenTelemetry specification, OTLP exporter configuration). */
+const ownTelemetryOf = (values: Values): Settings["ownTelemetry"] => {
+  const under = (path: string) =>
+    values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
+      ? undefined
+      : Redacted.make(`${Redacted.value(values.OTEL_EXPORTER_OTLP_ENDPOINT).replace(/\/+$/, "")}${path}`, {
+          label: "OTEL_EXPORTER_OTLP_ENDPOINT"
+        })
+  const traces = values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? under("/v1/traces")
+  const metrics = values.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? under("/v1/metrics")
+  if ((traces === undefined && metrics === undefined) || values.OTEL_SDK_DISABLED) return undefined
+  return {
+    traces,
+    metrics,
+    headers: values.OTEL_EXPORTER_OTLP_HEADERS,
+    serviceName: values.OTEL_SERVICE_NAME,
+    attributes: values.OTEL_RESOURCE_ATTRIBUTES ?? {}
   }
 }
 

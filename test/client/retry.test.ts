@@ -4,7 +4,10 @@ import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } fr
 import { TestClock } from "effect/testing"
 import { type RetryOptions, withRetries } from "../../src/client/retry.ts"
 
-type Answer = { readonly status: number; readonly retryAfter?: string } | "no connection" | "never"
+type Answer =
+  | { readonly status: number; readonly retryAfter?: string; readonly type?: string }
+  | "no connection"
+  | "never"
 
 /** A client with retries over answers in memory, and how often they were asked for. */
 const over = (answers: ReadonlyArray<Answer>, options: RetryOptions = {}) => {
@@ -17,13 +20,9 @@ const over = (answers: ReadonlyArray<Answer>, options: RetryOptions = {}) => {
         new HttpClientError.HttpClientError({ reason: new HttpClientError.TransportError({ request }) })
       )
     }
-    const headers = answer.retryAfter === undefined ? undefined : { "retry-after": answer.retryAfter }
-    return Effect.succeed(
-      HttpClientResponse.fromWeb(
-        request,
-        new Response("busy", { status: answer.status, ...(headers && { headers }) })
-      )
-    )
+    const { retryAfter, status, type = "text/plain" } = answer
+    const headers = { "content-type": type, ...(retryAfter !== undefined && { "retry-after": retryAfter }) }
+    return Effect.succeed(HttpClientResponse.fromWeb(request, new Response("busy", { status, headers })))
   })
   return { client: withRetries(options)(inner), asked: () => asked }
 }
@@ -63,6 +62,18 @@ describe("withRetries", () => {
       })
     )
   }
+
+  it.effect("sends anew what a proxy answered 502, and not what the service did", () =>
+    Effect.gen(function* () {
+      const ofProxy = yield* outcome([{ status: 502, type: "text/html" }, { status: 200 }], keyed)
+      assert.deepInclude(ofProxy, { ended: 200, asked: 2 })
+      const ofService = yield* outcome(
+        [{ status: 502, type: "application/problem+json" }, { status: 200 }],
+        keyed
+      )
+      assert.deepStrictEqual(ofService, { ended: 502, asked: 1, seconds: 0 })
+    })
+  )
 
   it.effect("reads a date, too", () =>
     Effect.gen(function* () {

@@ -186,6 +186,36 @@ it.live("a table that takes long to read is read to its end, by a check and by a
   })
 )
 
+it.live("a row that somebody holds is waited for by a rotation as long as it takes", () =>
+  Effect.gen(function* () {
+    const url = yield* cloneDatabase
+    const under = (newest: string, ...older: ReadonlyArray<string>) =>
+      Effect.provide(
+        SecretBox.layer({ masterKeys: Arr.map(Arr.make(newest, ...older), (key) => Redacted.make(key)) })
+      )
+    const { resealed } = yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = "org"
+      const place = { org_id, table: "provider_keys", column: "api_key", row_id: "task url" } as const
+      const box = yield* SecretBox
+      const api_key = yield* box.seal(place, Redacted.make("sk-held"))
+      // In place of somebody who holds it for long: nothing is written unless a row may be waited for without end.
+      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+      yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea)`
+      yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', 'url', ${api_key})`
+      yield* sql`
+        CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF current_setting('lock_timeout') <> '0' THEN RAISE 'canceling statement due to lock timeout'; END IF;
+          RETURN NEW;
+        END $$
+      `
+      yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
+      return yield* rotate.pipe(under(second, first))
+    }).pipe(under(first), Effect.provide(Database.layer({ url })))
+    assert.strictEqual(resealed, 1)
+  })
+)
+
 it.live("a start lacks the key of a store whose tables lie in a schema of their own", () =>
   Effect.gen(function* () {
     const databaseUrl = yield* cloneDatabase

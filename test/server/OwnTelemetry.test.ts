@@ -138,6 +138,27 @@ describe("OwnTelemetry", () => {
   )
 
   it.live(
+    "sends each signal to a collector of its own where one is named, and the others nowhere",
+    () =>
+      Effect.gen(function* () {
+        const { exports, url } = yield* collector()
+        yield* run({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${url}/spans?here` })
+        assert.isAbove(exports.length, 0)
+        assert.deepStrictEqual([...new Set(exports.map(({ path }) => path))], ["/otlp/spans?here"])
+        const both = yield* collector()
+        yield* run({
+          OTEL_EXPORTER_OTLP_ENDPOINT: both.url,
+          OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${both.url}/figures`
+        })
+        assert.sameMembers(
+          [...new Set(both.exports.map(({ path }) => path))],
+          ["/otlp/v1/traces", "/otlp/figures"]
+        )
+      }),
+    60_000
+  )
+
+  it.live(
     "sends nothing where no collector is named, or it is off",
     () =>
       Effect.gen(function* () {

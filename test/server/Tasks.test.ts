@@ -156,6 +156,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           "http://10.0.0.1/v1",
           "http://169.254.169.254/latest",
           "https://127.1/v1",
+          "https://models.example.com/v1#here",
           "ftp://x"
         ]) {
           const refused = yield* Effect.flip(

@@ -18,6 +18,10 @@ const ROUNDS = 5
 const WARM_UP = 1
 const IDLE_MILLIS = 10_000
 
+/** The id of a delivery that was just made, in SQL: the time, and a number. */
+const ID = `'ndl_' || lpad(to_hex((extract(epoch FROM current_date) * 1000)::bigint), 12, '0') ||
+  lpad(to_hex(number * ${WAITING_EACH} + n), 20, '0')`
+
 /**
  * Endpoints that cool down for an hour, each with what waits for it, as the engine would have written it. Written before the process
  * starts: it finds them, and need not live through one transaction of a million rows, which nothing in the service writes.
@@ -41,14 +45,12 @@ const writeBacklog = (url: Redacted.Redacted) =>
       SELECT org_id, destination_id, 5, 1, now() + interval '1 hour' FROM cooling`)
     yield* connection.query(`
       INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
-      SELECT org_id, destination_id, 'ndl_' || lpad(to_hex(number * ${WAITING_EACH} + n), 32, '0'), 'webhook',
-        'evt_' || lpad(to_hex(n), 32, '0'), 'bench', 'pending', now()
+      SELECT org_id, destination_id, ${ID}, 'webhook', 'evt_' || lpad(to_hex(n), 32, '0'), 'bench', 'pending', now()
       FROM cooling, generate_series(1, ${WAITING_EACH}) AS n`)
     yield* connection.query(`
       INSERT INTO delivery_queue
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
-      SELECT shard, org_id, destination_id, 'ndl_' || lpad(to_hex(number * ${WAITING_EACH} + n), 32, '0'), 'webhook',
-        'evt_' || lpad(to_hex(n), 32, '0'), now(), 0, 0
+      SELECT shard, org_id, destination_id, ${ID}, 'webhook', 'evt_' || lpad(to_hex(n), 32, '0'), now(), 0, 0
       FROM generate_series(1, ${WAITING_EACH}) AS n, cooling`)
     yield* connection.query("VACUUM ANALYZE delivery_queue")
     yield* connection.query("VACUUM ANALYZE deliveries")

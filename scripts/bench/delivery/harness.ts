@@ -4,6 +4,7 @@ import { type ChildProcess, fork } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { median, processorSeconds, quantile } from "../measure.ts"
 import { startStore, type Store } from "../service.ts"
+import { bundle } from "../bundle.ts"
 import { ENDPOINTS } from "./message.ts"
 import { type Command, type Published, Reply } from "./protocol.ts"
 
@@ -91,10 +92,11 @@ const startReceiver = async () => {
 
 const startSide = async (
   name: SideName,
+  file: string,
   url: Redacted.Redacted,
   environment: Readonly<Record<string, string>>
 ): Promise<Runner> => {
-  const child: ChildProcess = fork(here(`sides/${name}.ts`), {
+  const child: ChildProcess = fork(file, {
     execArgv: [
       "--max-semi-space-size=8",
       ...(process.env[`BENCH_ARGV_${name.toUpperCase()}`]?.split(" ") ?? [])
@@ -131,6 +133,12 @@ const startSide = async (
 
 /** Starts PostgreSQL and the receiver. */
 export const startHarness = async (): Promise<Harness> => {
+  const fileOf = await bundle({
+    raw: here("sides/raw.ts"),
+    graphile: here("sides/graphile.ts"),
+    pgBoss: here("sides/pgBoss.ts"),
+    ours: here("sides/ours.ts")
+  } satisfies Record<SideName, string>)
   const store = await startStore()
   const receiver = await startReceiver()
   const runners: Array<Runner> = []
@@ -146,7 +154,10 @@ export const startHarness = async (): Promise<Harness> => {
     start: async (name, environment = {}, prepare) => {
       const url = await store.database(`bench_${name.toLowerCase()}_${runners.length}`)
       await prepare?.(url)
-      const runner = await startSide(name, url, { BENCH_PORT: String(receiver.port), ...environment })
+      const runner = await startSide(name, fileOf(name), url, {
+        BENCH_PORT: String(receiver.port),
+        ...environment
+      })
       runners.push(runner)
       return runner
     },

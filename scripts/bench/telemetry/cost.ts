@@ -39,106 +39,104 @@ const measured = async (work: () => Promise<unknown>): Promise<number> => {
   return (user + system) / SPANS
 }
 
-export const cost = async (): Promise<void> => {
-  const store = await startStore()
-  const collector = await startCollector()
-  const house = startHouse(await store.database("bench_telemetry"), {
-    queueLimit: SPANS * 100,
-    spansPerSecond: 10_000_000
+const store = await startStore()
+const collector = await startCollector()
+const house = startHouse(await store.database("bench_telemetry"), {
+  queueLimit: SPANS * 100,
+  spansPerSecond: 10_000_000
+})
+const org_id = await house.runPromise(organizationAt(collector.url))
+const sdk = (compression: "none" | "gzip") => {
+  process.env["OTEL_EXPORTER_OTLP_COMPRESSION"] = compression
+  return new TracerProvider({
+    spanProcessors: [
+      new BatchSpanProcessor({
+        exporter: new OTLPTraceExporter({ url: `${collector.url}/v1/traces` }),
+        maxQueueSize: SPANS * 2,
+        maxExportBatchSize: 512
+      })
+    ]
   })
-  const org_id = await house.runPromise(organizationAt(collector.url))
-  const sdk = (compression: "none" | "gzip") => {
-    process.env["OTEL_EXPORTER_OTLP_COMPRESSION"] = compression
-    return new TracerProvider({
-      spanProcessors: [
-        new BatchSpanProcessor({
-          exporter: new OTLPTraceExporter({ url: `${collector.url}/v1/traces` }),
-          maxQueueSize: SPANS * 2,
-          maxExportBatchSize: 512
-        })
-      ]
-    })
-  }
-  const plain = sdk("none")
-  const zipped = sdk("gzip")
-
-  // Whether an organization has a destination is looked up once: before the rounds.
-  await house.runPromise(recordSome(org_id, 1))
-  await collector.until(1)
-  let expected = 1
-  let storeSeconds = 0
-  const ours = async (): Promise<number> => {
-    const ready = await house.runPromise(
-      Effect.forEach(Array.from({ length: SPANS }), (_, number) =>
-        Effect.map(generateTraceId, (trace_id): Span => ({
-          trace_id,
-          span_id: spanIdOf(trace_id.slice(0, 16)),
-          parent_span_id: null,
-          name: "chat gpt-small",
-          kind: "client",
-          start: Date.now(),
-          end: Date.now(),
-          attributes: attributesOf(number)
-        }))
-      )
-    )
-    expected += SPANS
-    const before = store.processorSeconds()
-    const result = await measured(async () => {
-      await house.runPromise(
-        Effect.gen(function* () {
-          const spans = yield* Spans
-          for (const [number, span] of ready.entries()) {
-            yield* spans.record(org_id, {
-              trace_id: span.trace_id,
-              count: 1,
-              whole: true,
-              make: () => [span]
-            })
-            if (number % AT_ONCE === AT_ONCE - 1) yield* Effect.promise(turn)
-          }
-        })
-      )
-      await collector.until(expected)
-    })
-    storeSeconds += store.processorSeconds() - before
-    return result
-  }
-  const theirs = (provider: TracerProvider) => async (): Promise<number> => {
-    const tracer = provider.getTracer("bench")
-    const ready = Array.from({ length: SPANS }, (_, number) =>
-      tracer.startSpan("chat gpt-small", { kind: SpanKind.CLIENT, attributes: attributesOf(number) })
-    )
-    expected += SPANS
-    return measured(async () => {
-      for (const [number, span] of ready.entries()) {
-        span.end()
-        if (number % AT_ONCE === AT_ONCE - 1) await turn()
-      }
-      await provider.forceFlush()
-      await collector.until(expected)
-    })
-  }
-
-  const [we = [], they = [], theyToo = []] = await alternate([ours, theirs(plain), theirs(zipped)], {
-    warmUp: WARM_UP,
-    rounds: ROUNDS
-  })
-  out(machine())
-  out(line("OpenTelemetry SDK, batch, OTLP/HTTP JSON", they, "µs of CPU a span"))
-  out(line("the same, gzip", theyToo, "µs of CPU a span"))
-  out(line("Countersign, by the store, gzip", we, "µs of CPU a span"))
-  out(
-    `${"the store's own processes, beside".padEnd(44)} ${((storeSeconds * 1e6) / (SPANS * (ROUNDS + WARM_UP))).toFixed(1).padStart(10)} µs of CPU a span`
-  )
-  const perSecond = (values: ReadonlyArray<number>) => Math.round(1e6 / median(values))
-  const times = (values: ReadonlyArray<number>) => (median(values) / median(we)).toFixed(2)
-  out(
-    `spans per second of CPU: ${perSecond(we)}, against ${perSecond(they)} (${times(they)} ×) and with gzip ${perSecond(theyToo)} (${times(theyToo)} ×)`
-  )
-  await plain.shutdown()
-  await zipped.shutdown()
-  await house.dispose()
-  collector.stop()
-  await store.dispose()
 }
+const plain = sdk("none")
+const zipped = sdk("gzip")
+
+// Whether an organization has a destination is looked up once: before the rounds.
+await house.runPromise(recordSome(org_id, 1))
+await collector.until(1)
+let expected = 1
+let storeSeconds = 0
+const ours = async (): Promise<number> => {
+  const ready = await house.runPromise(
+    Effect.forEach(Array.from({ length: SPANS }), (_, number) =>
+      Effect.map(generateTraceId, (trace_id): Span => ({
+        trace_id,
+        span_id: spanIdOf(trace_id.slice(0, 16)),
+        parent_span_id: null,
+        name: "chat gpt-small",
+        kind: "client",
+        start: Date.now(),
+        end: Date.now(),
+        attributes: attributesOf(number)
+      }))
+    )
+  )
+  expected += SPANS
+  const before = store.processorSeconds()
+  const result = await measured(async () => {
+    await house.runPromise(
+      Effect.gen(function* () {
+        const spans = yield* Spans
+        for (const [number, span] of ready.entries()) {
+          yield* spans.record(org_id, {
+            trace_id: span.trace_id,
+            count: 1,
+            whole: true,
+            make: () => [span]
+          })
+          if (number % AT_ONCE === AT_ONCE - 1) yield* Effect.promise(turn)
+        }
+      })
+    )
+    await collector.until(expected)
+  })
+  storeSeconds += store.processorSeconds() - before
+  return result
+}
+const theirs = (provider: TracerProvider) => async (): Promise<number> => {
+  const tracer = provider.getTracer("bench")
+  const ready = Array.from({ length: SPANS }, (_, number) =>
+    tracer.startSpan("chat gpt-small", { kind: SpanKind.CLIENT, attributes: attributesOf(number) })
+  )
+  expected += SPANS
+  return measured(async () => {
+    for (const [number, span] of ready.entries()) {
+      span.end()
+      if (number % AT_ONCE === AT_ONCE - 1) await turn()
+    }
+    await provider.forceFlush()
+    await collector.until(expected)
+  })
+}
+
+const [we = [], they = [], theyToo = []] = await alternate([ours, theirs(plain), theirs(zipped)], {
+  warmUp: WARM_UP,
+  rounds: ROUNDS
+})
+out(machine())
+out(line("OpenTelemetry SDK, batch, OTLP/HTTP JSON", they, "µs of CPU a span"))
+out(line("the same, gzip", theyToo, "µs of CPU a span"))
+out(line("Countersign, by the store, gzip", we, "µs of CPU a span"))
+out(
+  `${"the store's own processes, beside".padEnd(44)} ${((storeSeconds * 1e6) / (SPANS * (ROUNDS + WARM_UP))).toFixed(1).padStart(10)} µs of CPU a span`
+)
+const perSecond = (values: ReadonlyArray<number>) => Math.round(1e6 / median(values))
+const times = (values: ReadonlyArray<number>) => (median(values) / median(we)).toFixed(2)
+out(
+  `spans per second of CPU: ${perSecond(we)}, against ${perSecond(they)} (${times(they)} ×) and with gzip ${perSecond(theyToo)} (${times(theyToo)} ×)`
+)
+await plain.shutdown()
+await zipped.shutdown()
+await house.dispose()
+collector.stop()
+await store.dispose()

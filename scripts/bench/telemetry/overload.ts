@@ -5,10 +5,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import { setTimeout as pause } from "node:timers/promises"
-import { fileURLToPath } from "node:url"
 import { Spans } from "../../../src/server/Spans.ts"
 import { machine, residentMegabytes } from "../measure.ts"
 import { startStore } from "../service.ts"
@@ -24,64 +21,51 @@ const BEFORE = 5_000
 
 const out = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** Runs it in a process of its own, with the flags that the service starts with. */
-export const overload = async (): Promise<void> => {
-  const own = spawn(process.execPath, ["--max-semi-space-size=8", fileURLToPath(import.meta.url)], {
-    stdio: "inherit"
+const store = await startStore()
+const collector = await startCollector()
+const house = startHouse(await store.database("bench_overload"), { spansPerSecond: 10_000_000 })
+const org_id = await house.runPromise(organizationAt(`${collector.url}/hang`))
+const record = (count: number) => house.runPromise(recordSome(org_id, count))
+for (let step = 0; step < 100; step++) {
+  await record(BEFORE / 100)
+  await pause(STEP_MILLIS)
+}
+const before = residentMegabytes(process.pid)
+let recorded = BEFORE
+let highest = before
+const cpu = process.cpuUsage()
+const begin = performance.now()
+while (performance.now() - begin < SECONDS * 1000) {
+  const due = BEFORE + Math.floor(((performance.now() - begin) / 1000) * PER_SECOND)
+  const count = due - recorded
+  await record(count)
+  recorded += count
+  highest = Math.max(highest, residentMegabytes(process.pid))
+  await pause(STEP_MILLIS)
+}
+const { system, user } = process.cpuUsage(cpu)
+const { counted, here } = await house.runPromise(
+  Effect.gen(function* () {
+    const spans = yield* Spans
+    yield* spans.flush
+    const sql = yield* SqlClient.SqlClient
+    const [row] = yield* sql<{ readonly waiting: number; readonly dropped: number }>`
+      SELECT waiting_spans::float8 AS waiting, dropped_spans::float8 AS dropped
+      FROM telemetry_destinations
+    `
+    return { counted: row ?? { waiting: 0, dropped: 0 }, here: spans.held(org_id) }
   })
-  const [status] = await once(own, "exit")
-  if (status !== 0) throw new Error(`the process of the overload ended with ${String(status)}`)
-}
-
-const measure = async (): Promise<void> => {
-  const store = await startStore()
-  const collector = await startCollector()
-  const house = startHouse(await store.database("bench_overload"), { spansPerSecond: 10_000_000 })
-  const org_id = await house.runPromise(organizationAt(`${collector.url}/hang`))
-  const record = (count: number) => house.runPromise(recordSome(org_id, count))
-  for (let step = 0; step < 100; step++) {
-    await record(BEFORE / 100)
-    await pause(STEP_MILLIS)
-  }
-  const before = residentMegabytes(process.pid)
-  let recorded = BEFORE
-  let highest = before
-  const cpu = process.cpuUsage()
-  const begin = performance.now()
-  while (performance.now() - begin < SECONDS * 1000) {
-    const due = BEFORE + Math.floor(((performance.now() - begin) / 1000) * PER_SECOND)
-    const count = due - recorded
-    await record(count)
-    recorded += count
-    highest = Math.max(highest, residentMegabytes(process.pid))
-    await pause(STEP_MILLIS)
-  }
-  const { system, user } = process.cpuUsage(cpu)
-  const { counted, here } = await house.runPromise(
-    Effect.gen(function* () {
-      const spans = yield* Spans
-      yield* spans.flush
-      const sql = yield* SqlClient.SqlClient
-      const [row] = yield* sql<{ readonly waiting: number; readonly dropped: number }>`
-        SELECT waiting_spans::float8 AS waiting, dropped_spans::float8 AS dropped
-        FROM telemetry_destinations
-      `
-      return { counted: row ?? { waiting: 0, dropped: 0 }, here: spans.held(org_id) }
-    })
-  )
-  out(machine())
-  out(
-    `recorded ${recorded} spans in ${SECONDS} s, ${Math.round(recorded / SECONDS)} a second, ${Math.round(((user + system) / 1e6 / SECONDS) * 100)} % of a core`
-  )
-  out(
-    `waiting ${counted.waiting + here.waiting}, dropped ${counted.dropped + here.dropped}, unaccounted ${recorded - counted.waiting - counted.dropped - here.waiting - here.dropped}`
-  )
-  out(
-    `memory ${before.toFixed(0)} MB before, ${highest.toFixed(0)} MB at most: +${(highest - before).toFixed(0)} MB`
-  )
-  await house.dispose()
-  collector.stop()
-  await store.dispose()
-}
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) await measure()
+)
+out(machine())
+out(
+  `recorded ${recorded} spans in ${SECONDS} s, ${Math.round(recorded / SECONDS)} a second, ${Math.round(((user + system) / 1e6 / SECONDS) * 100)} % of a core`
+)
+out(
+  `waiting ${counted.waiting + here.waiting}, dropped ${counted.dropped + here.dropped}, unaccounted ${recorded - counted.waiting - counted.dropped - here.waiting - here.dropped}`
+)
+out(
+  `memory ${before.toFixed(0)} MB before, ${highest.toFixed(0)} MB at most: +${(highest - before).toFixed(0)} MB`
+)
+await house.dispose()
+collector.stop()
+await store.dispose()

@@ -1,14 +1,13 @@
 /** The collector stub, from outside. */
 import { Schema } from "effect"
 import { fork } from "node:child_process"
-import { fileURLToPath } from "node:url"
 
 const Told = Schema.Union([Schema.Struct({ port: Schema.Int }), Schema.Struct({ spans: Schema.Int })])
 const decode = Schema.decodeUnknownSync(Told)
 
 /** Starts it. */
 export const startCollector = async () => {
-  const child = fork(fileURLToPath(new URL("collector.ts", import.meta.url)))
+  const child = fork("scripts/bench/telemetry/collector.ts")
   let spans = 0
   let waiting = { spans: Infinity, done: () => {} }
   const port = await new Promise<number>((resume) => {

@@ -107,12 +107,17 @@ export const smtpUrl = secretUrl(
   "a URL such as smtps://user:password@host:465"
 )
 
+const collector = (name: string, path: string) =>
+  secretUrl(name, ["http:", "https:"], `an http or https URL such as http://localhost:4318${path}`)
+
 /** Where a collector of the service's own telemetry is. */
-export const collectorUrl = secretUrl(
-  "OTEL_EXPORTER_OTLP_ENDPOINT",
-  ["http:", "https:"],
-  "an http or https URL such as http://localhost:4318"
-)
+export const collectorUrl = collector("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+
+/** Where one for traces alone is, with its path. */
+export const tracesUrl = collector("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")
+
+/** Where one for metrics alone is, with its path. */
+export const metricsUrl = collector("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/metrics")
 
 /** `name=value` pairs, separated by commas (OpenTelemetry specification, OTLP exporter configuration). */
 export const collectorHeaders: Reader<Redacted.Redacted> = (text) =>

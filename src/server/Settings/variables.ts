@@ -171,8 +171,18 @@ export const variables = {
     unset: "unset: none is exported",
     read: read.collectorUrl
   }),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: secret({
+    meaning: "where its traces go instead, as it is written",
+    unit: "URL",
+    read: read.tracesUrl
+  }),
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: secret({
+    meaning: "where its metrics go instead, as it is written",
+    unit: "URL",
+    read: read.metricsUrl
+  }),
   OTEL_EXPORTER_OTLP_HEADERS: secret({
-    meaning: "headers sent to that collector",
+    meaning: "headers sent to these collectors",
     unit: "name=value, separated by commas",
     read: read.collectorHeaders
   }),
