@@ -27,8 +27,8 @@ export const bundle = async <Name extends string>(
     plugins: [
       {
         name: "npm-outside",
-        setup: ({ onResolve }) =>
-          onResolve({ filter: /^[^./]/ }, ({ kind, path: name }) =>
+        setup: (building) =>
+          building.onResolve({ filter: /^[^./]/ }, ({ kind, path: name }) =>
             kind === "entry-point" || /^(?:effect|@effect\/[^/]+)(?:\/|$)/.test(name)
               ? undefined
               : { path: name, external: true }
