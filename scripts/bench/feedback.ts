@@ -12,7 +12,7 @@ import { Client } from "../../src/client/Client.ts"
 import { hostileTexts } from "../../test/domain/Redaction/hostile.ts"
 import { KnownValues, redact } from "../../src/domain/Redaction.ts"
 import { answerSchema, correctionOf } from "./feedback/correction.ts"
-import { alternate, delayRounds, line, machine, median, processorSeconds } from "./measure.ts"
+import { alternate, delayRounds, limit, line, machine, median, processorSeconds } from "./measure.ts"
 import { freePort, startService, startStore } from "./service.ts"
 
 const connections = 32
@@ -183,5 +183,5 @@ console.log(
   )
 )
 const worst = hostileTexts(64 * 1024).map(([, text]) => median(processorMillis(3, () => redact(text, known))))
-console.log(line(`64 KiB made to cost, ${worst.length} kinds (goal: 100)`, worst, "ms"))
+console.log(limit(`64 KiB made to cost, the worst of ${worst.length} kinds`, [Math.max(...worst)], 100, "ms"))
 process.exit(0)

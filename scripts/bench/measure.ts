@@ -107,10 +107,15 @@ export const delayRounds = (perSecond: number, seconds: number, call: () => Prom
 }
 
 /** Resident memory of a process, in MB; Linux only, else NaN. */
-export const residentMegabytes = (pid: number): number => {
+export const residentMegabytes = (pid: number): number => kilobytesOf(pid, "VmRSS") / 1024
+
+/** The most that it ever was, likewise. */
+export const peakMegabytes = (pid: number): number => kilobytesOf(pid, "VmHWM") / 1024
+
+const kilobytesOf = (pid: number, field: "VmRSS" | "VmHWM"): number => {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8")
-    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) / 1024
+    return Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1])
   } catch {
     return Number.NaN
   }

@@ -8,17 +8,22 @@ import { latency } from "./telemetry/latency.ts"
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 
 /** Runs a program in a process of its own, with the flags that the service starts with. */
-const program = (name: "cost" | "overload") => async (): Promise<void> => {
+const program = async (name: "cost" | "overload", ...words: ReadonlyArray<string>): Promise<void> => {
   const fileOf = await bundle({ cost: here("telemetry/cost.ts"), overload: here("telemetry/overload.ts") })
-  const own = spawn(process.execPath, ["--max-semi-space-size=8", fileOf(name)], { stdio: "inherit" })
+  const own = spawn(process.execPath, ["--max-semi-space-size=8", fileOf(name), ...words], {
+    stdio: "inherit"
+  })
   const [status] = await once(own, "exit")
   if (status !== 0) throw new Error(`the process of ${name} ended with ${String(status)}`)
 }
 
 const parts: Readonly<Record<string, () => Promise<void>>> = {
-  cost: program("cost"),
+  cost: () => program("cost"),
   latency,
-  overload: program("overload")
+  overload: async () => {
+    await program("overload", "hang")
+    await program("overload", "slow")
+  }
 }
 
 /** Runs the parts named, one after the other. */

@@ -7,7 +7,15 @@ import { PgConnection } from "@effect/sql-pg"
 import { Effect, Exit, type Redacted, Scope } from "effect"
 import { setTimeout as pause } from "node:timers/promises"
 import { shardOf } from "../../../src/server/Delivery/Shards.ts"
-import { alternate, line, machine, median, processorSeconds, residentMegabytes } from "../measure.ts"
+import {
+  alternate,
+  line,
+  machine,
+  median,
+  peakMegabytes,
+  processorSeconds,
+  residentMegabytes
+} from "../measure.ts"
 import { type Runner, startHarness } from "./harness.ts"
 import { ENDPOINTS } from "./message.ts"
 
@@ -103,11 +111,13 @@ export const backlog = async (): Promise<void> => {
     await rounds("with it")
     console.log(line("memory without a backlog", [residentMegabytes(without.pid)], "MB"))
     console.log(line("memory with it (goal: under 250)", [residentMegabytes(behind.pid)], "MB"))
+    console.log(line("the most since its start, likewise", [peakMegabytes(behind.pid)], "MB"))
     console.log(line("processor while nothing is sent, without", [await idle(without)], "%"))
     console.log(line("processor while nothing is sent, with it", [await idle(behind)], "%"))
     await Effect.runPromise(holdTransaction(behind.url).pipe(Effect.provideService(Scope.Scope, scope)))
     await rounds("with it, and a transaction held open")
     console.log(line("memory with it (goal: under 250)", [residentMegabytes(behind.pid)], "MB"))
+    console.log(line("the most since its start, likewise", [peakMegabytes(behind.pid)], "MB"))
   } finally {
     await Effect.runPromise(Scope.close(scope, Exit.void))
     await harness.dispose()

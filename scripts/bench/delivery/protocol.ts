@@ -35,10 +35,16 @@ export const Reply = Schema.Union([Published, Settled, Usage, Ready])
 export type Reply = typeof Reply.Type
 export type Published = typeof Published.Type
 
+/** What one transaction has committed, and the time right after it. */
+export interface Committed {
+  readonly ids: ReadonlyArray<string>
+  readonly at: number
+}
+
 /** How a side of the comparison does what it is told. */
 export interface Side {
-  /** One transaction; answers with the ids of the events. */
-  readonly publish: (events: number) => Promise<ReadonlyArray<string>>
+  /** One transaction of so many events. */
+  readonly publish: (events: number) => Promise<Committed>
   readonly queueForHanging?: (deliveries: number) => Promise<void>
   /** Done when nothing is left. */
   readonly settled: () => Promise<void>
@@ -51,8 +57,7 @@ const decodeCommand = Schema.decodeUnknownSync(Command)
 export const serveSide = (side: Side): void => {
   const tell = (reply: Reply) => void process.send?.(reply)
   const publish = async (events: number) => {
-    const ids = await side.publish(events)
-    const at = nowMicros()
+    const { at, ids } = await side.publish(events)
     return ids.map((id): readonly [string, number] => [id, at])
   }
   const atRate = async (perSecond: number, millis: number) => {

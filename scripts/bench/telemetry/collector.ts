@@ -6,6 +6,10 @@ import { gunzipSync } from "node:zlib"
 /** Requests to this path are never answered. */
 const HANGING = "/hang"
 
+/** Requests to this path are answered after a while. */
+const SLOW = "/slow"
+const SLOW_MILLIS = 200
+
 const Request = Schema.fromJsonString(
   Schema.Struct({
     resourceSpans: Schema.Array(
@@ -30,7 +34,10 @@ const server = createServer((request, response) => {
       for (const scope of scopeSpans) spans += scope.spans.length
     }
     if (request.url === HANGING) return
-    response.writeHead(200, { "content-type": "application/json" }).end(`{"partialSuccess":{}}`)
+    const answer = () =>
+      response.writeHead(200, { "content-type": "application/json" }).end(`{"partialSuccess":{}}`)
+    if (request.url === SLOW) setTimeout(answer, SLOW_MILLIS)
+    else answer()
   })
 })
 server.listen(0, "127.0.0.1", () => {

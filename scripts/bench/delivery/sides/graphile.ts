@@ -6,7 +6,7 @@ import { Logger, makeWorkerUtils, run } from "graphile-worker"
 import { randomUUID } from "node:crypto"
 import pg from "pg"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
-import { serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
 
 const post = await makePost(Number(process.env["BENCH_PORT"]))
 const connectionString = process.env["DATABASE_URL"] ?? ""
@@ -51,7 +51,7 @@ serveSide({
         jobsOf(id, next++ % ORGANIZATIONS).map((payload) => ({ identifier: "webhook", payload }))
       )
     )
-    return ids
+    return { ids, at: nowMicros() }
   },
   settled: () =>
     untilNothing(async () => {

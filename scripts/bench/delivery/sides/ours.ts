@@ -14,7 +14,7 @@ import * as WebhookChannel from "../../../../src/server/Notifications/WebhookCha
 import { SecretBox } from "../../../../src/server/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/StoreClock.ts"
 import { body, CONCURRENCY, ENDPOINTS, HANGING_PATH, ORGANIZATIONS, pathOf } from "../message.ts"
-import { serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
 
 /** Deliveries that are enqueued by one statement, as a service does with what falls due together. */
 const ENQUEUE = 500
@@ -99,6 +99,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
     const events = yield* Effect.forEach(to, (one) =>
       Effect.map(EventId.generate, (event_id) => ({ ...one, event_id }))
     )
+    let at = 0
     yield* Database.transaction(
       Effect.forEach(
         Arr.chunksOf(events, ENQUEUE / ENDPOINTS),
@@ -127,9 +128,16 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
           )
         }),
         { discard: true }
+      ).pipe(
+        // Before what the engine does at the end of the transaction: of that, the sending has begun.
+        (inside) =>
+          Effect.andThen(
+            Database.afterCommitSync(() => void (at = nowMicros())),
+            inside
+          )
       )
     )
-    return events.map(({ event_id }) => event_id)
+    return { ids: events.map(({ event_id }) => event_id), at }
   })
 
 let next = 0

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto"
 import pg from "pg"
 import { PgBoss } from "pg-boss"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
-import { serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
 
 const QUEUE = "webhook"
 const WORKERS = 4
@@ -50,7 +50,7 @@ serveSide({
       QUEUE,
       ids.flatMap((id) => jobsOf(id, next++ % ORGANIZATIONS).map((data) => ({ data })))
     )
-    return ids
+    return { ids, at: nowMicros() }
   },
   settled: () =>
     untilNothing(async () => {

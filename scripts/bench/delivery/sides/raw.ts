@@ -1,7 +1,7 @@
 /** The limit: the same requests, as many at once, and no store at all. What is published is sent from memory. */
 import { randomUUID } from "node:crypto"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
-import { serveSide } from "../protocol.ts"
+import { nowMicros, serveSide } from "../protocol.ts"
 
 const post = await makePost(Number(process.env["BENCH_PORT"]))
 const queue: Array<Job> = []
@@ -19,6 +19,7 @@ let next = 0
 serveSide({
   publish: async (events) => {
     const ids = Array.from({ length: events }, () => randomUUID())
+    const at = nowMicros()
     for (const id of ids) queue.push(...jobsOf(id, next++ % ORGANIZATIONS))
     for (let free = CONCURRENCY - running; free > 0; free--) {
       send().catch((cause: unknown) => {
@@ -26,7 +27,7 @@ serveSide({
         process.exit(1)
       })
     }
-    return ids
+    return { ids, at }
   },
   settled: () => (running === 0 ? Promise.resolve() : new Promise((done) => (idle = done))),
   stop: () => Promise.resolve()
