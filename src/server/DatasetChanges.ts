@@ -45,11 +45,13 @@ export class DatasetChanges extends Context.Service<
           if (known === undefined) return yield* noSuchVersions
           const { from, task_id, to } = known
           // An example is part of the versions from `first_version` up to, not including, `until_version`: those of one version and
-          // not of the other. One with the very input of another stands for it. What came and what went are found by an index each, and only
-          // then put side by side: the planner would rather walk all the organization's examples in the order of their inputs.
+          // not of the other. One with the very input of another stands for it; of several with one input, the first for the first, and so on. What
+          // came and what went are found by an index each, and only then put side by side: the planner would rather walk all the
+          // organization's examples in the order of their inputs.
           const rows = yield* sql`
             WITH came AS MATERIALIZED (
-              SELECT example_id, input_digest, bytes
+              SELECT example_id, input_digest, bytes,
+                row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
               FROM dataset_examples
               WHERE org_id = ${org_id}
                 AND task_id = ${task_id}
@@ -57,7 +59,8 @@ export class DatasetChanges extends Context.Service<
                 AND first_version <= ${to}::int
                 AND (until_version IS NULL OR until_version > ${to}::int)
             ), went AS MATERIALIZED (
-              SELECT example_id, input_digest, bytes
+              SELECT example_id, input_digest, bytes,
+                row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
               FROM dataset_examples
               WHERE org_id = ${org_id}
                 AND task_id = ${task_id}
@@ -68,7 +71,7 @@ export class DatasetChanges extends Context.Service<
               SELECT came.example_id AS after_id, went.example_id AS before_id,
                 coalesce(came.bytes, 0) + coalesce(went.bytes, 0) AS bytes
               FROM came
-                FULL JOIN went USING (input_digest)
+                FULL JOIN went USING (input_digest, nth)
             ), counted AS (
               SELECT after_id, before_id,
                 count(*) FILTER (WHERE before_id IS NULL) OVER ()::int AS added,

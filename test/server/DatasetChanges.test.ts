@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Array as Arr, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
+import type { DatasetId } from "../../src/domain/Ids.ts"
 import { ApiKeys } from "../../src/server/ApiKeys.ts"
 import { DatasetChanges } from "../../src/server/DatasetChanges.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -77,6 +78,40 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
         assert.deepStrictEqual([large.added, large.replaced, large.changes.length], [1, 1, 1])
         const foreign = yield* Effect.flip(asReviewer("others", changes.between(two.id, one.id)))
         assert.strictEqual(foreign.code, "NOT_FOUND")
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("pair examples with one input one by one, however many there are", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const changes = yield* DatasetChanges
+        const sql = yield* SqlClient.SqlClient
+        const { datasets, tasks } = yield* client({}, "equals")
+        const { id: task_id } = yield* tasks.create({
+          payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
+        })
+        const version = (count: number, n: number, base?: typeof DatasetId.Type) =>
+          datasets.create({
+            params: { task_id },
+            payload: {
+              ...(base === undefined ? {} : { base_dataset_id: base }),
+              examples: Arr.makeBy(count, () => ({ input: { text: "a" }, answer: { n } }))
+            }
+          })
+        const two = yield* version(2, 1)
+        const one = yield* version(1, 2, two.id)
+        const made =
+          yield* sql`SELECT detail ->> 'replaced' AS replaced FROM audit_log WHERE target_id = ${one.id}`
+        const fewer = yield* asReviewer("equals", changes.between(one.id, two.id))
+        assert.deepStrictEqual([fewer.added, fewer.replaced, fewer.removed], [0, 1, 1])
+        assert.deepStrictEqual(made, [{ replaced: String(fewer.replaced) }])
+        const many = yield* version(2_000, 3, one.id)
+        const again = yield* version(2_000, 4, many.id)
+        const more = yield* asReviewer("equals", changes.between(many.id, one.id))
+        assert.deepStrictEqual([more.added, more.replaced, more.removed], [1_999, 1, 0])
+        // Each beside each would be four million.
+        const all = yield* asReviewer("equals", changes.between(again.id, many.id))
+        assert.deepStrictEqual([all.added, all.replaced, all.removed], [0, 2_000, 0])
       }).pipe(Effect.orDie)
     )
   }
