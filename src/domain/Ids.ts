@@ -126,13 +126,16 @@ export type TelemetryDestinationId = typeof TelemetryDestinationId.Type
 export const TelemetryDeliveryId = define("tdl", Schema.brand("TelemetryDeliveryId"))
 export type TelemetryDeliveryId = typeof TelemetryDeliveryId.Type
 
+/** The most characters of a step's name, which is the longest part that a path can have. */
+export const MAX_STEP_ID_LENGTH = 200
+
 /**
  * The name a caller gives a step of its session: 1 to 200 characters on one line, all of them visible. It is the
  * caller's own, so it has no prefix of ours. It is also a part of paths, from which clients and proxies take `.` and `..` away.
  */
 export const StepId = Schema.String.check(
   Schema.isMinLength(1),
-  Schema.isMaxLength(200),
+  Schema.isMaxLength(MAX_STEP_ID_LENGTH),
   isVisibleLine,
   Schema.isPattern(/^(?!\.{1,2}$)/, { expected: "a name that is neither . nor .." })
 ).pipe(Schema.brand("StepId"))

@@ -7,6 +7,7 @@ import { HttpRouter } from "effect/http"
 import { HttpApiBuilder, HttpApiScalar } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import type { Authentication as AuthenticationMiddleware } from "../api/Authorization.ts"
+import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./ApiKeys.ts"
 import { ApiKeysHttp } from "./ApiKeys/http.ts"
 import { ApprovalFeed } from "./ApprovalFeed.ts"
@@ -217,8 +218,13 @@ export const layer = (settings: Settings) =>
       HttpRouter.serve(layerRoutes(settings), {
         disableLogger: true,
         disableListenLog: true,
-        // What a proxy closes by its path is not opened by another case or a second slash.
-        routerConfig: { caseSensitive: true, ignoreDuplicateSlashes: false }
+        routerConfig: {
+          // What a proxy closes by its path is not opened by another case or a second slash.
+          caseSensitive: true,
+          ignoreDuplicateSlashes: false,
+          // The longest parameter of a path; past the router's own limit of 100 a step could be asked for and never get its outcome.
+          maxParamLength: MAX_STEP_ID_LENGTH
+        }
       })
     ),
     Layer.provideMerge(layerSchedulers(settings)),

@@ -104,4 +104,20 @@ layer(service(), { excludeTestServices: true })("governed steps", (it) => {
       )
     })
   )
+
+  const longest = [
+    ["letters", "s".repeat(200)],
+    ["what paths write in other ways", "50% of /orders/7 ü?#;+ ".repeat(10).slice(0, 199) + "."]
+  ] as const
+  it.effect.each(longest)("with a name of 200 characters, %s, run to their outcome", ([, name]) =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer } = yield* open
+      const step_id = StepId.make(name)
+      const { approval_id } = yield* agent.sessions.step({ params, payload: { ...payload, step_id } })
+      if (approval_id === null) return assert.fail("a person is asked")
+      yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      const report = { params: { ...params, step_id }, payload: { status: "succeeded" as const } }
+      assert.strictEqual((yield* agent.sessions.complete(report)).step_id, step_id)
+    })
+  )
 })
