@@ -13,7 +13,7 @@ import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
-  Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/, { expected: "an email address" }),
+  Schema.isPattern(/^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u, { expected: "an email address" }),
   isVisibleLine
 )
 

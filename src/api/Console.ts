@@ -122,7 +122,7 @@ export const HEALTH_HOURS = 48
 export class ConsoleHealthApi extends HttpApiGroup.make("health")
   .add(
     HttpApiEndpoint.get("get", "/:id", {
-      params: { id: Schema.String.check(Schema.isPattern(/^(nep|tel)_[0-9a-f]{32}$/)) },
+      params: { id: Schema.String.check(Schema.isPattern(/^(nep|tel)_[0-9a-f]{32}$/u)) },
       success: Schema.Struct({ buckets: Schema.Array(HealthBucket) })
     }).middleware(requires("org_config.read"))
   )

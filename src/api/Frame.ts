@@ -64,7 +64,7 @@ export const idempotencyHeaders = {
     Schema.String.check(
       Schema.isMinLength(1),
       Schema.isMaxLength(255),
-      Schema.isPattern(/^[\x21-\x7e]+$/, { expected: "1 to 255 visible ASCII characters" })
+      Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "1 to 255 visible ASCII characters" })
     ).annotate({
       description:
         "The same key with the same request of the same API key gives the same answer for 24 hours; with another body, or of another API key of the organization, it is 409 `IDEMPOTENCY_KEY_REUSED`. A request that was refused leaves nothing behind: it may be sent again under its key."

@@ -75,7 +75,7 @@ export type SessionEvent = typeof SessionEvent.Type
 
 /** The number of the last event that was seen; 0: none was. On the wire decimal digits and nothing else. */
 export const EventCursor = Schema.String.check(
-  Schema.isPattern(/^(?:0|[1-9]\d{0,15})$/, { expected: "the number of an event, in decimal digits" })
+  Schema.isPattern(/^(?:0|[1-9]\d{0,15})$/u, { expected: "the number of an event, in decimal digits" })
 ).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 /** A server-sent event of the stream (WHATWG HTML, 9.2). */

@@ -56,7 +56,7 @@ const define = <B extends string>(
 ) => {
   const schema = brand(
     Schema.String.check(
-      Schema.isPattern(new RegExp(`^${prefix}_[0-9a-f]{32}$`), {
+      Schema.isPattern(new RegExp(`^${prefix}_[0-9a-f]{32}$`, "u"), {
         expected: `an identifier that reads ${prefix}_ and 32 lowercase hex digits`
       })
     )
@@ -137,13 +137,13 @@ export const StepId = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(MAX_STEP_ID_LENGTH),
   isVisibleLine,
-  Schema.isPattern(/^(?!\.{1,2}$)/, { expected: "a name that is neither . nor .." })
+  Schema.isPattern(/^(?!\.{1,2}$)/u, { expected: "a name that is neither . nor .." })
 ).pipe(Schema.brand("StepId"))
 export type StepId = typeof StepId.Type
 
 /** 32 lowercase hex digits: a W3C trace id, the same value in an answer, a header and the exported spans. */
 export const TraceId = Schema.String.check(
-  Schema.isPattern(/^[0-9a-f]{32}$/, { expected: "32 lowercase hex digits" })
+  Schema.isPattern(/^[0-9a-f]{32}$/u, { expected: "32 lowercase hex digits" })
 ).pipe(Schema.brand("TraceId"))
 export type TraceId = typeof TraceId.Type
 

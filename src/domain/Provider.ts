@@ -9,7 +9,7 @@ export const BaseUrl = Schema.String.check(
   Schema.makeFilter((url) => new TextEncoder().encode(url).length <= MAX_URL_BYTES, {
     expected: `a URL of ${MAX_URL_BYTES} bytes at most`
   }),
-  Schema.isPattern(/^[^?]*$/, { expected: "a URL without a query" })
+  Schema.isPattern(/^[^?]*$/u, { expected: "a URL without a query" })
 )
 
 /** What a million tokens cost, in a currency of one's own: it makes the costs of comparisons. */
@@ -72,7 +72,7 @@ export const NewProvider = Schema.Union([
       Schema.RedactedFromValue(
         Schema.String.check(
           Schema.isMaxLength(4_096),
-          Schema.isPattern(/^[\x21-\x7e]+$/, { expected: "visible ASCII characters" })
+          Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "visible ASCII characters" })
         )
       )
     ),

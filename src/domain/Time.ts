@@ -1,7 +1,7 @@
 import { DateTime, Schema, SchemaTransformation } from "effect"
 
 /** RFC 3339, 5.6: a full date and time with an offset, of the years 0001 to 9999, which the store takes too. */
-const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/
+const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)$/u
 
 /** Whether the day is one of its month: a 30th of February is elsewhere read as the 2nd of March. */
 const isOnCalendar = (text: string): boolean => {
