@@ -23,7 +23,7 @@ import {
   type KnownKey
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
-import { afterCommit, atomic } from "./Database.ts"
+import { afterCommit, atomic } from "./Database/transaction.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"

@@ -21,7 +21,7 @@ import {
   toComparison
 } from "./Comparisons/rows.ts"
 import { step, subjectOf } from "./Comparisons/work.ts"
-import { afterCommit, atomic } from "./Database.ts"
+import { afterCommit, atomic } from "./Database/transaction.ts"
 import { findVersion } from "./Datasets/versions.ts"
 import { Organizations } from "./Organizations.ts"
 import { type Page, pageOf } from "./Page.ts"

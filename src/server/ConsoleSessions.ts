@@ -11,7 +11,7 @@ import { heldScopes } from "./ApiKeys/rows.ts"
 import { ApiKeys } from "./ApiKeys.ts"
 import { Audit } from "./Audit.ts"
 import { makeWatch, type SessionRow, sessionsOver } from "./ConsoleSessions/watch.ts"
-import { atomic } from "./Database.ts"
+import { atomic } from "./Database/transaction.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** How long a session lasts, whatever is done in it. A key that ends first ends it. */

@@ -7,7 +7,7 @@ import { type DatasetBaseChanged, type InvalidInput, NotFound } from "../api/Pro
 import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
 import { Audit, type Author } from "./Audit.ts"
-import { atomic, atomicOnce } from "./Database.ts"
+import { atomic, atomicOnce } from "./Database/transaction.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { checkExamples } from "./Datasets/check.ts"
 import { holdDataset } from "./Datasets/hold.ts"

@@ -23,7 +23,8 @@ import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.t
 import { monotonicMillis } from "./monotonicMillis.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
-import { afterCommit, layerBeside } from "./Database.ts"
+import { layerBeside } from "./Database.ts"
+import { afterCommit } from "./Database/transaction.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export {

@@ -19,7 +19,7 @@ import {
   RateLimited,
   Unavailable
 } from "../api/Problems.ts"
-import { isOutOfReach } from "./Database.ts"
+import { isOutOfReach } from "./Database/faults.ts"
 import { allowedMethods } from "./Frame/methods.ts"
 import { counted } from "./Metrics/requests.ts"
 

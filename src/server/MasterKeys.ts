@@ -1,6 +1,6 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { transaction } from "./Database.ts"
+import { transaction } from "./Database/transaction.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/columns.ts"
 import { prefixOf } from "./SecretBox/Sealed.ts"

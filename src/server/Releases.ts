@@ -8,7 +8,7 @@ import { type ComparisonId, type OrgId, ReleaseId, type TaskId } from "../domain
 import type { Release } from "../domain/Task.ts"
 import { Audit } from "./Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
-import { atomic } from "./Database.ts"
+import { atomic } from "./Database/transaction.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { findRelease, insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
 import { StoreClock } from "./StoreClock.ts"

@@ -13,7 +13,7 @@ import {
 } from "../domain/ApprovalRule.ts"
 import { type OrgId, RuleId } from "../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
-import { atomic } from "./Database.ts"
+import { atomic } from "./Database/transaction.ts"
 import { LeastRecent } from "./LeastRecent.ts"
 
 /** The organization's ordered list of approval rules, kept and replaced as one. */

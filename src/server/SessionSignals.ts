@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { SessionId } from "../domain/Ids.ts"
-import { afterCommit } from "./Database.ts"
+import { afterCommit } from "./Database/transaction.ts"
 
 /** That a session has events up to this number. */
 export interface SessionSignal {

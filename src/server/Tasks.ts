@@ -16,7 +16,7 @@ import { completedProvider, examplesProvider, type NewProvider, Provider } from 
 import type { Task } from "../domain/Task.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { Audit } from "./Audit.ts"
-import { atomic } from "./Database.ts"
+import { atomic } from "./Database/transaction.ts"
 import { holdFreeDataset } from "./Datasets/hold.ts"
 import { ProviderEgress } from "./Egress.ts"
 import { invalidUrl } from "./Egress/invalidUrl.ts"

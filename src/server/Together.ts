@@ -1,6 +1,7 @@
 import { Array as Arr, Cause, Effect, Exit, Fiber, FiberSet, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { isInTransaction, isOutOfReach } from "./Database.ts"
+import { isOutOfReach } from "./Database/faults.ts"
+import { isInTransaction } from "./Database/transaction.ts"
 
 /** Statements of one kind under way at once: while they are, what comes next gathers. */
 const UNDER_WAY = 2

@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { SessionId } from "../../src/domain/Ids.ts"
 import type { Principal } from "../../src/domain/Principal.ts"
 import * as Database from "../../src/server/Database.ts"
+import { transaction } from "../../src/server/Database/transaction.ts"
 import { SessionStream, type SessionStreamOptions } from "../../src/server/SessionStream.ts"
 import type { SessionKey } from "../../src/server/SessionStream/Subscription.ts"
 import { StoreClock } from "../../src/server/StoreClock.ts"
@@ -68,7 +69,7 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
         const stream = yield* as(principal)(streams.open(session.session_id, undefined))
         const first = yield* numbersOf(opened(stream)).pipe(Stream.runHead, Effect.forkChild)
         yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
-        yield* Database.transaction(
+        yield* transaction(
           Effect.andThen(record(session), sql`ALTER TABLE session_events RENAME TO session_events_away`)
         )
         const failing = yield* Effect.flip(Effect.asVoid(sql`SELECT number FROM session_events`))
@@ -230,7 +231,7 @@ layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
       const principal = yield* reader
       const session = yield* newSession(principal)
       const fiber = yield* drained(principal, session)
-      yield* Database.transaction(
+      yield* transaction(
         Effect.gen(function* () {
           yield* record(session, 3)
           yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number < 3`

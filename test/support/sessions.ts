@@ -5,7 +5,7 @@ import { Authorized } from "../../src/api/Authorization.ts"
 import { generateTraceId, KeyId, OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import type { Principal } from "../../src/domain/Principal.ts"
 import { type NewSessionEvent, sessionClosed } from "../../src/domain/SessionEvent.ts"
-import { transaction } from "../../src/server/Database.ts"
+import { transaction } from "../../src/server/Database/transaction.ts"
 import { appendEvents } from "../../src/server/SessionEvents.ts"
 import type { SessionKey } from "../../src/server/SessionStream/Subscription.ts"
 

@@ -1,7 +1,7 @@
 import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { transaction } from "../Database.ts"
+import { transaction } from "./transaction.ts"
 import { migrations } from "../migrations/index.ts"
 
 /** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { transaction } from "../Database.ts"
+import { transaction } from "../Database/transaction.ts"
 import type { Channel } from "./Channel.ts"
 import { ints } from "../Columns.ts"
 import type { Dispatcher } from "./Dispatcher.ts"

@@ -1,6 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { atomic } from "../Database.ts"
+import { atomic } from "../Database/transaction.ts"
 
 /** Days of attempts that have a partition before they begin. */
 const DAYS_AHEAD = 3

@@ -5,7 +5,7 @@ import { type FeedbackInput, type FeedbackRefusal, transition } from "../../doma
 import type { FeedbackId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { Audit } from "../Audit.ts"
-import { atomic } from "../Database.ts"
+import { atomic } from "../Database/transaction.ts"
 import { inputDigest } from "../Datasets/examples.ts"
 import { findRun } from "../Runs/rows.ts"
 import type { StoreClock } from "../StoreClock.ts"

@@ -1,6 +1,7 @@
 import { Effect, Metric } from "effect"
 import type { SqlClient } from "effect/sql"
-import { MAX_CONNECTIONS, openTransactions } from "../Database.ts"
+import { MAX_CONNECTIONS } from "../Database.ts"
+import { openTransactions } from "../Database/transaction.ts"
 import { ENGINE_CONNECTIONS } from "../Delivery.ts"
 import {
   connections,
@@ -18,7 +19,7 @@ const states = ["active", "idle", "in_transaction"] as const
  */
 export const collectStore = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   yield* Metric.update(maxConnections, MAX_CONNECTIONS + ENGINE_CONNECTIONS)
-  const { open, waiting } = openTransactions()
+  const { open, waiting } = openTransactions(sql)
   yield* Metric.update(transactions("open"), open)
   yield* Metric.update(transactions("waiting"), waiting)
 

@@ -8,7 +8,7 @@ import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../dom
 import type { Principal } from "../../domain/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import type { Audit } from "../Audit.ts"
-import { atomic } from "../Database.ts"
+import { atomic } from "../Database/transaction.ts"
 import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../Delivery.ts"
 import type { StoreClock } from "../StoreClock.ts"
 import { hasEndpoint, holdEndpoint, insertEvents } from "./rows.ts"

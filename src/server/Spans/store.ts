@@ -1,7 +1,7 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../domain/Ids.ts"
-import { afterCommitSync, transaction } from "../Database.ts"
+import { afterCommitSync, transaction } from "../Database/transaction.ts"
 import type { Delivery } from "../Delivery.ts"
 import { longs, texts } from "../Columns.ts"
 import type { Place, SecretBox } from "../SecretBox.ts"

@@ -1,7 +1,7 @@
 import { Context, DateTime, Duration, Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../domain/Ids.ts"
-import { transaction } from "../Database.ts"
+import { transaction } from "../Database/transaction.ts"
 import { StoreClock } from "../StoreClock.ts"
 
 /** How often it is looked after. */

@@ -5,7 +5,7 @@ import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "..
 import type { TelemetryDelivery } from "../../domain/TelemetryDestination.ts"
 import type { Principal } from "../../domain/Principal.ts"
 import type { Audit } from "../Audit.ts"
-import { atomic } from "../Database.ts"
+import { atomic } from "../Database/transaction.ts"
 import type { Delivery, LoggedDelivery } from "../Delivery.ts"
 import { hasDestination, holdDestination } from "./rows.ts"
 

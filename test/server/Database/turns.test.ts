@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { isOutOfReach } from "../../../src/server/Database.ts"
+import { isOutOfReach } from "../../../src/server/Database/faults.ts"
 import { makeTurns } from "../../../src/server/Database/turns.ts"
 
 /** Two turns each, and an effect that ends when it is told to. */

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { type Cause, Effect, Exit, Fiber, Queue, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { openTransactions } from "../../../src/server/Database.ts"
+import { openTransactions } from "../../../src/server/Database/transaction.ts"
 import { Datasets } from "../../../src/server/Datasets.ts"
 import { Organizations } from "../../../src/server/Organizations.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -87,11 +87,11 @@ layer(service(), { excludeTestServices: true })("an import that waits for its li
       const crowd = yield* Effect.forkChild(
         Effect.forEach(Array.from({ length: MANY }).keys(), create, { concurrency: "unbounded" })
       )
+      const sql = yield* SqlClient.SqlClient
       yield* eventually(
-        Effect.sync(() => openTransactions()),
+        Effect.sync(() => openTransactions(sql)),
         ({ waiting }) => waiting > 0
       )
-      const sql = yield* SqlClient.SqlClient
       const waiting = yield* sql`
         SELECT pid
         FROM pg_stat_activity

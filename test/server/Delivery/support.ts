@@ -7,7 +7,7 @@ import type { Outcome } from "../../../src/domain/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
 import { parseAllowances } from "../../../src/domain/PublicAddress.ts"
 import { generateSecret } from "../../../src/domain/WebhookSignature.ts"
-import { transaction } from "../../../src/server/Database.ts"
+import { transaction } from "../../../src/server/Database/transaction.ts"
 import {
   type Channel,
   type ChannelPolicy,

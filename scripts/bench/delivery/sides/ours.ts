@@ -6,6 +6,7 @@ import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { parseAllowances } from "../../../../src/domain/PublicAddress.ts"
 import { generateSecret } from "../../../../src/domain/WebhookSignature.ts"
 import * as Database from "../../../../src/server/Database.ts"
+import { afterCommitSync, transaction } from "../../../../src/server/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/Delivery.ts"
 import { shardOf } from "../../../../src/server/Delivery/Shards.ts"
 import { Egress } from "../../../../src/server/Egress.ts"
@@ -100,7 +101,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
       Effect.map(EventId.generate, (event_id) => ({ ...one, event_id }))
     )
     let at = 0
-    yield* Database.transaction(
+    yield* transaction(
       Effect.forEach(
         Arr.chunksOf(events, ENQUEUE / ENDPOINTS),
         Effect.fnUntraced(function* (chunk) {
@@ -132,7 +133,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
         // Before what the engine does at the end of the transaction: of that, the sending has begun.
         (inside) =>
           Effect.andThen(
-            Database.afterCommitSync(() => void (at = nowMicros())),
+            afterCommitSync(() => void (at = nowMicros())),
             inside
           )
       )

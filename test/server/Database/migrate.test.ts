@@ -1,10 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
-import * as Database from "../../src/server/Database.ts"
-import { TestDatabase } from "../support/postgres.ts"
-import { makeReadiness, migrate } from "../../src/server/Database/migrate.ts"
+import { makeReadiness, migrate } from "../../../src/server/Database/migrate.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 /** Has another session hold the table of migrations until the scope closes: as a backup does, or another process that migrates. */
 const held = Effect.fnUntraced(function* (mode: "ACCESS SHARE" | "ACCESS EXCLUSIVE") {
@@ -28,28 +26,6 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a migrated store", 
       assert.isTrue(yield* ready)
       yield* held("ACCESS EXCLUSIVE")
       assert.isTrue(yield* ready)
-    })
-  )
-})
-
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it) => {
-  const deadlock = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-    sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = 'deadlock_detected'; END $$`)
-  )
-
-  it.effect("that lost a race is run again, unless what it takes from gives everything once", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      let runs = 0
-      const losing = Effect.andThen(
-        Effect.sync(() => runs++),
-        deadlock
-      )
-      yield* Effect.exit(Database.atomic(sql)(losing))
-      assert.strictEqual(runs, 4)
-      runs = 0
-      yield* Effect.exit(Database.atomicOnce(sql)(losing))
-      assert.strictEqual(runs, 1)
     })
   )
 })
