@@ -1,6 +1,7 @@
 /**
- * What a run takes, end to end over HTTP, for an organization whose collector never answers and for one without a destination: two
- * organizations of one service, in rounds that alternate, so that whatever disturbs the machine disturbs both. A round is longer than the
+ * What a run takes, end to end over HTTP, for an organization whose collector never answers and for one without a destination: organizations
+ * of one service, in rounds that alternate, so that whatever disturbs the machine disturbs all. A third one, without a destination either,
+ * says how far two figures of the very same are apart on this machine: what is within that is no difference. A round is longer than the
  * time that spans wait for others, and what one has left behind is written before the next begins: each pays for its own. Measured
  * twice: while batches are made and sent in vain, and when the queue is full, as it is after some seconds. Runs come evenly, at half of
  * the rate that clients without a destination reach: beyond it the time would be that of waiting for a processor. They log an answer
@@ -85,8 +86,8 @@ const clientOf = async (port: number, key: string) => {
   }
 }
 
-/** A service with two organizations, of which the second has a destination that hangs. */
-const twoOrganizations = async (store: Store, name: string, url: string, queueLimit: number) => {
+/** A service with three organizations, of which the last has a destination that hangs. */
+const threeOrganizations = async (store: Store, name: string, url: string, queueLimit: number) => {
   const database = await store.database(name)
   const masterKey = randomBytes(32).toString("base64")
   const service = await startService(database, {
@@ -96,30 +97,34 @@ const twoOrganizations = async (store: Store, name: string, url: string, queueLi
     COUNTERSIGN_MASTER_KEY: masterKey,
     COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: String(queueLimit)
   })
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ["src/main.ts", "keys", "create", "--org", "hanging", "--preset", "admin"],
-    {
-      env: {
-        PATH: process.env["PATH"],
-        DATABASE_URL: Redacted.value(database),
-        COUNTERSIGN_MASTER_KEY: masterKey
+  const organization = async (org: string) => {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ["src/main.ts", "keys", "create", "--org", org, "--preset", "admin"],
+      {
+        env: {
+          PATH: process.env["PATH"],
+          DATABASE_URL: Redacted.value(database),
+          COUNTERSIGN_MASTER_KEY: masterKey
+        }
       }
-    }
-  )
+    )
+    return clientOf(service.port, stdout.trim())
+  }
   const without = await clientOf(service.port, service.key)
-  const hanging = await clientOf(service.port, stdout.trim())
+  const again = await organization("again")
+  const hanging = await organization("hanging")
   await hanging.call("POST", "/v1/telemetry-destinations", { url: `${url}/hang` })
   return {
     without,
+    again,
     hanging,
     pending: async () => {
       const [found] = decodeDestinations(await hanging.call("GET", "/v1/telemetry-destinations")).destinations
       return found?.pending_spans ?? 0
     },
     stop: async () => {
-      await without.close()
-      await hanging.close()
+      await Promise.all([without, again, hanging].map((client) => client.close()))
       service.child.kill("SIGTERM")
       await service.ended
     }
@@ -137,25 +142,45 @@ export const latency = async (): Promise<void> => {
   const collector = await startCollector()
   out(machine())
   for (const { full, name, queueLimit, says } of states) {
-    const { hanging, pending, stop, without } = await twoOrganizations(store, name, collector.url, queueLimit)
+    const { again, hanging, pending, stop, without } = await threeOrganizations(
+      store,
+      name,
+      collector.url,
+      queueLimit
+    )
     await without.peak()
     const rate = (await without.peak()) / 2
     while ((await pending()) < full) await hanging.peak()
-    const [plain, slow] = [without.delays(rate), hanging.delays(rate)]
-    await alternate([plain.round, slow.round], { warmUp: WARM_UP, rounds: ROUNDS })
-    const [one, other] = [plain.measured(WARM_UP), slow.measured(WARM_UP)]
+    const [plain, same, slow] = [without.delays(rate), again.delays(rate), hanging.delays(rate)]
+    await alternate([plain.round, same.round, slow.round], { warmUp: WARM_UP, rounds: ROUNDS })
+    const [one, twin, other] = [plain.measured(WARM_UP), same.measured(WARM_UP), slow.measured(WARM_UP)]
     out(`${says} (${await pending()} wait at the end), ${rate.toFixed(0)} runs a second`)
-    for (const [name, left, right] of [
-      ["p50", one.p50, other.p50],
-      ["p99", one.p99, other.p99],
-      ["p99 in the calm half of the rounds", one.calm.p99, other.calm.p99]
+    for (const [name, left, middle, right] of [
+      ["p50", one.p50, twin.p50, other.p50],
+      ["p99", one.p99, twin.p99, other.p99],
+      ["p99 in the calm half of the rounds", one.calm.p99, twin.calm.p99, other.calm.p99]
     ] as const) {
-      out(`  ${name}, ratio ${(median(right) / median(left)).toFixed(3)}`)
+      const ratio = (values: ReadonlyArray<number>) => (median(values) / median(left)).toFixed(3)
+      out(`  ${name}, ratio ${ratio(right)}; of the very same, ${ratio(middle)}`)
       out(line("    without a destination", left, "ms"))
+      out(line("    without one, again", middle, "ms"))
       out(line("    with one that hangs", right, "ms"))
     }
-    out(line("  of the processors stolen by the host", [...one.stolen, ...other.stolen], "%"))
-    out(line("  in the calm half of the rounds", [...one.calm.stolen, ...other.calm.stolen], "%"))
+    const stolen = [one, twin, other]
+    out(
+      line(
+        "  of the processors stolen by the host",
+        stolen.flatMap((side) => side.stolen),
+        "%"
+      )
+    )
+    out(
+      line(
+        "  in the calm half of the rounds",
+        stolen.flatMap((side) => side.calm.stolen),
+        "%"
+      )
+    )
     await stop()
   }
   collector.stop()
