@@ -1,4 +1,4 @@
-import { Context, DateTime, type Duration, Effect, Layer, Schedule, Schema } from "effect"
+import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AuditFilter } from "../api/AuditLog.ts"
 import { Authorized } from "../api/Authorization.ts"
@@ -7,7 +7,7 @@ import { AuditAction, type AuditEntry } from "../domain/AuditEntry.ts"
 import { AuditEntryId, idBound, KeyId, type OrgId } from "../domain/Ids.ts"
 import type { Actor } from "../domain/Principal.ts"
 import { TimestampFromDate, toDate } from "../domain/Time.ts"
-import { atomic, inCallersTransaction } from "./Database/transaction.ts"
+import { inCallersTransaction } from "./Database/transaction.ts"
 import { NO_REQUEST, RequestId } from "./Frame.ts"
 import { type Page, pageOf, rowsFor } from "./Page.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -111,55 +111,3 @@ const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof Row.Type): A
   id: entry_id,
   actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }
 })
-
-/** How long entries are kept. */
-export interface AuditRetention {
-  /** Default one year. */
-  readonly keep: Duration.Input
-}
-
-/** How often, and how many at a time, entries that are not kept any more are removed. */
-const PURGE_EVERY = "1 hour"
-const PURGE_AT_ONCE = 1_000
-
-/** Removes the entries that are older than they are kept, once, in bounded steps; answers with how many. */
-export const removeOld = Effect.fn("Audit.removeOld")(function* ({ keep }: AuditRetention) {
-  const sql = yield* SqlClient.SqlClient
-  const now = yield* (yield* StoreClock).now
-  const cutoff = toDate(DateTime.subtractDuration(now, keep))
-  const step = atomic(sql)(
-    Effect.gen(function* () {
-      yield* sql`SELECT set_config('countersign.audit_retention', 'on', true)`
-      const rows = yield* sql`
-        DELETE FROM audit_log
-        WHERE (org_id, entry_id) IN (
-          SELECT org_id, entry_id
-          FROM audit_log
-          WHERE occurred_at < ${cutoff}
-          LIMIT ${PURGE_AT_ONCE}
-          FOR UPDATE SKIP LOCKED
-        )
-        RETURNING 1 AS removed
-      `
-      return rows.length
-    })
-  )
-  for (let removed = 0; ;) {
-    const found = yield* step
-    removed += found
-    if (found < PURGE_AT_ONCE) return removed
-  }
-})
-
-/** Runs `removeOld` every hour. */
-export const layerRetention = (
-  retention: AuditRetention
-): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(
-    Effect.forkScoped(
-      removeOld(retention).pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Old audit entries could not be removed", cause)),
-        Effect.schedule(Schedule.spaced(PURGE_EVERY))
-      )
-    )
-  )

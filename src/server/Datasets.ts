@@ -7,6 +7,7 @@ import { type DatasetBaseChanged, type InvalidInput, NotFound } from "../api/Pro
 import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
 import { Audit, type Author } from "./Audit.ts"
+import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic, atomicOnce } from "./Database/transaction.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { checkExamples } from "./Datasets/check.ts"
@@ -184,15 +185,12 @@ export class Datasets extends Context.Service<
             atomicOnce(sql)
           )
         }),
-        derive: Effect.fn("Datasets.derive")(
-          function* (version, examples) {
-            yield* holdDataset(sql, version.org_id, version.task_id)
-            const change = yield* beginVersion(sql, version)
-            yield* Stream.runForEach(examples, change.put)
-            return Option.getOrThrow(yield* change.finish)
-          },
-          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        )
+        derive: Effect.fn("Datasets.derive")(function* (version, examples) {
+          yield* holdDataset(sql, version.org_id, version.task_id)
+          const change = yield* beginVersion(sql, version)
+          yield* Stream.runForEach(examples, change.put)
+          return Option.getOrThrow(yield* change.finish)
+        }, dieOfStoreFaults)
       })
     })
   )

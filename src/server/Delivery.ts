@@ -94,7 +94,7 @@ export class Delivery extends Context.Service<
     /** How the engine fares in this process. Counts the queue: to be asked every few seconds at most. */
     readonly figures: Effect.Effect<DeliveryFigures, SqlError.SqlError>
     /** Removes what is older than is kept, once; runs by itself, too. */
-    readonly removeOld: Effect.Effect<Removed, SqlError.SqlError>
+    readonly runRetention: Effect.Effect<Removed, SqlError.SqlError>
   }
 >()("countersign/server/Delivery") {
   /**
@@ -296,6 +296,6 @@ const make = Effect.fnUntraced(function* (
     health: log.health,
     discard: queue.discard,
     figures: makeFigures(sql, channels, shards, dispatcher, reader),
-    removeOld: retention.runOnce
+    runRetention: retention.runOnce
   })
 })

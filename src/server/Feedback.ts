@@ -26,6 +26,7 @@ import { FeedbackId, type OrgId, type TaskId, TraceId } from "../domain/Ids.ts"
 import { redactText } from "../domain/Redaction.ts"
 import { feedbackSpan } from "../domain/SpanConventions.ts"
 import { Audit } from "./Audit.ts"
+import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic } from "./Database/transaction.ts"
 import { Datasets } from "./Datasets.ts"
 import { listFeedback } from "./Feedback/list.ts"
@@ -165,16 +166,13 @@ export class Feedback extends Context.Service<
           const { next_cursor, rows } = yield* listFeedback(sql, org_id, request)
           return { items: rows.map(toFeedback), next_cursor }
         }, Effect.orDie),
-        get: Effect.fn("Feedback.get")(
-          function* (id) {
-            const { org_id } = yield* Authorized("feedback.read")
-            const row = Arr.head(yield* readFeedback(sql, org_id, [id]))
-            if (Option.isNone(row)) return yield* noFeedback
-            const { answer, input } = Option.getOrThrow(yield* findRun(sql, org_id, row.value.trace_id))
-            return { ...toFeedback(row.value), input, answer }
-          },
-          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        ),
+        get: Effect.fn("Feedback.get")(function* (id) {
+          const { org_id } = yield* Authorized("feedback.read")
+          const row = Arr.head(yield* readFeedback(sql, org_id, [id]))
+          if (Option.isNone(row)) return yield* noFeedback
+          const { answer, input } = Option.getOrThrow(yield* findRun(sql, org_id, row.value.trace_id))
+          return { ...toFeedback(row.value), input, answer }
+        }, dieOfStoreFaults),
         stage: Effect.fn("Feedback.stage")(function* (id) {
           return yield* reviews.stage(yield* Authorized("feedback.write"), id)
         }),
@@ -183,13 +181,10 @@ export class Feedback extends Context.Service<
           const clean = note === null ? null : redactText(note, yield* secrets.of(principal.org_id))
           return yield* reviews.reject(principal, id, clean)
         }),
-        preview: Effect.fn("Feedback.preview")(
-          function* (task_id, request) {
-            const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
-            return yield* preview(sql, org_id, task_id, request)
-          },
-          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        ),
+        preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
+          const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
+          return yield* preview(sql, org_id, task_id, request)
+        }, dieOfStoreFaults),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
           return yield* atomically(

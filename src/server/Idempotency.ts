@@ -1,12 +1,13 @@
-import { Clock, Effect, Latch, Layer, Option, Redacted, Schedule, Schema } from "effect"
+import { Clock, Effect, Latch, Layer, Option, Redacted, Schema } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlClient, SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { CurrentPrincipal } from "../api/Authorization.ts"
 import { Idempotent } from "../api/Frame.ts"
 import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
+import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic } from "./Database/transaction.ts"
 import { makeTurns } from "./Database/turns.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
@@ -15,7 +16,7 @@ import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 /** How long an answer is kept. */
-const KEPT = "24 hours"
+export const KEPT = "24 hours"
 /** How long a second request waits for the first one's answer. */
 const WAIT_MILLIS = 5_000
 
@@ -24,43 +25,6 @@ const WAIT_MILLIS = 5_000
  * comes second while it waits for the first: a handful must not leave the others without one. Names are looked up without one.
  */
 const AT_ONCE = 4
-
-/** How often, and how many at a time, keys that are not kept any more are removed. */
-const PURGE_EVERY = "10 minutes"
-const PURGE_AT_ONCE = 1_000
-
-/** Removes keys that are older than they are kept, once, in bounded steps; answers with how many. */
-export const removeOld = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  const now = toDate(yield* (yield* StoreClock).now)
-  for (let removed = 0; ;) {
-    const rows = yield* sql`
-      DELETE FROM idempotency_keys
-      WHERE (org_id, operation, key) IN (
-        SELECT org_id, operation, key
-        FROM idempotency_keys
-        WHERE created_at < ${now}::timestamptz - ${KEPT}::interval
-        ORDER BY created_at
-        LIMIT ${PURGE_AT_ONCE}
-        FOR UPDATE SKIP LOCKED
-      )
-      RETURNING 1 AS removed
-    `
-    removed += rows.length
-    if (rows.length < PURGE_AT_ONCE) return removed
-  }
-})
-
-/** Runs `removeOld` every ten minutes. */
-export const layerRetention: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =
-  Layer.effectDiscard(
-    Effect.forkScoped(
-      removeOld.pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Idempotency keys could not be removed", cause)),
-        Effect.schedule(Schedule.spaced(PURGE_EVERY))
-      )
-    )
-  )
 
 /**
  * The same `Idempotency-Key` with the same body gives the same answer. The key's row, what the operation writes and its answer
@@ -95,22 +59,22 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const at = toDate(yield* clock.now)
         yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
         const taken = yield* sql`
-        INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
-        VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${at})
-        ON CONFLICT (org_id, operation, key) DO UPDATE
-        SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-        WHERE kept.created_at < ${at}::timestamptz - ${KEPT}::interval
-        RETURNING 1 AS taken
-      `
+          INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
+          VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${at})
+          ON CONFLICT (org_id, operation, key) DO UPDATE
+          SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
+          WHERE kept.created_at < ${at}::timestamptz - ${KEPT}::interval
+          RETURNING 1 AS taken
+        `
         yield* sql`SET LOCAL lock_timeout TO DEFAULT`
         if (taken.length > 0) return Option.none()
         const rows = yield* sql`
-        SELECT fingerprint, answer
-        FROM idempotency_keys
-        WHERE org_id = ${org_id}
-          AND operation = ${operation}
-          AND key = ${key}
-      `
+          SELECT fingerprint, answer
+          FROM idempotency_keys
+          WHERE org_id = ${org_id}
+            AND operation = ${operation}
+            AND key = ${key}
+        `
         return Option.fromUndefinedOr((yield* decodeKept(rows))[0])
       })
 
@@ -134,7 +98,6 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           .digest()
         const kept = yield* take(principal, name, key, fingerprint, until - (yield* now)).pipe(
           Effect.catchTags({
-            SchemaError: Effect.die,
             SqlError: (error) => (error.reason._tag === "LockTimeoutError" ? stillAtWork : Effect.fail(error))
           })
         )
@@ -151,12 +114,12 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
         const sealed = yield* box.seal(place(principal, name, key), Redacted.make(answer))
         yield* sql`
-        UPDATE idempotency_keys
-        SET answer = ${sealed}
-        WHERE org_id = ${principal.org_id}
-          AND operation = ${name}
-          AND key = ${key}
-      `
+          UPDATE idempotency_keys
+          SET answer = ${sealed}
+          WHERE org_id = ${principal.org_id}
+            AND operation = ${name}
+            AND key = ${key}
+        `
         return response
       })
 
@@ -195,10 +158,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
             atomically(once(operation, name, key, endpoint.payload.size > 0, until))
           return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
             alone(`${org_id} ${name} ${key}`, (until) => lookingUpAhead(turnOf(org_id)(run(until))))
-          ).pipe(
-            Effect.catchIf(SqlError.isSqlError, Effect.die),
-            Effect.provideService(SqlClient.SqlClient, sql)
-          )
+          ).pipe(dieOfStoreFaults, Effect.provideService(SqlClient.SqlClient, sql))
         })
       )
     })

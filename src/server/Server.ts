@@ -13,8 +13,9 @@ import { ApiKeysHttp } from "./ApiKeys/http.ts"
 import { ApprovalFeed } from "./ApprovalFeed.ts"
 import { Approvals } from "./Approvals.ts"
 import { ApprovalsHttp } from "./Approvals/http.ts"
-import * as Audit from "./Audit.ts"
+import { Audit } from "./Audit.ts"
 import { AuditLogHttp } from "./Audit/http.ts"
+import * as AuditRetention from "./Audit/Retention.ts"
 import * as Authentication from "./Authentication.ts"
 import * as Console from "./Console.ts"
 import { ConsoleSessions } from "./ConsoleSessions.ts"
@@ -33,6 +34,7 @@ import { Feedback } from "./Feedback.ts"
 import { FeedbackHttp } from "./Feedback/http.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
+import * as IdempotencyRetention from "./Idempotency/Retention.ts"
 import * as MasterKeys from "./MasterKeys.ts"
 import { layerRegistry, Metrics } from "./Metrics.ts"
 import { Notifications } from "./Notifications.ts"
@@ -69,7 +71,7 @@ import { TasksHttp } from "./Tasks/http.ts"
 import { Telemetry } from "./Telemetry.ts"
 import { TelemetryHttp } from "./Telemetry/http.ts"
 import * as OtlpChannel from "./Telemetry/OtlpChannel.ts"
-import { layerRetention as layerSpanRetention, SpanRetention } from "./Telemetry/Retention.ts"
+import * as SpanRetention from "./Telemetry/Retention.ts"
 import { layerMigrated } from "./Database/migrate.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
@@ -118,13 +120,7 @@ const layerServices = (settings: ServiceSettings) =>
     ),
     Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders)),
     Layer.provideMerge(
-      Layer.mergeAll(
-        Notifications.layer,
-        Rules.layer,
-        Tasks.layer,
-        Telemetry.layer(settings.telemetry),
-        SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
-      )
+      Layer.mergeAll(Notifications.layer, Rules.layer, Tasks.layer, Telemetry.layer(settings.telemetry))
     ),
     Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer(settings.mail))),
     Layer.provideMerge(
@@ -140,7 +136,7 @@ const layerServices = (settings: ServiceSettings) =>
         }
       )
     ),
-    Layer.provideMerge(Audit.Audit.layer),
+    Layer.provideMerge(Audit.layer),
     Layer.provideMerge(
       Layer.mergeAll(
         WrittenBatches.layer,
@@ -164,9 +160,9 @@ const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerLoop(),
     Comparisons.layerLoop,
-    Idempotency.layerRetention,
-    Audit.layerRetention({ keep: settings.auditRetention }),
-    layerSpanRetention
+    IdempotencyRetention.layer,
+    AuditRetention.layer({ keep: settings.auditRetention }),
+    SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
   )
 
 /** The handlers of the contract, with the routes they make for an authentication. */

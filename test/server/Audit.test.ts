@@ -3,7 +3,8 @@ import { DateTime, Duration, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AuditAction, AuditEntry } from "../../src/domain/AuditEntry.ts"
 import { OrgId, StepId } from "../../src/domain/Ids.ts"
-import { Audit, removeOld } from "../../src/server/Audit.ts"
+import { Audit } from "../../src/server/Audit.ts"
+import * as Retention from "../../src/server/Audit/Retention.ts"
 import { atomic } from "../../src/server/Database/transaction.ts"
 import { Organizations } from "../../src/server/Organizations.ts"
 import { Countersign } from "../../src/testing/index.ts"
@@ -174,8 +175,8 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
       ]) {
         assert.isTrue(Exit.isFailure(yield* Effect.exit(sql.unsafe(change))), change)
       }
-      assert.strictEqual(yield* removeOld({ keep: Duration.days(365) }), 1136)
-      assert.strictEqual(yield* removeOld({ keep: Duration.days(365) }), 0)
+      assert.strictEqual(yield* Retention.runOnce({ keep: Duration.days(365) }), 1136)
+      assert.strictEqual(yield* Retention.runOnce({ keep: Duration.days(365) }), 0)
       const [left] = yield* sql<{ readonly count: number }>`
         SELECT count(*)::int AS count FROM audit_log WHERE org_id = ${org_id}
       `

@@ -64,7 +64,7 @@ const queued = Effect.flatMap(
 const aged = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
-  yield* delivery.removeOld
+  yield* delivery.runRetention
   const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
   yield* sql`UPDATE delivery_queue SET delivery_id = ${older}`
   yield* sql`UPDATE deliveries SET delivery_id = ${older}, created_at = created_at - interval '1 day'`
@@ -1019,13 +1019,13 @@ describe("Delivery", () => {
           VALUES ('org', 'removed', 1), (${to.org_id}, ${to.destination_id}, 1)
         `
         // The run that each start begins with is over by the end of this one.
-        yield* delivery.removeOld
+        yield* delivery.runRetention
         assert.lengthOf(yield* sql`SELECT 1 WHERE to_regclass('delivery_attempts_20200101') IS NOT NULL`, 0)
         assert.lengthOf(yield* sql`SELECT owner FROM delivery_owners`, 1)
         assert.deepStrictEqual(yield* sql`SELECT destination_id FROM delivery_destinations`, [
           { destination_id: to.destination_id }
         ])
-        assert.strictEqual((yield* delivery.removeOld).days, 0)
+        assert.strictEqual((yield* delivery.runRetention).days, 0)
         const [place] = yield* sql<{ readonly name: string }>`
           SELECT tableoid::regclass::text AS name
           FROM delivery_attempts
@@ -1074,11 +1074,11 @@ describe("Delivery", () => {
           )
         )
         yield* Deferred.await(locked)
-        assert.strictEqual((yield* delivery.removeOld).deliveries, 0)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 0)
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
         yield* Deferred.succeed(release, undefined)
         yield* Fiber.join(writer)
-        assert.strictEqual((yield* delivery.removeOld).deliveries, 1)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 1)
         assert.strictEqual(yield* queued, 0)
         yield* held.end(delivered)
       }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
@@ -1103,7 +1103,7 @@ describe("Delivery", () => {
         yield* records(to, all("delivered"))
         const held = yield* Queue.take(hold.attempts)
         yield* aged
-        assert.strictEqual((yield* delivery.removeOld).deliveries, 5)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
         assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
         assert.strictEqual(yield* queued, 0)
@@ -1172,7 +1172,7 @@ describe("Delivery", () => {
         assert.strictEqual(failed?.status_code, 400)
         // Retention finds each channel's ids.
         yield* aged
-        assert.strictEqual((yield* delivery.removeOld).deliveries, 3)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 3)
       }).pipe(withEngine([held.channel, other, strict], { retention: { keep: "1 hour" } }))
     }))
 

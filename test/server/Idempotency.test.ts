@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { removeOld } from "../../src/server/Idempotency.ts"
+import * as Retention from "../../src/server/Idempotency/Retention.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { type NameServer, nameServer } from "../support/dns.ts"
 import { type Answer, send, service } from "../support/service.ts"
@@ -105,8 +105,8 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
         assert.strictEqual((yield* create(key, name, name)).status, 201)
         yield* sql`UPDATE idempotency_keys SET created_at = now() - ${`${hours} hours`}::interval WHERE key = ${name}`
       }
-      assert.strictEqual(yield* removeOld, 1)
-      assert.strictEqual(yield* removeOld, 0)
+      assert.strictEqual(yield* Retention.runOnce, 1)
+      assert.strictEqual(yield* Retention.runOnce, 0)
       // The old one is free for another request, the young one is not.
       assert.strictEqual((yield* create(key, "another", "old")).status, 201)
       assert.strictEqual((yield* create(key, "another", "young")).status, 409)

@@ -321,7 +321,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       assert.lengthOf(alone, 1)
       assert.include([3, 4], alone[0])
 
-      yield* (yield* Delivery).removeOld
+      yield* (yield* Delivery).runRetention
       assert.deepStrictEqual(
         yield* sql`
           SELECT previous_secret, previous_secret_until

@@ -3,6 +3,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../domain/Ids.ts"
 import { ints } from "../Columns.ts"
 import { transaction } from "../Database/transaction.ts"
+import { inSteps } from "../inSteps.ts"
 import type { Channel, Parcel, Settled } from "./Channel.ts"
 import { keepPartitions } from "./partitions.ts"
 import { SHARDS } from "./Shards.ts"
@@ -60,17 +61,7 @@ export const makeRetention = (
   options: RetentionOptions
 ): Retention => {
   const running = Semaphore.makeUnsafe(1)
-
-  /** Repeats a bounded step until it finds less than it may take, or has been repeated often enough. */
-  const drain = Effect.fnUntraced(function* (step: Effect.Effect<number, SqlError.SqlError>) {
-    let removed = 0
-    for (let count = 0; count < options.steps; count++) {
-      const found = yield* step
-      removed += found
-      if (found < STEP_ROWS) return { removed, more: false }
-    }
-    return { removed, more: true }
-  })
+  const limits = { rows: STEP_ROWS, steps: options.steps }
 
   /**
    * Log rows by their ids, which begin with a prefix of their destination's channel and the time they were made, destination by
@@ -220,10 +211,12 @@ export const makeRetention = (
       )
     )
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
-    const strays = yield* drain(removeStrays(cutoff))
-    const deliveries = yield* drain(removeDeliveries(cutoff))
-    const health = yield* drain(removeHealth)
-    const payloads = yield* Effect.forEach(channels, (channel) => drain(channel.expire(cutoff, STEP_ROWS)))
+    const strays = yield* inSteps(removeStrays(cutoff), limits)
+    const deliveries = yield* inSteps(removeDeliveries(cutoff), limits)
+    const health = yield* inSteps(removeHealth, limits)
+    const payloads = yield* Effect.forEach(channels, (channel) =>
+      inSteps(channel.expire(cutoff, STEP_ROWS), limits)
+    )
     return {
       deliveries: deliveries.removed,
       payloads: payloads.reduce((sum, { removed }) => sum + removed, 0),

@@ -240,7 +240,7 @@ export const elsewhere =
         Delivery,
         Delivery.of({
           ...log,
-          removeOld: Effect.die("Nothing is removed here"),
+          runRetention: Effect.die("Nothing is removed here"),
           figures: Effect.die("Nothing is carried here")
         })
       )

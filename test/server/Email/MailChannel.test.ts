@@ -254,7 +254,7 @@ describe("MailChannel", () => {
           SET event_id = 'evt_' || repeat('0', 32), occurred_at = now() - interval '31 days'
           WHERE type = 'approval.requested'
         `
-        assert.strictEqual((yield* (yield* Delivery).removeOld).payloads, 1)
+        assert.strictEqual((yield* (yield* Delivery).runRetention).payloads, 1)
         const left = yield* sql<{ readonly type: string }>`SELECT type FROM approval_mail`
         assert.deepStrictEqual(left, [{ type: "approval.expiring" }])
       }).pipe(withMail(server.port))

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Delivery } from "../../../src/server/Delivery.ts"
 import { Spans } from "../../../src/server/Spans.ts"
-import { SpanRetention } from "../../../src/server/Telemetry/Retention.ts"
+import * as SpanRetention from "../../../src/server/Telemetry/Retention.ts"
 import { accepted, type CollectorAnswer } from "../../support/otlp/collector.ts"
 import {
   batches,
@@ -264,10 +264,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       const { admin, id, org_id } = yield* telemetryOf("old", { status: 400 })
       yield* sendSpans(org_id, 3)
       const failed = yield* onlyBatch(admin, id, "failed")
-      const { runOnce } = yield* SpanRetention
-      assert.strictEqual(yield* runOnce, 0)
-      const soon = yield* Layer.build(Layer.fresh(SpanRetention.layer({ keep: Duration.zero })))
-      assert.isAtLeast(yield* Context.get(soon, SpanRetention).runOnce, 1)
+      assert.strictEqual(yield* SpanRetention.runOnce(), 0)
+      assert.isAtLeast(yield* SpanRetention.runOnce({ keep: Duration.zero }), 1)
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
         "NOT_REPLAYABLE"
@@ -285,8 +283,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       yield* onlyBatch(admin, id, "failed")
       // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, where those are fewer than the payload is kept for.
       yield* sql`DELETE FROM deliveries WHERE org_id = ${org_id}`
-      const soon = yield* Layer.build(Layer.fresh(SpanRetention.layer({ keep: Duration.zero })))
-      yield* Context.get(soon, SpanRetention).runOnce
+      yield* SpanRetention.runOnce({ keep: Duration.zero })
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
       assert.strictEqual((yield* shown(admin)).dropped_spans, 3)
     })
@@ -308,10 +305,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
         SET delivery_id = ${older}, created_at = created_at - interval '31 days'
         WHERE org_id = ${org_id}
       `
-        yield* Effect.flatMap(Delivery, (delivery) => delivery.removeOld)
+        yield* Effect.flatMap(Delivery, (delivery) => delivery.runRetention)
         assert.strictEqual((yield* shown(admin)).pending_spans, 0)
-        const soon = yield* Layer.build(Layer.fresh(SpanRetention.layer({ keep: Duration.zero })))
-        yield* Context.get(soon, SpanRetention).runOnce
+        yield* SpanRetention.runOnce({ keep: Duration.zero })
         const { dropped_spans, pending_spans } = yield* shown(admin)
         assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
       })

@@ -1,0 +1,47 @@
+import { Duration, Effect, Layer, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
+import { toDate } from "../../domain/Time.ts"
+import { KEPT } from "../Idempotency.ts"
+import { inSteps } from "../inSteps.ts"
+import { StoreClock } from "../StoreClock.ts"
+
+/** How often it is looked after. */
+const EVERY = Duration.minutes(10)
+
+/** Keys of one statement. */
+const STEP_ROWS = 1_000
+
+/** Statements of one run; what is left is for the next. */
+const STEPS = 200
+
+/** Removes the keys that are older than they are kept; answers with how many. Several replicas share it out. */
+export const runOnce = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const now = toDate(yield* (yield* StoreClock).now)
+  const step = Effect.map(
+    sql`
+      DELETE FROM idempotency_keys
+      WHERE (org_id, operation, key) IN (
+        SELECT org_id, operation, key
+        FROM idempotency_keys
+        WHERE created_at < ${now}::timestamptz - ${KEPT}::interval
+        ORDER BY created_at
+        LIMIT ${STEP_ROWS}
+        FOR UPDATE SKIP LOCKED
+      )
+      RETURNING 1 AS removed
+    `,
+    (rows) => rows.length
+  )
+  return (yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })).removed
+}).pipe(Effect.withSpan("Idempotency.Retention.runOnce"))
+
+/** Runs at once and then every ten minutes. A store that is away is waited for. */
+export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = Layer.effectDiscard(
+  Effect.forkScoped(
+    runOnce.pipe(
+      Effect.catchCause((cause) => Effect.logWarning("Old idempotency keys were not removed", cause)),
+      Effect.schedule(Schedule.spaced(EVERY))
+    )
+  )
+)

@@ -1,0 +1,25 @@
+import { Effect } from "effect"
+
+/** What a job did in one run. */
+export interface Done {
+  readonly removed: number
+  /** Whether its steps ended before its work did: the rest is for the next run. */
+  readonly more: boolean
+}
+
+/**
+ * Repeats a bounded step, which answers with how many rows it removed, until it finds fewer than the `rows` that it may take, and `steps`
+ * times at most. Short transactions, so that nobody waits for them; and a run that ends, however much there is.
+ */
+export const inSteps = Effect.fnUntraced(function* <E, R>(
+  step: Effect.Effect<number, E, R>,
+  { rows, steps }: { readonly rows: number; readonly steps: number }
+): Effect.fn.Return<Done, E, R> {
+  let removed = 0
+  for (let count = 0; count < steps; count++) {
+    const found = yield* step
+    removed += found
+    if (found < rows) return { removed, more: false }
+  }
+  return { removed, more: true }
+})
