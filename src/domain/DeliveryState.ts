@@ -68,7 +68,7 @@ export type Outcome =
       readonly status: number | null
       readonly fault?: Fault
     }
-  /** Nothing was sent and nothing will be: the destination is gone or switched off, or the payload is. No attempt. */
+  /** Nothing was sent and nothing will be: the destination is gone or switched off, the payload is, or the time is over. No attempt. */
   | { readonly _tag: "Refused"; readonly error: string }
   /** The receiver wants nothing more: the delivery fails and its destination is switched off. */
   | { readonly _tag: "Gone"; readonly error: string; readonly status: number | null }

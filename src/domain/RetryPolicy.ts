@@ -11,7 +11,7 @@ export interface RetryPolicy {
   readonly longestRetryAfter: number
   /**
    * The longest time from the queueing, or the replay, to the beginning of the last attempt, in milliseconds; null: as long as the
-   * delays last. The first attempt is made however late it is.
+   * delays last. The first attempt is made however late it is, unless its destination fails: then what comes too late is not sent.
    */
   readonly within: number | null
 }

@@ -1249,6 +1249,38 @@ describe("Delivery", () => {
       }).pipe(withEngine([channel]))
     }))
 
+  test("ends in time what waits for who hangs and is sent to one by one, and keeps it for a replay", () =>
+    Effect.gen(function* () {
+      const within = 400
+      const retry = { ...quick().retry, delays: Array.from({ length: 500 }, () => 20), within }
+      const cooldown = { after: 2, first: 0, longest: 0 }
+      const { channel: well } = yield* answering(quick({ retry, cooldown }), () => delivered)
+      let hangs = true
+      let sent = 0
+      const channel: Channel = {
+        ...well,
+        policy: { ...well.policy, deadlineMillis: 100 },
+        load: (parcel) =>
+          Effect.suspend(() => {
+            sent++
+            return hangs ? Effect.succeed(Effect.never) : well.load(parcel)
+          })
+      }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        // More than a lane holds: one by one they would take twenty seconds.
+        for (let count = 0; count < 10; count++) yield* publish(to, 10)
+        yield* eventually(queued, (count) => count === 0)
+        assert.isBelow(sent, 30)
+        const list = yield* records(to, all("failed"))
+        assert.deepInclude(list[0], { attempts: 0, last_error: "its time was over before its turn came" })
+        hangs = false
+        yield* delivery.replay(to.org_id, to.destination_id, idOf(list[0]))
+        yield* records(to, (after) => after[0]?.status === "delivered")
+      }).pipe(withEngine([channel]))
+    }))
+
   test("has no more of a channel under way than its policy allows, and lets the others pass", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* heldChannel(quick({ slots: 3 }))

@@ -19,6 +19,9 @@ const MAX_RESULTS = 4_096
 /** How long an item waits whose payload or destination could not be read. */
 const UNREADABLE_MILLIS = 1_000
 
+/** What becomes of an item that waited past its time. */
+const tooLate: Outcome = { _tag: "Refused", error: "its time was over before its turn came" }
+
 /** What became of an item after it was written down. `due` on the monotonic clock; null: it is done, or another's. */
 export interface Written {
   readonly ended: Ended
@@ -112,12 +115,35 @@ export const makeDispatcher = (
       if (!lanes.dropUntil(lane, until, now)) wait(lane, Math.min(until, now + horizonMillis), now)
     }
 
-    /** Starts one attempt of a lane; whether it did. Where it did not, what the lane waits for will bring it back. */
+    const report = (ended: Ended): void => {
+      if (!Queue.offerUnsafe(results, ended)) fork(Queue.offer(results, ended))
+    }
+
+    /** An item waits no more, and its shard stays here until what became of it is written. */
+    const begin = (lane: Lane, item: Item): void => {
+      lane.remove(item)
+      lane.owned.open++
+      if (lane.items.length < LANE_LOW) lanes.askForMore(lane)
+    }
+
+    /** Ends an item without an attempt: it takes no slot, and says nothing of its destination. */
+    const giveUp = (lane: Lane, item: Item): void => {
+      begin(lane, item)
+      const startedAt = clock.currentTimeMillisUnsafe()
+      report({ lane, item, outcome: tooLate, startedAt, durationMillis: 0 })
+    }
+
+    /** Starts one attempt of a lane, or ends what waited too long; whether it did. Where it did not, what the lane waits for will bring it back. */
     const startOne = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
       // A lane that was let go may still be told of the end of its attempts.
       if (!lanes.has(lane) || !shards.mayStart(lane.owned, now)) return false
       lane.health = at(lane.health, now)
+      const late = lane.late(now)
+      if (late !== undefined) {
+        giveUp(lane, late)
+        return true
+      }
       if (lane.active >= allowance(lane.health, lane.channel.policy.concurrency)) {
         if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)
         return false
@@ -138,12 +164,10 @@ export const makeDispatcher = (
         return false
       }
       if (!slots.take(lane, item)) return false
-      lane.remove(item)
+      begin(lane, item)
       lane.active++
-      lane.owned.open++
       sending.add(item.delivery_id)
       attempt(lane, item)
-      if (lane.items.length < LANE_LOW) lanes.askForMore(lane)
       return true
     }
 
@@ -197,7 +221,7 @@ export const makeDispatcher = (
         judge(ended.lane, ended.outcome)
         free(ended.lane, ended.item)
         turn()
-        if (!Queue.offerUnsafe(results, ended)) fork(Queue.offer(results, ended))
+        report(ended)
       },
       putBack: (lane, item) => {
         lane.owned.open--

@@ -83,6 +83,18 @@ export class Lane {
     return undefined
   }
 
+  /**
+   * The first item that is due and past its time: a retry, or any where the destination fails. Such a one is sent to one by one, and an
+   * attempt for each would keep those behind it waiting past their own time.
+   */
+  late(now: number): Item | undefined {
+    for (const item of this.items) {
+      if (item.due > now) return undefined
+      if (item.giveUp < now && (isRetry(item) || this.health._tag !== "Open")) return item
+    }
+    return undefined
+  }
+
   remove(item: Item): void {
     const index = this.items.indexOf(item)
     if (index >= 0) this.items.splice(index, 1)

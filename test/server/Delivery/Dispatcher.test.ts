@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { TestClock } from "effect/testing"
+import { healthy } from "../../../src/domain/Cooldown.ts"
 import type { Outcome } from "../../../src/domain/DeliveryState.ts"
 import type { Channel } from "../../../src/server/Delivery.ts"
 import { makeDispatcher } from "../../../src/server/Delivery/Dispatcher.ts"
@@ -111,6 +113,47 @@ describe("Dispatcher", () => {
         yield* endedThen(yield* Queue.take(attempts), failing)
       }
       assert.strictEqual(yield* endedThen(yield* Queue.take(attempts), delivered), 4)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends without an attempt what waited past its time for who fails, and sends what is new", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 1, first: 0, longest: 0 }
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown }))
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer(
+        [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
+        0
+      )
+      const endOne = Effect.fnUntraced(function* (outcome: Outcome) {
+        yield* (yield* Queue.take(attempts)).end(outcome)
+        return yield* Queue.take(dispatcher.results)
+      })
+      yield* endOne(failing)
+      yield* TestClock.adjust("2 seconds")
+      dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
+      const ended = yield* Queue.takeN(dispatcher.results, 2)
+      assert.deepStrictEqual(
+        ended.map(({ item, outcome }) => [item.seq, outcome._tag]),
+        [
+          [3, "Refused"],
+          [4, "Refused"]
+        ]
+      )
+      assert.strictEqual((yield* endOne(delivered)).item.seq, 2)
+      // They say nothing of the destination: it had one failure, and one success.
+      assert.strictEqual((yield* endOne(delivered)).item.seq, 5)
+      assert.deepStrictEqual([...dispatcher.unsaved(10).values()], [healthy])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("makes a first attempt however late it is where nothing is against the destination, and no other", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })], 0)
+      assert.strictEqual((yield* Queue.take(dispatcher.results)).item.seq, 1)
+      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 2 }).event_id)
     }).pipe(Effect.scoped)
   )
 
