@@ -27,8 +27,11 @@ export const MAX_BATCH_BYTES = 1024 * 1024
 /** Bytes that encoded spans take in this process, over all organizations; past it spans are dropped. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
-/** Traces that were recorded and not yet encoded, in characters: 4,096 without content. They are encoded as soon as the process has a moment. */
-const INBOX_CHARACTERS = 4_096 * TRACE_CHARACTERS
+/**
+ * Traces that were recorded and not yet encoded, in characters: 16,384 without content. They are encoded as soon as the process has a moment.
+ * An organization has half of it: 250 runs that end at once find room, each with as much content as is exported.
+ */
+const INBOX_CHARACTERS = 16_384 * TRACE_CHARACTERS
 
 /** Batches that one transaction writes, and their bytes. */
 const GROUP_BATCHES = 64
@@ -144,8 +147,8 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
 
   /** Whether the limits let a trace in that is sampled. */
   const admits = ({ characters, outbox, recorded }: Entry, now: number): boolean => {
-    const { count, trace_id, whole } = recorded
-    const known = whole === true ? undefined : traces.known(trace_id)
+    const { count, trace_id, whole = false } = recorded
+    const known = traces.known(trace_id)
     if (known === "refused") return false
     const roomy =
       outbox.held + outbox.waiting + count <= queueLimit &&
@@ -155,12 +158,9 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       if (roomy) outbox.budget.charge(count, now)
       return roomy
     }
-    if (roomy && outbox.budget.admit(count, now)) {
-      if (whole !== true) traces.admit(trace_id)
-      return true
-    }
-    if (whole !== true) traces.refuse(trace_id)
-    return false
+    const admitted = roomy && outbox.budget.admit(count, now)
+    traces.remember(trace_id, admitted ? "admitted" : "refused", whole)
+    return admitted
   }
 
   const append = (outbox: Outbox, text: string, now: number): void => {

@@ -19,7 +19,7 @@ export interface Recorded {
   readonly trace_id: TraceId
   /** How many spans `make` makes. */
   readonly count: number
-  /** Whether this is the whole trace, as of a run: then nothing needs to be remembered of it. Default false. */
+  /** Whether this is the whole trace, as of a run, but for feedback on it: such are remembered apart from those that go on. Default false. */
   readonly whole?: boolean
   /** Let go where the organization has content off, so `make` must not hold it too. Default: none. */
   readonly content?: Content
