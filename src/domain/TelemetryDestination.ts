@@ -9,7 +9,7 @@ export const TelemetryDestination = Schema.Struct({
   url_hint: Schema.String,
   created_at: Timestamp,
   last_delivered_at: Schema.NullOr(Timestamp),
-  /** What went wrong last among the latest 50 deliveries, in a phrase of ours; null: nothing. */
+  /** What went wrong with the last failed attempt of those that are kept, in a phrase of ours; null: none failed. */
   last_error: Schema.NullOr(Schema.String),
   /** Spans that wait to be accepted, those in flight included. */
   pending_spans: Schema.Int,

@@ -32,8 +32,17 @@ export const openAddress = Effect.fnUntraced(function* (
   return { url: Redacted.value(opened), headers: yield* decodeHeaders(Redacted.value(text)) } satisfies Opened
 })
 
-/** What will be no better the next time: the rule about where requests may go says no, or the request cannot be written. */
-const final: ReadonlySet<EgressReason> = new Set(["RefusedUrl", "RefusedAddress", "RefusedRequest"])
+/**
+ * What is not sent again: the rule about where requests may go says no, the request cannot be written, or there was an answer, and OTLP
+ * names those that may be sent again: what breaks the rules of HTTP is none of them.
+ */
+const final: ReadonlySet<EgressReason> = new Set([
+  "RefusedUrl",
+  "RefusedAddress",
+  "RefusedRequest",
+  "HeadersTooLarge",
+  "MalformedAnswer"
+])
 
 /** Sends one request with `spans` spans, once, and judges the answer. `payload` is compressed. */
 export const sendSpans = (

@@ -190,8 +190,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     [
       "speaks no HTTP",
       (_response, request) => void request.socket.end(`GARBAGE ${TOKEN}\r\n\r\n`),
-      /HTTP|closed/,
-      "pending"
+      /not well-formed HTTP/,
+      "failed"
     ]
   ]
 
