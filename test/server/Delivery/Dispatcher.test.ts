@@ -147,14 +147,19 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("makes a first attempt however late it is where nothing is against the destination, and no other", () =>
-    Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick())
-      const { dispatcher } = yield* setUp(channel)
-      dispatcher.offer([queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })], 0)
-      assert.strictEqual((yield* Queue.take(dispatcher.results)).item.seq, 1)
-      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 2 }).event_id)
-    }).pipe(Effect.scoped)
+  it.effect(
+    "makes a first attempt however late it is where nothing is against the destination, and no other",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* heldChannel(quick())
+        const { dispatcher } = yield* setUp(channel)
+        dispatcher.offer(
+          [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
+          0
+        )
+        assert.strictEqual((yield* Queue.take(dispatcher.results)).item.seq, 1)
+        assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 2 }).event_id)
+      }).pipe(Effect.scoped)
   )
 
   it.effect("takes a delivery in again that could not be read and whose lane was let go meanwhile", () =>
