@@ -116,19 +116,27 @@ export class Delivery extends Context.Service<
       Delivery,
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
-        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS))
-        return yield* Effect.flatMap(channels, (list) => make(list, callers, options)).pipe(
+        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
+        const leases = Context.get(
+          yield* Layer.build(layerBeside(LEASE_CONNECTIONS)),
+          SqlClient.SqlClient
+        )
+        return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
           Effect.provide(own)
         )
       })
     )
 }
 
+/** For renewing leases and sharing out alone: where the store is slow, they must not wait behind what is read and written. */
+const LEASE_CONNECTIONS = 1
+
 /**
- * Connections of the engine's own: one each to hear by, to write results and to share out, and three to read. What it does never waits
- * for those who hold all the others while they publish, and the other way about.
+ * Connections of the engine's own: that for leases, one to hear by, and five that all else takes turns on: results and how destinations
+ * fare, reads, what channels ask, notices, removal, figures. What it does never waits for those who hold all the callers' while they
+ * publish, and the other way about.
  */
-export const ENGINE_CONNECTIONS = 6
+export const ENGINE_CONNECTIONS = LEASE_CONNECTIONS + 6
 
 /** Between two tries of what failed, in a loop and at the stop. */
 const AFTER_FAILURE_MILLIS = 500
@@ -156,14 +164,14 @@ const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<neve
 
 const make = Effect.fnUntraced(function* (
   list: ReadonlyArray<Channel>,
-  callers: SqlClient.SqlClient,
+  { callers, leases }: { readonly callers: SqlClient.SqlClient; readonly leases: SqlClient.SqlClient },
   options: DeliveryOptions
 ) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* Clock.Clock
   const channels = new Map(list.map((channel) => [channel.name, channel]))
   const lease = { ...defaultLease, ...options.lease }
-  const shards = makeShards(sql, clock, lease)
+  const shards = makeShards(leases, clock, lease)
   const reading = { ...defaultReader, ...options.reader }
   const slots = { ...defaultSlots, ...options.slots }
   const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading))

@@ -18,9 +18,16 @@ import type { Outcome } from "../../src/domain/DeliveryState.ts"
 import { DeliveryId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS } from "../../src/server/Database.ts"
 import { transaction } from "../../src/server/Database/transaction.ts"
-import { type Channel, Delivery, type LoggedDelivery, type Settled } from "../../src/server/Delivery.ts"
+import {
+  type Channel,
+  Delivery,
+  ENGINE_CONNECTIONS,
+  type LoggedDelivery,
+  type Settled
+} from "../../src/server/Delivery.ts"
 import { SHARDS, shardOf } from "../../src/server/Delivery/Shards.ts"
 import { defaultSlots } from "../../src/server/Delivery/Slots.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
 import { named, TestDatabase } from "../support/postgres.ts"
 import {
   answering,
@@ -971,6 +978,47 @@ describe("Delivery", () => {
         const [record] = yield* records(to, all("delivered"))
         assert.strictEqual(record?.attempts, 2)
       }).pipe(withEngine([channel]))
+    }))
+
+  test("renews its leases while the store lets it read nothing", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+      const { channel } = yield* heldChannel(quick())
+      // What it reads goes by connections of the engine's, and waits there.
+      const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
+        { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
+      ])
+      const renewed = sql<{ readonly renewed: boolean }>`
+        SELECT count(*) >= ${ENGINE_CONNECTIONS - 2}::int
+          AND max(a.query_start) < (SELECT min(lease_until) - interval '1 minute' FROM delivery_shards) AS renewed
+        FROM pg_stat_activity a
+        WHERE a.datname = current_database()
+          AND a.wait_event_type = 'Lock'
+      `
+      yield* Effect.gen(function* () {
+        const done = yield* Deferred.make<void>()
+        const held = yield* Deferred.make<void>()
+        const holder = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT pg_advisory_xact_lock(1)`.pipe(
+              Effect.andThen(Deferred.succeed(held, undefined)),
+              Effect.andThen(Deferred.await(done))
+            )
+          )
+        )
+        yield* Deferred.await(held)
+        for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* destination)
+        // Before the store ends the first of the reads, after 15 s, and its connection is free.
+        yield* Effect.timeout(
+          eventually(renewed, ([row]) => row?.renewed === true),
+          "12 seconds"
+        )
+        yield* Deferred.succeed(done, undefined)
+        yield* Fiber.join(holder)
+      }).pipe(
+        Effect.provide(Delivery.layer(slow, { lease }).pipe(Layer.provide(StoreClock.layer)), { local: true })
+      )
     }))
 
   test("finds a row at once that was written before, and committed after, one that it has read", () =>

@@ -143,7 +143,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
             1
           )
           assert.isAtLeast(valueOf(metrics, "countersign_store_transactions", 'state="open"') ?? 0, 1)
-          assert.strictEqual(valueOf(metrics, "countersign_store_connections_max"), 18)
+          assert.strictEqual(valueOf(metrics, "countersign_store_connections_max"), 19)
         })
       )
       const after = yield* eventually(
