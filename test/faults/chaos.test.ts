@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { broken } from "../../scripts/chaos/plan.ts"
+import { broken, late } from "../../scripts/chaos/plan.ts"
 import { chaos } from "../../scripts/chaos/run.ts"
 import { startStore } from "../../scripts/chaos/store.ts"
 import { layerWebhookNeeds } from "../server/Delivery/support.ts"
@@ -9,9 +9,12 @@ import { dataDirectory } from "../support/embeddedPostgres.ts"
 
 const eventsPerFault = 60
 
+/** Other tests run beside this one, and have the machine as much as its processes do. */
+const SLACK = 2
+
 describe("several processes that carry deliveries", () => {
   it.live(
-    "are killed, frozen, stopped and cut off from a store that restarts: nothing is lost, and only what was in flight comes twice",
+    "are killed, frozen, stopped and cut off from a store that restarts: nothing is lost, only what was in flight comes twice, and others are soon there",
     () =>
       Effect.gen(function* () {
         const store = yield* startStore({ dataDir: yield* dataDirectory, sync: false })
@@ -32,7 +35,9 @@ describe("several processes that carry deliveries", () => {
           eventsPerFault,
           random: seeded(7)
         }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookNeeds)))
-        assert.deepStrictEqual(broken(report), [])
+        assert.deepStrictEqual([...broken(report), ...late(report, SLACK)], [])
+        assert.isAbove(report.takeover, 0)
+        assert.isAbove(report.handover, 0)
         assert.isAtLeast(report.events, faults.length * eventsPerFault)
         assert.isAbove(report.inFlight, 0)
       }),

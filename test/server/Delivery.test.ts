@@ -56,6 +56,9 @@ const idOf = (record: LoggedDelivery | undefined): string => {
 /** One attempt. */
 const once = { ...quick().retry, delays: [0] }
 
+/** A shard of which nothing is under way is another's within this time. */
+const HANDOVER_MILLIS = 1_000
+
 /** No failure leads to a cooldown. */
 const patient = { after: 1_000, first: 1, longest: 1 }
 
@@ -915,12 +918,16 @@ describe("Delivery", () => {
       const held = yield* Queue.take(attempts)
       yield* Effect.gen(function* () {
         assert.strictEqual(yield* taken, 0)
+        const told = performance.now()
         const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
         // All but the one whose attempt is under way; that one as soon as it has ended.
         yield* eventually(taken, (count) => count === SHARDS - 1)
+        assert.isAtMost(performance.now() - told, HANDOVER_MILLIS)
+        const ended = performance.now()
         yield* held.end(delivered)
         yield* Fiber.join(stopping)
         yield* eventually(taken, (count) => count === SHARDS)
+        assert.isAtMost(performance.now() - ended, HANDOVER_MILLIS)
       }).pipe(withEngine([channel], { lease }))
     }))
 

@@ -20,7 +20,10 @@ export interface Queued {
   readonly complete: boolean
 }
 
-/** Hears that a transaction is about to queue, then of its end: with what is committed; with nothing if that is not known to be. */
+/**
+ * Called before a transaction queues anything. The function it returns is called when the transaction ends: with its rows if it
+ * committed, with undefined if it rolled back or the outcome is unknown.
+ */
 export type Handover = () => (committed: Queued | undefined) => Effect.Effect<void>
 
 /** The channel of a name. A row names only channels that the engine was given. */
@@ -40,7 +43,7 @@ export const channelNamed = (
 export const makeQueue = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
-  clock: Effect.Effect<Timestamp>,
+  now: Effect.Effect<Timestamp>,
   handover: Handover
 ) => {
   const { insertRoomy, insertTight, lockDestination, room } = makeQueueWrites(sql)
@@ -48,7 +51,7 @@ export const makeQueue = (
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
     if (list.length === 0) return []
     yield* inCallersTransaction
-    const now = yield* clock
+    const at = yield* now
     const made: Array<Made> = []
     for (const one of list) {
       const { ids, policy } = yield* channelNamed(channels, one.channel)
@@ -67,7 +70,7 @@ export const makeQueue = (
     const ended = handover()
     let queued: Queued | undefined = undefined
     yield* atEnd((committed) => ended(committed ? queued : undefined))
-    const places = new Map((yield* insertRoomy(made, now)).map((place) => [place.delivery_id, place]))
+    const places = new Map((yield* insertRoomy(made, at)).map((place) => [place.delivery_id, place]))
     const rows = rowsOf(made, places)
     queued = { rows, complete: rows.length === made.length }
     if (queued.complete) return ids
@@ -81,14 +84,14 @@ export const makeQueue = (
     // Locks are taken in one order everywhere, or two transactions could wait for each other.
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) {
-      const failed = yield* insertTight(destination, now)
+      const failed = yield* insertTight(destination, at)
       yield* afterCommit(Metric.update(queueFull(destination[0].channel), failed))
     }
     return ids
   })
 
   const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
-    const now = yield* clock
+    const at = yield* now
     yield* sql`
       WITH waiting AS MATERIALIZED (
         -- In their order, as by whoever writes results down, or the two could wait for each other.
@@ -107,7 +110,7 @@ export const makeQueue = (
         RETURNING q.delivery_id
       )
       UPDATE deliveries d
-      SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(now)}::timestamptz
+      SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(at)}::timestamptz
       FROM gone
       WHERE d.org_id = ${org_id}
         AND d.destination_id = ${destination_id}

@@ -13,8 +13,8 @@ import { monotonicMillis } from "../monotonicMillis.ts"
 const OVERLAP = 250
 
 /**
- * How long they are read again, at least; twice that at most. What is committed later is found by the sweep. Without an end, the
- * rows of a destination that cools down would be read again with every new one.
+ * How long a row before the newest goes on being read again: between this and twice this. What is committed later is found by the
+ * sweep. Without an end, the rows of a destination that cools down would be read again with every new one.
  */
 const SETTLE_MILLIS = 2_000
 

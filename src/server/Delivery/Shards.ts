@@ -2,9 +2,12 @@ import { type Clock, Effect, Semaphore } from "effect"
 import { SecureRandom } from "effect/crypto"
 import type { SqlClient, SqlError } from "effect/sql"
 import { ints } from "../Columns.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 
 /** How many shards there are: fixed, since queued rows carry theirs. */
 export const SHARDS = 16
+
+const everyShard = Array.from({ length: SHARDS }, (_, shard) => shard)
 
 /** The shard of a destination: FNV-1a over its id. Never changed: rows that are queued were placed by it. */
 export const shardOf = (destination_id: string): number => {
@@ -30,8 +33,6 @@ export interface LeaseOptions {
 
 /** Taken over within 12 s: 10 s of lease, and the other owners look every 1.5 s. */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
-
-import { monotonicMillis } from "../monotonicMillis.ts"
 
 /**
  * An owner that was not heard of for so long, and for two of its renewals, no longer counts when shards are shared out. Were it counted
@@ -104,6 +105,8 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     WHERE owner = ${owner}
       AND shard = ANY(${ints(shards)}::smallint[])
   `
+
+  const takeNameOut = sql`DELETE FROM delivery_owners WHERE owner = ${owner}`
 
   /**
    * Says that this process lives, renews its leases and counts the others, in one statement that does not wait for the disk: a store
@@ -214,12 +217,9 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     leaveAll: Effect.suspend(() => {
       stopping = true
       for (const one of owned.values()) one.leaving = true
-      return rounds.withPermit(Effect.asVoid(sql`DELETE FROM delivery_owners WHERE owner = ${owner}`))
+      return rounds.withPermit(Effect.asVoid(takeNameOut))
     }),
     release,
-    resign: Effect.andThen(
-      sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = ${owner}`,
-      Effect.asVoid(sql`DELETE FROM delivery_owners WHERE owner = ${owner}`)
-    )
+    resign: Effect.andThen(free(everyShard), Effect.asVoid(takeNameOut))
   }
 }
