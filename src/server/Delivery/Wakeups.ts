@@ -1,14 +1,9 @@
-import { PgClient } from "@effect/sql-pg"
-import { Effect, Latch, Queue } from "effect"
+import type { PgClient } from "@effect/sql-pg"
+import { Effect, Latch } from "effect"
+import { makeNotices } from "../Database/notices.ts"
 
-/** The channel of the store's notifications. */
-const CHANNEL = "countersign_delivery"
-
-/** A burst of writes makes one notification: each takes a lock of the whole store at its commit. */
-const DEBOUNCE_MILLIS = 30
-
-/** Between two tries to listen while the store is away. */
-const RELISTEN_MILLIS = 500
+/** How long new rows are gathered into one notice. */
+const GATHER_MILLIS = 30
 
 /** What one process tells the others: there are new rows, or shards were set free. */
 export type WakeUp = "rows" | "shards"
@@ -19,43 +14,26 @@ export interface Wakeups {
   readonly rows: () => void
   /** Tells the others at once that shards were set free. */
   readonly shards: Effect.Effect<void>
-  /** Sends the notifications that `rows` called for, one after the other, for ever. */
+  /** Sends the notices that `rows` called for, one after the other, for ever. */
   readonly notifying: Effect.Effect<never>
-  /** Hears the others, for ever, through losses of the connection. Own notifications are heard too. */
+  /** Hears the others, for ever, through losses of the connection. Own notices are heard too. */
   readonly listening: (on: (wakeUp: WakeUp) => void) => Effect.Effect<never>
 }
 
 export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Effect.gen(function* () {
-  const pg = yield* PgClient.PgClient
+  const notices = yield* makeNotices("countersign_delivery")
   const due = Latch.makeUnsafe(false)
-  const tell = (wakeUp: WakeUp) =>
-    pg
-      .notify(CHANNEL, wakeUp)
-      .pipe(Effect.catchCause((cause) => Effect.logDebug("Others could not be notified", cause)))
   return {
     rows: () => void due.openUnsafe(),
-    shards: tell("shards"),
-    notifying: due.await.pipe(
-      Effect.andThen(Effect.sleep(DEBOUNCE_MILLIS)),
-      Effect.andThen(Effect.sync(() => due.closeUnsafe())),
-      Effect.andThen(tell("rows")),
-      Effect.forever
-    ),
+    shards: notices.tell(["shards"]),
+    notifying: notices.telling(due, GATHER_MILLIS, () => ["rows"]),
     listening: (on) =>
-      Effect.scoped(
-        Effect.gen(function* () {
-          const heard = yield* pg.listen(CHANNEL)
-          // What was said while nobody listened is made up for by looking.
-          on("shards")
-          on("rows")
-          return yield* Effect.forever(
-            Effect.map(Queue.take(heard), ({ payload }) => on(payload === "shards" ? "shards" : "rows"))
-          )
+      notices.hearing((payload) =>
+        Effect.sync(() => {
+          // What was said while nobody listened is made up for by looking for both.
+          if (payload !== "rows") on("shards")
+          if (payload !== "shards") on("rows")
         })
-      ).pipe(
-        Effect.catchCause((cause) => Effect.logDebug("Notifications are not heard", cause)),
-        Effect.andThen(Effect.sleep(RELISTEN_MILLIS)),
-        Effect.forever
       )
   }
 })
