@@ -1,5 +1,5 @@
 import type { PgClient } from "@effect/sql-pg"
-import { Clock, Context, type DateTime, Effect, Fiber, Latch, Layer, Schedule, type Scope } from "effect"
+import { Clock, Context, type DateTime, Effect, Layer, type Scope } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../api/Problems.ts"
 import type { OrgId } from "../domain/Ids.ts"
@@ -20,11 +20,14 @@ import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
 import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
 import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
-import { monotonicMillis } from "./monotonicMillis.ts"
+import { makeSharing } from "./Delivery/sharing.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
+import { handOver } from "./Delivery/stopping.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerBeside } from "./Database.ts"
 import { afterCommit } from "./Database/transaction.ts"
+import { atStop, loop, runLoops } from "./Loops.ts"
+import { monotonicMillis } from "./monotonicMillis.ts"
 import { StoreClock } from "./StoreClock.ts"
 
 export {
@@ -117,10 +120,7 @@ export class Delivery extends Context.Service<
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
         const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
-        const leases = Context.get(
-          yield* Layer.build(layerBeside(LEASE_CONNECTIONS)),
-          SqlClient.SqlClient
-        )
+        const leases = Context.get(yield* Layer.build(layerBeside(LEASE_CONNECTIONS)), SqlClient.SqlClient)
         return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
           Effect.provide(own)
         )
@@ -138,29 +138,8 @@ const LEASE_CONNECTIONS = 1
  */
 export const ENGINE_CONNECTIONS = LEASE_CONNECTIONS + 6
 
-/** Between two tries of what failed, in a loop and at the stop. */
-const AFTER_FAILURE_MILLIS = 500
-
-/** The longest round of sharing out: a store that hangs must not hide that leases run out. */
-const SHARE_MILLIS = 2_000
-
-/** The longest last word to the store. */
-const RESIGN_MILLIS = 3_000
-
-/** Between two looks at what is still under way, at the stop. */
-const DRAIN_STEP_MILLIS = 20
-
-/** Does its work for ever. What fails is logged and tried again: nothing ends the engine but its scope. */
-const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<never> =>
-  turn.pipe(
-    Effect.catchCause((cause) =>
-      Effect.andThen(
-        Effect.logWarning(`Deliveries: ${what} failed and is tried again`, cause),
-        Effect.sleep(AFTER_FAILURE_MILLIS)
-      )
-    ),
-    Effect.forever
-  )
+/** Longer than a webhook has for its answer. */
+const DRAIN_MILLIS = 6_000
 
 const make = Effect.fnUntraced(function* (
   list: ReadonlyArray<Channel>,
@@ -211,87 +190,31 @@ const make = Effect.fnUntraced(function* (
   const log = makeLog(callers, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
-  const shareDue = Latch.makeUnsafe(false)
-
-  const share = Effect.gen(function* () {
-    const before = new Set(shards.owned.values())
-    const released = yield* shards.share.pipe(
-      Effect.timeout(SHARE_MILLIS),
-      // Also where the round failed halfway: no later one would name what this one has changed.
-      Effect.ensuring(
-        Effect.sync(() => {
-          dispatcher.forgetLost()
-          if ([...shards.owned.values()].some((one) => !before.has(one))) reader.sweepSoon()
-        })
-      )
-    )
-    if (released.length > 0) yield* wakeups.shards
-    dispatcher.kick()
-  })
-
-  const sharing = Effect.andThen(
-    Effect.timeoutOption(shareDue.await, lease.renewMillis),
-    Effect.suspend(() => {
-      shareDue.closeUnsafe()
-      return share
-    })
-  )
+  const sharing = makeSharing(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(
     Effect.catchCause((cause) => Effect.logWarning("Attempts wait for their partitions", cause))
   )
   // The first round is over before the layer is there: a process that is alone sends from its first request on.
-  yield* share.pipe(Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause)))
-
-  yield* Effect.forkScoped(
-    Effect.all(
-      [
-        loop("sharing out", sharing),
-        loop("reading", reader.turns.tail),
-        loop("sweeping", reader.turns.sweep),
-        loop("refilling", reader.turns.refill),
-        loop("writing", finisher.turn),
-        loop("writing how destinations fare", health.turn),
-        retention.loop,
-        loop("notifying", wakeups.notifying),
-        loop(
-          "listening",
-          wakeups.listening((wakeUp) => {
-            if (wakeUp === "shards") shareDue.openUnsafe()
-            else reader.signal()
-          })
-        )
-      ],
-      { concurrency: "unbounded", discard: true }
-    )
+  yield* sharing.round.pipe(
+    Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause))
   )
 
-  const drained = Effect.gen(function* () {
-    while (true) {
-      // A store that is away for a moment cuts nothing short: what is under way ends meanwhile, and is written once it is back.
-      const released = yield* Effect.catchCause(shards.release, (cause) =>
-        Effect.as(Effect.logDebug("Shards are given up a little later", cause), [])
-      )
-      if (released.length > 0) yield* wakeups.shards
-      if (shards.owned.size === 0) return
-      yield* Effect.sleep(DRAIN_STEP_MILLIS)
-    }
-  })
-
-  const resigned = Effect.retry(shards.resign, Schedule.spaced(AFTER_FAILURE_MILLIS))
-
-  const stop = Effect.timeoutOption(shards.leaveAll, SHARE_MILLIS).pipe(
-    Effect.catchCause((cause) => Effect.logDebug("The others count on this process a little longer", cause)),
-    Effect.andThen(Effect.timeoutOption(drained, options.drainMillis ?? 6_000)),
-    Effect.andThen(Effect.timeoutOption(resigned, RESIGN_MILLIS)),
-    Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause)),
-    Effect.andThen(wakeups.shards)
-  )
-
-  // A fiber of its own: the one that closes the scope may itself have been interrupted, and would cut the waits short.
-  yield* Effect.addFinalizer(() =>
-    Effect.flatMap(Effect.forkDetach(Effect.interruptible(stop)), (fiber) => Fiber.await(fiber))
-  )
+  yield* runLoops([
+    loop("Sharing out deliveries", sharing.turn),
+    loop("Reading deliveries", reader.turns.tail),
+    loop("Sweeping deliveries", reader.turns.sweep),
+    loop("Refilling deliveries", reader.turns.refill),
+    loop("Writing what became of deliveries", finisher.turn),
+    loop("Writing how destinations fare", health.turn),
+    retention.loop,
+    wakeups.notifying,
+    wakeups.listening((wakeUp) => {
+      if (wakeUp === "shards") sharing.soon()
+      else reader.signal()
+    })
+  ])
+  yield* atStop(handOver(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
 
   return Delivery.of({
     enqueue: queue.enqueue,

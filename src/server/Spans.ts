@@ -4,7 +4,6 @@ import {
   Context,
   Duration,
   Effect,
-  Fiber,
   Latch,
   Layer,
   Schedule,
@@ -20,6 +19,7 @@ import { Delivery } from "./Delivery.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
 import { KnownSecrets } from "./KnownSecrets.ts"
 import { SecretBox } from "./SecretBox.ts"
+import { atStop, loop, runLoops } from "./Loops.ts"
 import { makeBuffer } from "./Spans/Buffer.ts"
 import { makeEncoding } from "./Spans/Encoding.ts"
 import { makeKnown } from "./Spans/Known.ts"
@@ -215,27 +215,11 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
   })
 
-  const loop = <E>(what: string, turn: Effect.Effect<void, E>): Effect.Effect<never> =>
-    turn.pipe(
-      Effect.catchCause((cause) =>
-        Effect.andThen(
-          Effect.logWarning(`Spans: ${what} failed and is tried again`, cause),
-          Effect.sleep(AGAIN_MILLIS)
-        )
-      ),
-      Effect.forever
-    )
-
-  yield* Effect.forkScoped(
-    Effect.all(
-      [
-        loop("looking up", Effect.andThen(lookupDue.await, lookUp)),
-        loop("encoding", encodingTurn),
-        loop("storing", flushingTurn)
-      ],
-      { concurrency: "unbounded", discard: true }
-    )
-  )
+  yield* runLoops([
+    loop("Looking up who gets spans", Effect.andThen(lookupDue.await, lookUp)),
+    loop("Encoding spans", encodingTurn),
+    loop("Storing spans", flushingTurn)
+  ])
 
   const stop = Effect.timeoutOption(flush, STOP_MILLIS).pipe(
     Effect.catchCause((cause) => Effect.logWarning("Spans could not be stored at the stop", cause)),
@@ -247,10 +231,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
       )
     )
   )
-  // A fiber of its own: the one that closes the scope may itself have been interrupted, and would cut the wait short.
-  yield* Effect.addFinalizer(() =>
-    Effect.flatMap(Effect.forkDetach(Effect.interruptible(stop)), (fiber) => Fiber.await(fiber))
-  )
+  yield* atStop(stop)
 
   const take = (org_id: OrgId, recorded: Recorded, at: number, time: number): void => {
     const outbox = known.outboxFor(org_id, time, recorded, at)

@@ -51,7 +51,7 @@ export interface Retention {
   /** The partitions alone: a day's must be there before its first attempt. Answers with how many were dropped. */
   readonly partitions: Effect.Effect<number>
   /** Runs at once and then for ever. */
-  readonly loop: Effect.Effect<void>
+  readonly loop: Effect.Effect<never>
 }
 
 export const makeRetention = (
