@@ -27,7 +27,7 @@ export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("count
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType]
 }) {}
 
-/** How often the reading of a request may yet ask whether to go on after a fault. */
+/** How many more faults of this request are gathered; undefined: no limit. */
 export const FaultsLeft = Context.Reference<{ count: number } | undefined>("countersign/api/FaultsLeft", {
   defaultValue: () => undefined
 })

@@ -40,7 +40,10 @@ const LANES = 4
 /** How long one comparison is worked at before others that wait have their turn. */
 const TURN = Duration.seconds(30)
 
-/** The longest a comparison that another replica took in, or left behind, waits for this one to look. */
+/**
+ * How often the store is asked for comparisons that nothing in this process announced: taken in by another replica, or left by one that
+ * died.
+ */
 const LOOK_EVERY = Duration.seconds(2)
 
 /** How long a lane keeps still after something went wrong. */
@@ -227,25 +230,25 @@ export class Comparisons extends Context.Service<
         })
       })
     )
-}
 
-/** Works at comparisons, a few at a time, for as long as the layer lives. */
-export const layerLoop: Layer.Layer<never, never, Comparisons> = Layer.effectDiscard(
-  Effect.gen(function* () {
-    const comparisons = yield* Comparisons
-    const lane = comparisons.runOnce.pipe(
-      Effect.flatMap(Option.match({ onNone: () => comparisons.awaitWork, onSome: () => Effect.void })),
-      Effect.catchCause((cause) =>
-        Effect.andThen(
-          Effect.logWarning("A comparison could not be worked at; trying again", cause),
-          Effect.sleep(AFTER_FAULT)
-        )
-      ),
-      Effect.forever
-    )
-    for (let index = 0; index < LANES; index++) yield* Effect.forkScoped(lane)
-  })
-)
+  /** Works at comparisons, a few at a time, for as long as the layer lives. */
+  static readonly layerLoop: Layer.Layer<never, never, Comparisons> = Layer.effectDiscard(
+    Effect.gen(function* () {
+      const comparisons = yield* Comparisons
+      const lane = comparisons.runOnce.pipe(
+        Effect.flatMap(Option.match({ onNone: () => comparisons.awaitWork, onSome: () => Effect.void })),
+        Effect.catchCause((cause) =>
+          Effect.andThen(
+            Effect.logWarning("A comparison could not be worked at; trying again", cause),
+            Effect.sleep(AFTER_FAULT)
+          )
+        ),
+        Effect.forever
+      )
+      for (let index = 0; index < LANES; index++) yield* Effect.forkScoped(lane)
+    })
+  )
+}
 
 const noComparison = Effect.fail(new NotFound({ detail: "There is no such comparison in this organization" }))
 

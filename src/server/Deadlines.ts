@@ -49,6 +49,14 @@ export class Deadlines extends Context.Service<
 >()("countersign/server/Deadlines") {
   static readonly layer = (options: Partial<DeadlineOptions> = {}) =>
     Layer.effect(Deadlines, make({ ...defaults, ...options }))
+
+  /**
+   * Runs the rounds: again at the next deadline, and every half second where that is later, since another replica may have taken in
+   * an earlier one. A store that is away is waited for.
+   */
+  static readonly layerLoop = (
+    options: Partial<Pick<DeadlineOptions, "longestSleep" | "heldElsewhere">> = {}
+  ): Layer.Layer<never, never, Deadlines> => Layer.effectDiscard(loop({ ...defaults, ...options }))
 }
 
 const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOptions) {
@@ -119,26 +127,16 @@ const decodeDue = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ next_due_at: Schema.DateTimeUtcFromDate }))
 )
 
-/**
- * Runs the rounds: again at the next deadline, and every half second where that is later, since another replica may have taken in
- * an earlier one. A store that is away is waited for.
- */
-export const layerLoop = (
-  options: Partial<Pick<DeadlineOptions, "longestSleep" | "heldElsewhere">> = {}
-): Layer.Layer<never, never, Deadlines> =>
-  Layer.effectDiscard(
-    Effect.gen(function* () {
-      const { heldElsewhere, longestSleep } = { ...defaults, ...options }
-      const deadlines = yield* Deadlines
-      const round = deadlines.runOnce.pipe(
-        Effect.map(({ next_due_in }) => {
-          if (next_due_in === null) return longestSleep
-          return Duration.isZero(next_due_in) ? heldElsewhere : Duration.min(next_due_in, longestSleep)
-        }),
-        Effect.catchCause((cause) =>
-          Effect.as(Effect.logWarning("Deadlines could not be kept; trying again", cause), longestSleep)
-        )
-      )
-      yield* Effect.forkScoped(Effect.forever(Effect.flatMap(round, Effect.sleep)))
-    })
+const loop = Effect.fnUntraced(function* ({ heldElsewhere, longestSleep }: DeadlineOptions) {
+  const deadlines = yield* Deadlines
+  const round = deadlines.runOnce.pipe(
+    Effect.map(({ next_due_in }) => {
+      if (next_due_in === null) return longestSleep
+      return Duration.isZero(next_due_in) ? heldElsewhere : Duration.min(next_due_in, longestSleep)
+    }),
+    Effect.catchCause((cause) =>
+      Effect.as(Effect.logWarning("Deadlines could not be kept; trying again", cause), longestSleep)
+    )
   )
+  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(round, Effect.sleep)))
+})

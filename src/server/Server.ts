@@ -1,6 +1,6 @@
 /**
- * The one place where layers meet. Each is useful alone: the services over any store (for those who compose them), the routes over
- * any services, and the whole, listening.
+ * The one place where layers meet. Each is useful alone: the services over any store (`layerServices`, and `layerSchedulers` for what they
+ * do by themselves), the routes over any services (`layerRoutes`), and the whole, listening (`layer`).
  */
 import { Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
@@ -17,14 +17,15 @@ import { Audit } from "./Audit.ts"
 import { AuditLogHttp } from "./Audit/http.ts"
 import * as AuditRetention from "./Audit/Retention.ts"
 import * as Authentication from "./Authentication.ts"
+import { Comparisons } from "./Comparisons.ts"
+import { ComparisonsHttp } from "./Comparisons/http.ts"
 import * as Console from "./Console.ts"
 import { ConsoleSessions } from "./ConsoleSessions.ts"
-import * as Comparisons from "./Comparisons.ts"
-import { ComparisonsHttp } from "./Comparisons/http.ts"
+import { layerMigrated } from "./Database/migrate.ts"
 import { DatasetChanges } from "./DatasetChanges.ts"
 import { Datasets } from "./Datasets.ts"
 import { DatasetsHttp } from "./Datasets/http.ts"
-import * as Deadlines from "./Deadlines.ts"
+import { Deadlines } from "./Deadlines.ts"
 import { Delivery } from "./Delivery.ts"
 import { DeliveryHealth } from "./DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./Egress.ts"
@@ -35,27 +36,27 @@ import { FeedbackHttp } from "./Feedback/http.ts"
 import { layerEnvelope, layerFrame } from "./Frame.ts"
 import * as Idempotency from "./Idempotency.ts"
 import * as IdempotencyRetention from "./Idempotency/Retention.ts"
+import { KnownSecrets } from "./KnownSecrets.ts"
 import * as MasterKeys from "./MasterKeys.ts"
 import { layerRegistry, Metrics } from "./Metrics.ts"
 import { Notifications } from "./Notifications.ts"
 import { NotificationsHttp } from "./Notifications/http.ts"
 import * as WebhookChannel from "./Notifications/WebhookChannel.ts"
 import { Organizations } from "./Organizations.ts"
+import * as OwnTelemetry from "./OwnTelemetry.ts"
 import { Providers } from "./Providers.ts"
 import { NearestExample } from "./Providers/NearestExample.ts"
 import { OpenAi } from "./Providers/OpenAi.ts"
 import { RateLimits } from "./RateLimits.ts"
 import { Releases } from "./Releases.ts"
 import { ReleasesHttp } from "./Releases/http.ts"
-import { KnownSecrets } from "./KnownSecrets.ts"
-import * as OwnTelemetry from "./OwnTelemetry.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { Rules } from "./Rules.ts"
 import { RulesHttp } from "./Rules/http.ts"
 import { Runs } from "./Runs.ts"
+import { layerRunSpans } from "./Runs/spans.ts"
 import { layerListen } from "./Server/listen.ts"
 import { layerStore } from "./Server/store.ts"
-import { layerRunSpans } from "./Runs/spans.ts"
 import { Sessions } from "./Sessions.ts"
 import { SessionsHttp } from "./Sessions/http.ts"
 import { SessionStream } from "./SessionStream.ts"
@@ -72,7 +73,6 @@ import { Telemetry } from "./Telemetry.ts"
 import { TelemetryHttp } from "./Telemetry/http.ts"
 import * as OtlpChannel from "./Telemetry/OtlpChannel.ts"
 import * as SpanRetention from "./Telemetry/Retention.ts"
-import { layerMigrated } from "./Database/migrate.ts"
 
 /** What the services are set to, apart from where the store is and where the whole listens. */
 export type ServiceSettings = Pick<
@@ -103,7 +103,7 @@ const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer,
  * Every service of Countersign over a migrated store and a ring of master keys. The delivery engine runs with them; what
  * else happens by itself is in `layerSchedulers`.
  */
-const layerServices = (settings: ServiceSettings) =>
+export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
@@ -113,9 +113,9 @@ const layerServices = (settings: ServiceSettings) =>
         Approvals.layer,
         Runs.layer,
         Releases.layer,
-        Comparisons.Comparisons.layer(),
+        Comparisons.layer(),
         Feedback.layer.pipe(Layer.provideMerge(Datasets.layer)),
-        Deadlines.Deadlines.layer()
+        Deadlines.layer()
       )
     ),
     Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerProviders)),
@@ -155,8 +155,8 @@ const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(StoreClock.layer)
   )
 
-/** What happens without anybody asking. */
-const layerSchedulers = (settings: ServiceSettings) =>
+/** What happens without anybody asking: deadlines are kept, comparisons worked at, and what is old removed. Over the services. */
+export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerLoop(),
     Comparisons.layerLoop,

@@ -3,7 +3,7 @@ import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { StepId } from "../../src/domain/Ids.ts"
-import { Deadlines, layerLoop } from "../../src/server/Deadlines.ts"
+import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 
@@ -20,7 +20,7 @@ describe("the loop of deadlines", () => {
         })
       })
     )
-    return { rounds: () => rounds, layer: Layer.provide(layerLoop(), scripted) }
+    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerLoop(), scripted) }
   }
 
   it.effect("comes back when the next approval is due", () =>

@@ -1,12 +1,12 @@
 import { Layer } from "effect"
 import { Audit } from "../Audit.ts"
+import { layerMigrated } from "../Database/migrate.ts"
 import { Datasets } from "../Datasets.ts"
 import { Organizations } from "../Organizations.ts"
 import type { StoreSettings } from "../Settings.ts"
 import { Shapes } from "../Shapes.ts"
 import { StoreClock } from "../StoreClock.ts"
 import { layerStore } from "./store.ts"
-import { layerMigrated } from "../Database/migrate.ts"
 
 /** The datasets of a store and its organizations, and no more: for the command line. */
 export const layerDatasets = (store: StoreSettings) =>

@@ -1,12 +1,12 @@
 import { Layer } from "effect"
 import { ApiKeys } from "../ApiKeys.ts"
 import { Audit } from "../Audit.ts"
+import { layerMigrated } from "../Database/migrate.ts"
 import * as MasterKeys from "../MasterKeys.ts"
 import { Organizations } from "../Organizations.ts"
 import type { StoreSettings } from "../Settings.ts"
 import { StoreClock } from "../StoreClock.ts"
 import { layerStore } from "./store.ts"
-import { layerMigrated } from "../Database/migrate.ts"
 
 /**
  * The keys of a store and no more: for the command line. Nothing is delivered and no deadline kept. Migrates a store that lacks
