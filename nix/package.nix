@@ -7,7 +7,11 @@
   src,
 }:
 let
-  manifest = lib.importJSON ../package.json;
+  # Nix brings its own Node: the one that a checkout runs on, a plain Linux binary that does not run in the sandbox, is left out.
+  nodes = lib.mapAttrsToList (name: _: "node_modules/${name}") (lib.importJSON ../scripts/node/package.json).optionalDependencies;
+  withoutNode =
+    package: package // { devDependencies = removeAttrs package.devDependencies [ "countersign-node" ]; };
+  manifest = withoutNode (lib.importJSON ../package.json);
   lockfile = lib.importJSON ../package-lock.json;
 
   # The lockfile names no registry; Nix fetches each package by its integrity from npm's own. What has no integrity belongs
@@ -19,13 +23,17 @@ let
       name = nameOf path;
     in
     entry
-    // lib.optionalAttrs (path != "") {
+    // {
       resolved = "https://registry.npmjs.org/${name}/-/${baseNameOf name}-${entry.version}.tgz";
     };
   packageLock = lockfile // {
-    packages = lib.mapAttrs resolve (
-      lib.filterAttrs (path: entry: path == "" || entry ? integrity) lockfile.packages
-    );
+    packages =
+      lib.mapAttrs resolve (
+        lib.filterAttrs (path: entry: entry ? integrity && !lib.elem path nodes) lockfile.packages
+      )
+      // {
+        "" = withoutNode lockfile.packages."";
+      };
   };
 in
 buildNpmPackage {
@@ -43,14 +51,9 @@ buildNpmPackage {
   npmFlags = [ "--ignore-scripts" ];
   nativeBuildInputs = [ makeWrapper ];
 
-  # npm's scripts would find the Node of the lockfile first, a plain Linux binary that does not run in the sandbox.
-  preBuild = "rm -f node_modules/.bin/node";
-
   installPhase = ''
     runHook preInstall
     npm prune --omit=dev --ignore-scripts --offline
-    # Nix brings its own Node.
-    rm -rf node_modules/node-linux-* node_modules/node-bin-* node_modules/.bin/node
     mkdir -p $out/lib/countersign
     cp -r dist node_modules package.json $out/lib/countersign/
     makeWrapper ${lib.getExe nodejs_24} $out/bin/countersign --add-flags --max-semi-space-size=8 --add-flags $out/lib/countersign/dist/main.js

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * The command `countersign`, under any Node from 18 on and without a dependency. In a published package it runs the bundle,
- * in a checkout the sources, after setting the checkout up. Where this Node is too old, the Node 24 that comes with the
- * package runs instead, with this process's signals, streams and exit code.
+ * in a checkout the sources, after setting the checkout up. Where this Node is too old, a checkout has a Node 24 of its own, which runs
+ * instead, with this process's signals, streams and exit code; a published package brings none and says which is needed.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
@@ -19,7 +19,7 @@ const fail = (line) => {
   process.exit(1)
 }
 
-/** The Node that comes as a package for this platform, or `undefined`. */
+/** The Node that a checkout has as a package for this platform, or `undefined`. */
 const bundledNode = () => {
   const system = process.platform === "win32" ? "win" : process.platform
   const file = process.platform === "win32" ? "node.exe" : "node"

@@ -2,7 +2,7 @@
  * Makes a checkout ready to run, under any Node from 18 on and without a dependency: installs from the lockfile where that
  * was not done yet, and sees to a Node that is new enough. Everything in place: no output, a few milliseconds.
  *
- * Node 24 comes from the lockfile (`node_modules/.bin/node`, which npm's scripts find first); where no such package exists
+ * Node 24 comes from the lockfile (`scripts/node`; as `node_modules/.bin/node` npm's scripts find it first); where no such package exists
  * for the platform, or it does not run there, the machine's own Node does if it is new enough.
  */
 import { spawnSync } from "node:child_process"

@@ -1,0 +1,57 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import path from "node:path"
+import { fileURLToPath } from "node:url"
+
+const root = fileURLToPath(new URL("../..", import.meta.url))
+
+const Names = Schema.Record(Schema.String, Schema.String)
+const Manifest = Schema.Struct({
+  dependencies: Names,
+  optionalDependencies: Names,
+})
+const Lockfile = Schema.Struct({
+  packages: Schema.Record(
+    Schema.String,
+    Schema.Struct({ bin: Schema.optionalKey(Names), dev: Schema.optionalKey(Schema.Boolean) })
+  )
+})
+
+const read = <A>(schema: Schema.Codec<A, A>, text: string): A =>
+  Schema.decodeUnknownSync(Schema.fromJsonString(schema))(text)
+
+const ok = ({ status, stderr, stdout }: ReturnType<typeof spawnSync>): string => {
+  assert.strictEqual(status, 0, String(stderr))
+  return String(stdout)
+}
+
+/** The manifest as it stands in what `npm pack` makes. Nothing is built for it. */
+const packedManifest = (): string => {
+  const directory = mkdtempSync(path.join(tmpdir(), "countersign-pack-"))
+  try {
+    ok(spawnSync("npm", ["pack", "--ignore-scripts", "--pack-destination", directory], { cwd: root }))
+    const [tarball = ""] = readdirSync(directory)
+    return ok(spawnSync("tar", ["-xzOf", path.join(directory, tarball), "package/package.json"]))
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+describe("the published package", () => {
+  it("brings no Node, which every script of whoever installs it would run on", { timeout: 60_000 }, () => {
+    const { dependencies, optionalDependencies } = read(Manifest, packedManifest())
+    const published = Object.keys({ ...dependencies, ...optionalDependencies })
+    assert.include(published, "undici")
+
+    const { packages } = read(Lockfile, readFileSync(path.join(root, "package-lock.json"), "utf8"))
+    const nodes = Object.entries(packages).filter(([, { bin }]) => bin !== undefined && "node" in bin)
+    assert.isAbove(nodes.length, 0, "a checkout has its own")
+    for (const [place, { dev }] of nodes) {
+      assert.notInclude(published, place.replace(/^.*node_modules\//, ""))
+      assert.isTrue(dev, `${place} comes with a development dependency alone`)
+    }
+  })
+})
