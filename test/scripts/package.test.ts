@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url))
 const Names = Schema.Record(Schema.String, Schema.String)
 const Manifest = Schema.Struct({
   dependencies: Names,
-  optionalDependencies: Names,
+  optionalDependencies: Names
 })
 const Lockfile = Schema.Struct({
   packages: Schema.Record(
