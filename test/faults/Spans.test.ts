@@ -122,7 +122,7 @@ describe("spans of several processes", () => {
         yield* eventually(batchesOf(first), (list) => list.length > 0)
         const second = yield* replica()
         yield* inTheStore(second, 5)
-        const late = yield* runs(first, 3)
+        yield* runs(first, 3)
         yield* first.process.kill("SIGKILL")
         yield* first.process.ended
         peer.answer(accepted)
@@ -133,9 +133,7 @@ describe("spans of several processes", () => {
         const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
         assert.isTrue(flushed.every((trace_id) => arrived.has(trace_id)))
         assert.deepStrictEqual(peer.faults, [])
-        // Nobody knows of those that were not flushed: they are neither waiting nor made up.
-        const lost = late.filter((trace_id) => !arrived.has(trace_id)).length
-        assert.isAtMost(lost, 3)
+        // Nobody knows of those that were not flushed: they are not counted as waiting.
         assert.deepStrictEqual(yield* counted(second), [0, 0])
       }),
     timeout

@@ -2,7 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { generateTraceId, StepId, type TraceId } from "../../src/domain/Ids.ts"
+import { Deadlines } from "../../src/server/Deadlines.ts"
 import { Spans } from "../../src/server/Spans.ts"
+import { Countersign } from "../../src/testing/index.ts"
 import { recordSpans, someSpan, telemetryOf, TOKEN } from "../support/otlp/telemetry.ts"
 import { scriptedServer } from "../support/scripted.ts"
 import { type Answer, send, service } from "../support/service.ts"
@@ -208,6 +210,105 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
       assert.strictEqual(approval.attributes["svc.approval.status"], "expired")
       assert.strictEqual(approval.attributes["svc.approval.decision_source"], "session_closed")
       assert.notInclude(shownAs(seen), "secret")
+    })
+  )
+
+  it.effect("tell feedback on a run in the run's trace, below it, and nothing of what was said", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("feedback")
+      const spans = yield* Spans
+      const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+      const run = yield* admin.tasks.run({
+        params: { task_id },
+        payload: { input: { text: "a secret" }, answer: { category: "other" } }
+      })
+      const { id } = yield* admin.feedback.create({
+        payload: { inference_log_id: run.trace_id, score: -1, correction: { category: "billing" } }
+      })
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      assert.deepStrictEqual(
+        seen.map(({ traceId }) => traceId),
+        [run.trace_id, run.trace_id]
+      )
+      const [root, given] = seen
+      assert.strictEqual(given?.name, "svc.feedback")
+      assert.strictEqual(given?.parentSpanId, root?.spanId)
+      assert.deepInclude(given?.attributes, {
+        "svc.feedback.id": id,
+        "svc.feedback.score": -1n,
+        "svc.feedback.has_correction": true,
+        "svc.task.id": task_id
+      })
+      assert.deepStrictEqual(given?.events, [
+        {
+          name: "gen_ai.evaluation.result",
+          attributes: {
+            "gen_ai.evaluation.name": "human_feedback",
+            "gen_ai.evaluation.score.value": -1,
+            "gen_ai.evaluation.score.label": "incorrect"
+          }
+        }
+      ])
+      assert.notInclude(shownAs(seen), "billing")
+    })
+  )
+
+  it.effect("tell who decided an approval, and which nobody decided in time", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("decided")
+      const spans = yield* Spans
+      const sql = yield* SqlClient.SqlClient
+      const { runOnce } = yield* Deadlines
+      const reviewer = yield* Effect.flatMap(Countersign, (countersign) =>
+        countersign.client({ preset: "reviewer", name: "Ada" }, "decided")
+      )
+      const session = yield* admin.sessions.create({})
+      const ask = (tool: string) =>
+        Effect.map(
+          admin.sessions.step({
+            params: { id: session.session_id },
+            payload: { step_id: StepId.make(tool), tool, action_class: "write", arguments: { sent: tool } }
+          }),
+          ({ approval_id }) => approval_id ?? assert.fail("the step waits for a person")
+        )
+      const approved = yield* ask("refund")
+      const decision = yield* reviewer.approvals.decide({
+        params: { id: approved },
+        payload: { decision: "approve" }
+      })
+      const late = yield* ask("mail")
+      yield* sql`
+        UPDATE approvals
+        SET
+          review_deadline_at = review_deadline_at - interval '1 day',
+          expires_at = expires_at - interval '1 day',
+          next_due_at = next_due_at - interval '1 day'
+        WHERE approval_id = ${late}
+      `
+      yield* runOnce
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      const named = (name: string) => seen.find((span) => span.name === name) ?? assert.fail(name)
+      for (const [tool, id, status, outcome, source, by] of [
+        ["refund", approved, "approved", "allow", "human", decision.decided_by?.id],
+        ["mail", late, "expired", "reject", "timeout", undefined]
+      ] as const) {
+        const { attributes, parentSpanId, traceId } = named(`svc.approval ${tool}`)
+        assert.strictEqual(traceId, session.trace_id)
+        assert.strictEqual(parentSpanId, named(`svc.step ${tool}`).spanId)
+        assert.deepInclude(attributes, {
+          "svc.approval.id": id,
+          "svc.approval.status": status,
+          "svc.approval.outcome": outcome,
+          "svc.approval.decision_source": source
+        })
+        assert.strictEqual(attributes["svc.approval.decided_by"], by)
+      }
     })
   )
 })

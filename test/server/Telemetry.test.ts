@@ -1,13 +1,16 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber, Logger } from "effect"
 import { SqlClient } from "effect/sql"
+import { Authorized } from "../../src/api/Authorization.ts"
 import type { ClientCalls } from "../../src/client/Client.ts"
-import { TelemetryDestinationId } from "../../src/domain/Ids.ts"
+import { KeyId, TelemetryDestinationId } from "../../src/domain/Ids.ts"
 import { formatTimestamp } from "../../src/domain/Time.ts"
 import { transaction } from "../../src/server/Database/transaction.ts"
 import { shardOf } from "../../src/server/Delivery/Shards.ts"
+import { Telemetry } from "../../src/server/Telemetry.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { collector, type CollectorAnswer } from "../support/otlp/collector.ts"
+import { sendSpans, telemetryOf } from "../support/otlp/telemetry.ts"
 import { send, service } from "../support/service.ts"
 import { someoneWaits } from "../support/eventually.ts"
 
@@ -163,6 +166,36 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
       yield* Fiber.join(removal)
       assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
       assert.lengthOf(yield* sql`SELECT 1 FROM delivery_queue WHERE destination_id = ${id}`, 0)
+    })
+  )
+
+  it.effect("tell the audit log and the service's own how many spans went with them", () =>
+    Effect.gen(function* () {
+      const { admin, id, org_id, peer } = yield* telemetryOf("dropped", "never")
+      yield* sendSpans(org_id, 3)
+      yield* peer.arrived(1)
+      const lines: Array<unknown> = []
+      const capture = Logger.make(({ message }) => void lines.push(message))
+      const actor = { id: yield* KeyId.generate, name: "Ada" }
+      yield* Effect.flatMap(Telemetry, (telemetry) => telemetry.remove(id)).pipe(
+        Effect.provideService(Authorized("org_config.write"), {
+          org_id,
+          actor,
+          scopes: new Set(["org_config.write"] as const)
+        }),
+        Effect.provide(Logger.layer([capture]))
+      )
+      assert.deepStrictEqual(lines, [
+        [
+          "A telemetry destination was removed, and the spans that waited for it dropped",
+          { org_id, destination_id: id, spans: 3 }
+        ]
+      ])
+      const { entries } = yield* admin.audit_log.list({ query: { action: "destination.removed" } })
+      assert.deepStrictEqual(
+        entries.map((entry) => [entry.target_id, entry.actor, entry.detail]),
+        [[id, actor, { dropped_spans: 3 }]]
+      )
     })
   )
 

@@ -15,7 +15,7 @@ import { together } from "../Together.ts"
 import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
-const retry = growingRetryPolicy({
+export const exportRetries = growingRetryPolicy({
   first: 1_000,
   factor: 1.5,
   longest: 30_000,
@@ -55,7 +55,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const box = yield* SecretBox
   const written = yield* WrittenBatches
   const policy: ChannelPolicy = {
-    retry,
+    retry: exportRetries,
     cooldown,
     // Of batches; what limits them is their spans, of which each has one at least.
     capacity: options.queueLimit ?? 10_000,
