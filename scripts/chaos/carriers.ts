@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
-import { masterKey } from "../../test/server/Delivery/support.ts"
+import { masterKey } from "../../test/support/delivery.ts"
 import { nameServer } from "../../test/support/dns.ts"
 import { persistently } from "./persistently.ts"
 

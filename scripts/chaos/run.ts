@@ -4,7 +4,7 @@
  */
 import { Array as Arr, Effect, Fiber, type Redacted, Ref, Schedule, Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import { announce, endpointAt, withoutEngine } from "../../test/server/Delivery/support.ts"
+import { announce, endpointAt, withoutEngine } from "../../test/support/delivery.ts"
 import { type Carrier, makeCarriers } from "./carriers.ts"
 import { makeBooks, type Totals } from "./books.ts"
 import { persistently } from "./persistently.ts"

@@ -18,11 +18,11 @@ import {
   publish,
   quick,
   records,
-  test,
+  testWithWebhooks,
   withEngine,
   withoutEngine,
   withWebhooks
-} from "../server/Delivery/support.ts"
+} from "../support/delivery.ts"
 import { eventually } from "../support/eventually.ts"
 
 const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
@@ -63,37 +63,41 @@ const freeShards = Effect.flatMap(
 ).pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
 describe("a process that carries deliveries", () => {
-  test("dies by SIGKILL in the middle of an attempt: another one sends the event again, within 15 seconds", () =>
-    Effect.gen(function* () {
-      const receiver = yield* scriptedServer(["never", ok])
-      const endpoint = yield* endpointAt(receiver.url)
-      const child = yield* carrier()
-      yield* withoutEngine(announce([endpoint], "{}"))
-      yield* Effect.promise(() => receiver.arrived(1))
-      child.kill("SIGKILL")
-      const before = performance.now()
-      yield* Effect.gen(function* () {
-        yield* Effect.promise(() => receiver.arrived(2))
-        assert.isAtMost(performance.now() - before, 15_000)
-        const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
-        assert.strictEqual(record?.attempts, 1)
-        assert.strictEqual(
-          receiver.seen[1]?.headers["x-svc-event-id"],
-          receiver.seen[0]?.headers["x-svc-event-id"]
-        )
-      }).pipe(withWebhooks())
-    }))
+  testWithWebhooks(
+    "dies by SIGKILL in the middle of an attempt: another one sends the event again, within 15 seconds",
+    () =>
+      Effect.gen(function* () {
+        const receiver = yield* scriptedServer(["never", ok])
+        const endpoint = yield* endpointAt(receiver.url)
+        const child = yield* carrier()
+        yield* withoutEngine(announce([endpoint], "{}"))
+        yield* Effect.promise(() => receiver.arrived(1))
+        child.kill("SIGKILL")
+        const before = performance.now()
+        yield* Effect.gen(function* () {
+          yield* Effect.promise(() => receiver.arrived(2))
+          assert.isAtMost(performance.now() - before, 15_000)
+          const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
+          assert.strictEqual(record?.attempts, 1)
+          assert.strictEqual(
+            receiver.seen[1]?.headers["x-svc-event-id"],
+            receiver.seen[0]?.headers["x-svc-event-id"]
+          )
+        }).pipe(withWebhooks())
+      })
+  )
 
-  test("was dead while an event was committed: it is sent by the next one", () =>
+  testWithWebhooks("was dead while an event was committed: it is sent by the next one", () =>
     Effect.gen(function* () {
       const receiver = yield* scriptedServer([ok])
       const endpoint = yield* endpointAt(receiver.url)
       yield* withoutEngine(announce([endpoint], "{}"))
       yield* records(endpoint, (list) => list[0]?.status === "delivered").pipe(withWebhooks())
       assert.lengthOf(receiver.seen, 1)
-    }))
+    })
+  )
 
-  test("is told to stop: its shards are free and it is gone within a second", () =>
+  testWithWebhooks("is told to stop: its shards are free and it is gone within a second", () =>
     Effect.gen(function* () {
       const child = yield* carrier()
       assert.strictEqual(yield* freeShards, 0)
@@ -102,9 +106,10 @@ describe("a process that carries deliveries", () => {
       yield* ended(child)
       assert.isAtMost(performance.now() - before, 1_000)
       assert.strictEqual(yield* freeShards, 16)
-    }))
+    })
+  )
 
-  test("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
+  testWithWebhooks("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
     Effect.gen(function* () {
       const receiver = yield* scriptedServer(["never", ok])
       const endpoint = yield* endpointAt(receiver.url)
@@ -122,51 +127,55 @@ describe("a process that carries deliveries", () => {
         assert.deepStrictEqual(after, record)
         assert.strictEqual(after?.attempts, 1)
       }).pipe(withWebhooks())
-    }))
+    })
+  )
 })
 
 describe("a store", () => {
-  test("that drops every connection again and again loses nothing and repeats nothing that was written", () =>
-    Effect.gen(function* () {
-      const { url } = yield* TestDatabase
-      const { channel, sent } = yield* answering(quick(), () => delivered)
-      yield* Effect.gen(function* () {
-        const to = yield* Effect.replicateEffect(destination, 10)
-        // A client of its own cuts the connections of the engine's.
-        const scope = yield* Effect.scope
-        const other = yield* Layer.buildWithScope(
-          Layer.fresh(PgClient.layer({ url, maxConnections: 1 })),
-          scope
-        )
-        const cut = Effect.flatMap(
-          SqlClient.SqlClient,
-          (sql) => sql`
+  testWithWebhooks(
+    "that drops every connection again and again loses nothing and repeats nothing that was written",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* TestDatabase
+        const { channel, sent } = yield* answering(quick(), () => delivered)
+        yield* Effect.gen(function* () {
+          const to = yield* Effect.replicateEffect(destination, 10)
+          // A client of its own cuts the connections of the engine's.
+          const scope = yield* Effect.scope
+          const other = yield* Layer.buildWithScope(
+            Layer.fresh(PgClient.layer({ url, maxConnections: 1 })),
+            scope
+          )
+          const cut = Effect.flatMap(
+            SqlClient.SqlClient,
+            (sql) => sql`
             SELECT pg_terminate_backend(pid)
             FROM pg_stat_activity
             WHERE datname = current_database()
               AND pid <> pg_backend_pid()
               AND backend_type = 'client backend'
           `
-        ).pipe(Effect.provide(other))
-        for (let round = 0; round < 8; round++) {
-          yield* Effect.forEach(to, (one) => publish(one, 20).pipe(Effect.retry({ times: 10 })), {
-            discard: true
-          })
-          yield* cut
-        }
-        for (const one of to) {
-          yield* eventually(
-            Effect.exit(
-              Effect.flatMap(Delivery, (delivery) => delivery.list(one.org_id, one.destination_id))
-            ),
-            (exit) =>
-              Exit.isSuccess(exit) &&
-              exit.value.length === 50 &&
-              exit.value.every((record) => record.status === "delivered" && record.attempts === 1)
-          )
-        }
-        const carried = yield* Queue.takeAll(sent)
-        assert.isAtLeast(new Set(carried.map((parcel) => parcel.event_id)).size, 8 * 10 * 20)
-      }).pipe(withEngine([channel]))
-    }))
+          ).pipe(Effect.provide(other))
+          for (let round = 0; round < 8; round++) {
+            yield* Effect.forEach(to, (one) => publish(one, 20).pipe(Effect.retry({ times: 10 })), {
+              discard: true
+            })
+            yield* cut
+          }
+          for (const one of to) {
+            yield* eventually(
+              Effect.exit(
+                Effect.flatMap(Delivery, (delivery) => delivery.list(one.org_id, one.destination_id))
+              ),
+              (exit) =>
+                Exit.isSuccess(exit) &&
+                exit.value.length === 50 &&
+                exit.value.every((record) => record.status === "delivered" && record.attempts === 1)
+            )
+          }
+          const carried = yield* Queue.takeAll(sent)
+          assert.isAtLeast(new Set(carried.map((parcel) => parcel.event_id)).size, 8 * 10 * 20)
+        }).pipe(withEngine([channel]))
+      })
+  )
 })

@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { broken, late } from "../../scripts/chaos/plan.ts"
 import { chaos } from "../../scripts/chaos/run.ts"
 import { startStore } from "../../scripts/chaos/store.ts"
-import { layerWebhookNeeds } from "../server/Delivery/support.ts"
+import { layerWebhookNeeds } from "../support/delivery.ts"
 import { seeded } from "../support/breakingProxy.ts"
 import { dataDirectory } from "../support/embeddedPostgres.ts"
 

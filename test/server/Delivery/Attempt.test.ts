@@ -9,7 +9,7 @@ import { makeAttempt } from "../../../src/server/Delivery/Attempt.ts"
 import { healthy } from "../../../src/domain/Cooldown.ts"
 import type { Item } from "../../../src/server/Delivery/Item.ts"
 import { Lane } from "../../../src/server/Delivery/Lane.ts"
-import { ownedShard } from "./support.ts"
+import { ownedShard } from "../../support/delivery.ts"
 
 const id = "0".repeat(32)
 

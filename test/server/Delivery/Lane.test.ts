@@ -7,7 +7,7 @@ import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
 import type { Item } from "../../../src/server/Delivery/Item.ts"
 import { Lane } from "../../../src/server/Delivery/Lane.ts"
 import { SHARDS, shardOf } from "../../../src/server/Delivery/Shards.ts"
-import { ownedShard } from "./support.ts"
+import { ownedShard } from "../../support/delivery.ts"
 
 const id = "0".repeat(32)
 const item = (seq: number, due: number, retry: boolean): Item => ({

@@ -5,7 +5,7 @@ import { defaultChannelPolicy } from "../../../src/server/Delivery.ts"
 import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
 import { makeLanes } from "../../../src/server/Delivery/Lanes.ts"
 import { makeReads } from "../../../src/server/Delivery/Reads.ts"
-import { ownedShard, queueRow } from "./support.ts"
+import { ownedShard, queueRow } from "../../support/delivery.ts"
 
 const HORIZON = 10_000
 const row = (change: Partial<QueueRow> = {}) => queueRow({ channel: "test", ...change })

@@ -12,7 +12,7 @@ import * as MailChannel from "../../../src/server/Email/MailChannel.ts"
 import { StoreClock } from "../../../src/server/StoreClock.ts"
 import { mailServer } from "../../support/mail.ts"
 import { TestDatabase } from "../../support/postgres.ts"
-import { quick } from "../Delivery/support.ts"
+import { quick } from "../../support/delivery.ts"
 import { eventually } from "../../support/eventually.ts"
 
 const publicUrl = "https://approvals.example.org"

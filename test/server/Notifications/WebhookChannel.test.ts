@@ -6,7 +6,7 @@ import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../src/server/Database/transaction.ts"
 import { Delivery } from "../../../src/server/Delivery.ts"
 import { type Scripted, scriptedServer, type Seen } from "../../support/scripted.ts"
-import { announce, endpointAt, records, test, withWebhooks } from "../Delivery/support.ts"
+import { announce, endpointAt, records, testWithWebhooks, withWebhooks } from "../../support/delivery.ts"
 
 const status =
   (wanted: string) =>
@@ -33,7 +33,7 @@ const signedAt = (secret: string, seen: Seen | undefined): number => {
 }
 
 describe("WebhookChannel", () => {
-  test("sends the stored bytes, signed in both dialects", () =>
+  testWithWebhooks("sends the stored bytes, signed in both dialects", () =>
     Effect.gen(function* () {
       const receiver = yield* scriptedServer([ok])
       const endpoint = yield* endpointAt(`${receiver.url}/hook?a=1`)
@@ -48,9 +48,10 @@ describe("WebhookChannel", () => {
       assert.strictEqual(header(seen, "content-type"), "application/json")
       assert.match(header(seen, "user-agent"), /^Countersign\/\d/)
       signedAt(endpoint.secret, seen)
-    }).pipe(withWebhooks()))
+    }).pipe(withWebhooks())
+  )
 
-  test("sends the same event again, signed anew, when the receiver has asked to wait", () =>
+  testWithWebhooks("sends the same event again, signed anew, when the receiver has asked to wait", () =>
     Effect.gen(function* () {
       const receiver = yield* scriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
       const endpoint = yield* endpointAt(receiver.url)
@@ -72,9 +73,10 @@ describe("WebhookChannel", () => {
           [204, null]
         ]
       )
-    }).pipe(withWebhooks({ delays })))
+    }).pipe(withWebhooks({ delays }))
+  )
 
-  test("follows no redirect, and keeps nothing of what the receiver says", () =>
+  testWithWebhooks("follows no redirect, and keeps nothing of what the receiver says", () =>
     Effect.gen(function* () {
       const trap = yield* scriptedServer([ok])
       const receiver = yield* scriptedServer([
@@ -87,9 +89,10 @@ describe("WebhookChannel", () => {
       assert.strictEqual(record?.last_error, "HTTP 307: redirects are not followed")
       assert.lengthOf(trap.seen, 0)
       assert.lengthOf(receiver.seen, 3)
-    }).pipe(withWebhooks({ delays })))
+    }).pipe(withWebhooks({ delays }))
+  )
 
-  test("switches an endpoint off that answers 410, and sends nothing more", () =>
+  testWithWebhooks("switches an endpoint off that answers 410, and sends nothing more", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const receiver = yield* scriptedServer([{ status: 410 }])
@@ -106,9 +109,10 @@ describe("WebhookChannel", () => {
       assert.strictEqual(unsent?.attempts, 0)
       assert.strictEqual(unsent?.last_error, "the endpoint is switched off")
       assert.lengthOf(receiver.seen, 1)
-    }).pipe(withWebhooks()))
+    }).pipe(withWebhooks())
+  )
 
-  test("sends nothing to an endpoint that was removed while its deliveries waited", () =>
+  testWithWebhooks("sends nothing to an endpoint that was removed while its deliveries waited", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const delivery = yield* Delivery
@@ -132,9 +136,10 @@ describe("WebhookChannel", () => {
         receiver.seen.slice(1).map((seen) => header(seen, "x-svc-event-id")),
         [String(event_id), String(event_id), String(event_id)]
       )
-    }).pipe(withWebhooks({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) })))
+    }).pipe(withWebhooks({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
+  )
 
-  test("delivers to others at once while one receiver answers nothing", () =>
+  testWithWebhooks("delivers to others at once while one receiver answers nothing", () =>
     Effect.gen(function* () {
       const dead = yield* scriptedServer(["never"])
       const alive = yield* scriptedServer([ok])
@@ -153,9 +158,10 @@ describe("WebhookChannel", () => {
       yield* records(well, status("delivered"))
       // No more than eight at a time, and not one of them has ended yet.
       assert.lengthOf(dead.seen, 8)
-    }).pipe(withWebhooks({}, { drainMillis: 0 })))
+    }).pipe(withWebhooks({}, { drainMillis: 0 }))
+  )
 
-  test("gives a receiver five seconds", () =>
+  testWithWebhooks("gives a receiver five seconds", () =>
     Effect.gen(function* () {
       const delivery = yield* Delivery
       const receiver = yield* scriptedServer(["never"])
@@ -169,5 +175,6 @@ describe("WebhookChannel", () => {
       assert.match(attempt?.error ?? "", /^timed out/)
       assert.isAtLeast(attempt?.duration_ms ?? 0, 4_990)
       assert.isAtMost(attempt?.duration_ms ?? Infinity, 5_500)
-    }).pipe(withWebhooks({ delays: [Duration.zero] })))
+    }).pipe(withWebhooks({ delays: [Duration.zero] }))
+  )
 })

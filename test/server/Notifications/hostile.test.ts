@@ -7,7 +7,7 @@ import { Delivery } from "../../../src/server/Delivery.ts"
 import { DeliveryId } from "../../../src/domain/Ids.ts"
 import { selfSigned } from "../../support/ca.ts"
 import { TestDatabase } from "../../support/postgres.ts"
-import { announce, endpointAt, layerWebhookNeeds, records, withWebhooks } from "../Delivery/support.ts"
+import { announce, endpointAt, layerWebhookNeeds, records, withWebhooks } from "../../support/delivery.ts"
 import { answers, type Behaviour, drip, flood, peer } from "../Egress/peers.ts"
 
 const head200 = "HTTP/1.1 200 OK\r\n"

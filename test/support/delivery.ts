@@ -1,33 +1,37 @@
-import { randomBytes } from "node:crypto"
 import { PgClient } from "@effect/sql-pg"
-import { it } from "@effect/vitest"
+import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Outcome } from "../../../src/domain/DeliveryState.ts"
-import { DeliveryId, EndpointId, EventId, OrgId } from "../../../src/domain/Ids.ts"
-import { parseAllowances } from "../../../src/domain/PublicAddress.ts"
-import { generateSecret } from "../../../src/domain/WebhookSignature.ts"
-import { transaction } from "../../../src/server/Database/transaction.ts"
+import { randomBytes } from "node:crypto"
+import type { Outcome } from "../../src/domain/DeliveryState.ts"
+import { DeliveryId, EndpointId, EventId, OrgId } from "../../src/domain/Ids.ts"
+import { parseAllowances } from "../../src/domain/PublicAddress.ts"
+import { generateSecret } from "../../src/domain/WebhookSignature.ts"
+import { transaction } from "../../src/server/Database/transaction.ts"
 import {
   type Channel,
   type ChannelPolicy,
   defaultChannelPolicy,
   Delivery,
   type DeliveryOptions,
+  type LoggedDelivery,
   type Parcel
-} from "../../../src/server/Delivery.ts"
-import type { QueueRow } from "../../../src/server/Delivery/Item.ts"
-import { makeLog } from "../../../src/server/Delivery/Log.ts"
-import { makeQueue } from "../../../src/server/Delivery/Queue.ts"
-import { makeReplay } from "../../../src/server/Delivery/Replay.ts"
-import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
-import { Egress } from "../../../src/server/Egress.ts"
-import { endpointPlace } from "../../../src/server/Notifications/rows.ts"
-import * as WebhookChannel from "../../../src/server/Notifications/WebhookChannel.ts"
-import { SecretBox } from "../../../src/server/SecretBox.ts"
-import { StoreClock } from "../../../src/server/StoreClock.ts"
-import { eventually } from "../../support/eventually.ts"
-import { TestDatabase } from "../../support/postgres.ts"
+} from "../../src/server/Delivery.ts"
+import type { QueueRow } from "../../src/server/Delivery/Item.ts"
+import { makeQueue } from "../../src/server/Delivery/Queue.ts"
+import { makeLog } from "../../src/server/Delivery/Log.ts"
+import { makeReplay } from "../../src/server/Delivery/Replay.ts"
+import type { OwnedShard } from "../../src/server/Delivery/Shards.ts"
+import { Egress } from "../../src/server/Egress.ts"
+import * as WebhookChannel from "../../src/server/Notifications/WebhookChannel.ts"
+import { endpointPlace } from "../../src/server/Notifications/rows.ts"
+import { SecretBox } from "../../src/server/SecretBox.ts"
+import { StoreClock } from "../../src/server/StoreClock.ts"
+import { eventually } from "./eventually.ts"
+import { TestDatabase } from "./postgres.ts"
+
+/** Longest test, on a machine that has much else to do. */
+const TEST_MILLIS = 60_000
 
 /** An attempt that a test's channel holds until the test says how it ends. */
 export interface Held {
@@ -190,8 +194,19 @@ export const layerWebhookNeeds = Layer.mergeAll(
   })
 )
 
-/** A test on a database of its own, with the real clock and real sockets, and a minute's time. */
-export const test = <E>(
+/** A test on a database of its own, since engines take every shard there is, with the real clock. */
+export const testOnStore = <E>(
+  name: string,
+  effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
+) =>
+  it.live(
+    name,
+    () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))),
+    TEST_MILLIS
+  )
+
+/** The same with real sockets and what webhooks need. */
+export const testWithWebhooks = <E>(
   name: string,
   effect: () => Effect.Effect<
     void,
@@ -205,7 +220,7 @@ export const test = <E>(
       Effect.suspend(effect).pipe(
         Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
       ),
-    60_000
+    TEST_MILLIS
   )
 
 /** Runs with the webhook channel on an engine. */
@@ -299,4 +314,50 @@ export const announce = Effect.fnUntraced(function* (
     })
   )
   return events.map((event) => event.event_id)
+})
+
+/** Whether there are records and all have this status. */
+export const all = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
+  list.length > 0 && list.every((record) => record.status === status)
+
+/** The id of a record that is there. */
+export const idOf = (record: LoggedDelivery | undefined): string => {
+  assert.isDefined(record)
+  return record?.id ?? ""
+}
+
+/** One attempt. */
+export const once = { ...quick().retry, delays: [0] }
+
+/** No failure leads to a cooldown. */
+export const patient = { after: 1_000, first: 1, longest: 1 }
+
+/** How many deliveries wait in the queue. */
+export const queued = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
+).pipe(Effect.map((rows) => rows[0]?.count))
+
+/**
+ * Makes all that there is older than is kept, where that is an hour: ids tell their time, too. The run that each start begins with is
+ * over by then, and removes nothing of it.
+ */
+export const aged = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const delivery = yield* Delivery
+  yield* delivery.runRetention
+  const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
+  yield* sql`UPDATE delivery_queue SET delivery_id = ${older}`
+  yield* sql`UPDATE deliveries SET delivery_id = ${older}, created_at = created_at - interval '1 day'`
+})
+
+/** What is published to another destination is the next that is sent, and nothing else is. */
+export const onlyAnotherIsSent = Effect.fnUntraced(function* (attempts: Queue.Dequeue<Held>) {
+  const other = yield* destination
+  yield* publish(other)
+  const next = yield* Queue.take(attempts)
+  assert.strictEqual(next.parcel.destination_id, other.destination_id)
+  yield* next.end(delivered)
+  yield* records(other, all("delivered"))
+  assert.strictEqual(yield* Queue.size(attempts), 0)
 })
