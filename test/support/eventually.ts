@@ -8,10 +8,21 @@ export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) 
     Effect.timeout("20 seconds")
   )
 
-/** Ends once a statement waits for a lock. */
-export const someoneWaits = Effect.flatMap(SqlClient.SqlClient, (sql) =>
-  eventually(
-    sql`SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-    (rows) => rows.length > 0
+/**
+ * Ends once so many statements of this database wait for locks. Also within a transaction, where what `pg_stat_activity` says stays as
+ * it was.
+ */
+export const blocked = (count: number) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    eventually(
+      sql<{ readonly count: number }>`
+        SELECT count(DISTINCT w.pid)::int AS count
+        FROM pg_locks w
+        JOIN pg_locks here ON here.pid = w.pid
+        JOIN pg_database d ON d.oid = here.database
+        WHERE NOT w.granted
+          AND d.datname = current_database()
+      `,
+      ([row]) => (row?.count ?? 0) >= count
+    )
   )
-)

@@ -8,7 +8,15 @@ import type { Channel } from "../../../src/server/Delivery.ts"
 import { makeDispatcher } from "../../../src/server/Delivery/Dispatcher.ts"
 import type { OwnedShard } from "../../../src/server/Delivery/Shards.ts"
 import { defaultSlots } from "../../../src/server/Delivery/Slots.ts"
-import { delivered, failing, type Held, heldChannel, ownedShard, queueRow, quick } from "../../support/delivery.ts"
+import {
+  delivered,
+  failing,
+  type Held,
+  heldChannel,
+  ownedShard,
+  queueRow,
+  quick
+} from "../../support/delivery.ts"
 
 /** A dispatcher with shard 0, which `regain` loses and gains again. */
 const setUp = Effect.fnUntraced(function* (channel: Channel) {
