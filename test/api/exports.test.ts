@@ -1,0 +1,24 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema, SchemaAST } from "effect"
+import { HttpApiGroup } from "effect/http-api"
+import * as exported from "../../src/api/index.ts"
+
+const values: ReadonlyArray<unknown> = Object.values(exported)
+
+const identifiers = new Set(values.filter(Schema.isSchema).map(({ ast }) => SchemaAST.resolveIdentifier(ast)))
+
+describe("countersign/api", () => {
+  it("exports every group of the contract", () => {
+    const groups = values.filter(HttpApiGroup.isHttpApiGroup).map(({ identifier }) => identifier)
+    assert.sameMembers(groups, Object.keys(exported.Api.groups))
+  })
+
+  it("exports every schema that the document names, problems by the names of their classes", () => {
+    const { components } = exported.openApiDocument()
+    const missing = Object.keys(components.schemas)
+      // What differs on the wire is named after what it is within the code.
+      .map((name) => name.replace(/Encoded$/, ""))
+      .filter((name) => !(name in exported || identifiers.has(name)))
+    assert.deepStrictEqual(missing, [])
+  })
+})
