@@ -30,8 +30,9 @@ const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
  * A receiver for every runtime with `Request` and `Response`: Workers, Deno, Bun, Next.js, Hono, Node.
  *
  * Reads the raw body up to a limit, verifies it, checks the organization, passes an event on once, and answers: 204
- * when the event is handled or was before, 4xx with `{ reason, message }` when the delivery is refused, 500 when
- * `onEvent` threw (it comes again), 503 while another process has the event.
+ * when the event is handled or was before, 202 when it is of a type that this version does not know, 4xx with
+ * `{ reason, message }` when the delivery is refused, 500 when `onEvent` threw (it comes again), 503 while another process
+ * has the event.
  *
  * ```ts
  * export default { fetch: handler({ secret, orgId, seen, onEvent: (event) => queue.save(event) }) }

@@ -6,7 +6,8 @@
  * import { verify } from "countersign/webhook"
  *
  * const result = await verify(rawBody, request.headers, secret)
- * if (!result.ok) return new Response(result.message, { status: 400 })
+ * // An event of a later service is no fault of the delivery: 202, so that it does not count as failed.
+ * if (!result.ok) return new Response(null, { status: result.reason === "unknown_event_type" ? 202 : 400 })
  * if (result.event.type === "approval.requested") console.log(result.event.approval.approval_id)
  * ```
  */

@@ -17,7 +17,7 @@ export interface ReceiverOptions extends VerifyOptions {
   readonly onEvent: (event: WebhookEvent) => unknown
   /** Longest body that is read, in bytes. Default 256 KiB; events are under 4 KiB. */
   readonly maxBodyBytes?: number | undefined
-  /** Told of each delivery that is refused. */
+  /** Told of each delivery that is refused, and of an event whose type is not known here, which is answered 202. */
   readonly onRefused?: ((refusal: Refusal<ReceiverRefusalReason>) => unknown) | undefined
   /** Told of what `onEvent` or `seen` threw, and of a handler mounted behind a body parser. */
   readonly onError?: ((error: unknown) => unknown) | undefined
@@ -52,7 +52,8 @@ const statuses: Record<ReceiverRefusalReason, number> = {
   no_matching_signature: 401,
   body_not_json: 400,
   malformed_event: 422,
-  unknown_event_type: 422,
+  // Not the sender's fault: a service that is newer than this receiver would otherwise count failures, and send more slowly.
+  unknown_event_type: 202,
   method_not_allowed: 405,
   body_too_large: 413,
   body_unreadable: 400,

@@ -166,7 +166,7 @@ describe("handler", () => {
     [401, "missing_signature", () => new Request("https://receiver.example.com/hook", unsigned)],
     [400, "malformed_signature", () => delivery(Events.test, { headers: { "x-svc-signature": "v1=ab" } })],
     [401, "no_matching_signature", () => delivery(Events.test, { body: "{}" })],
-    [422, "unknown_event_type", () => delivery({ ...Events.test, type: "later" })],
+    [202, "unknown_event_type", () => delivery({ ...Events.test, type: "later" })],
     [422, "malformed_event", () => delivery({ ...Events.test, id: 1 })],
     [413, "body_too_large", () => delivery({ ...Events.test, more: "x".repeat(300_000) })]
   ]
