@@ -1,4 +1,4 @@
-import type { Brand, DateTime, Effect, Redacted, Schema } from "effect"
+import type { Brand, DateTime, Effect, Redacted, Schema, Stream } from "effect"
 import type { HttpClientError } from "effect/http"
 import type {
   HttpApi,
@@ -73,19 +73,33 @@ export interface CallOptions {
   readonly signal?: AbortSignal
 }
 
-/** What a caller without Effect gives: ids and other branded texts as plain strings. The contract's schemas check them before anything is sent. */
+/**
+ * What a caller without Effect gives: ids and other branded texts as plain strings, times as `Date` or as RFC 3339 text. The contract's
+ * schemas check them before anything is sent.
+ */
 export type Plain<A> = A extends string & Brand.Brand<string>
   ? string
-  : A extends DateTime.DateTime | Redacted.Redacted
+  : A extends DateTime.DateTime
+    ? Date | string
+    : A extends Redacted.Redacted
+      ? A
+      : { readonly [K in keyof A]: Plain<A[K]> }
+
+/** What such a caller is answered: times as `Date`. */
+export type Dated<A> = A extends DateTime.DateTime
+  ? Date
+  : A extends string | Stream.Stream<unknown, unknown, unknown>
     ? A
-    : { readonly [K in keyof A]: Plain<A[K]> }
+    : { readonly [K in keyof A]: Dated<A[K]> }
 
 /** The same operations as promises, which reject with what the effect fails with. */
 export type PromiseCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
     readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
-      ? (...args: Arguments<Plain<Input<Endpoint>>, [options?: CallOptions]>) => Promise<Answer<Endpoint>>
+      ? (
+          ...args: Arguments<Plain<Input<Endpoint>>, [options?: CallOptions]>
+        ) => Promise<Dated<Answer<Endpoint>>>
       : never
   }
 }

@@ -1,8 +1,10 @@
 import { Context, Effect, Layer, Redacted } from "effect"
+import { SecureRandom } from "effect/crypto"
 import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
-import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
+import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
+import { Idempotent } from "../api/Frame.ts"
 import type { EffectCalls } from "./Call.ts"
 import { type Govern, makeGovern } from "./govern.ts"
 import { type RetryOptions, withRetries } from "./retry.ts"
@@ -35,7 +37,9 @@ export interface ClientCalls extends EffectCalls {
  * program.pipe(Effect.provide(Client.layer({ url: "http://127.0.0.1:8080", key })))
  * ```
  *
- * What may be sent again (`GET`, or with an `Idempotency-Key`) is, a few times, when the service is busy or out of reach.
+ * What may be sent again is, a few times, when the service is busy or out of reach: what only reads, and what creates under an
+ * `Idempotency-Key`. A call that names none has one of its own, the same for all its attempts. A run of a task has not: its service may
+ * have paid a model when its connection breaks, and the next attempt would pay again. Give one where that is better than no answer.
  */
 export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
   /** A client over `fetch`: in Node, in browsers and elsewhere. A URL that is none of http is a defect. */
@@ -116,28 +120,52 @@ const parsed = (given: string | URL): URL | undefined => {
   }
 }
 
-/** The derived client asks for every part of a request, empty ones too; this one fills those in. */
+/** The derived client asks for every part of a request, empty ones too; this one fills those in, and the keys of what creates. */
 const lenient = (derived: object): EffectCalls =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
-  mapCalls(derived, (call) => (input?: object) => call({ ...empty, ...input })) as EffectCalls
+  mapCalls(derived, (call, { middlewares }) => {
+    const headers = middlewares.has(Idempotent) ? newKey : none
+    return (input?: Input) =>
+      Effect.suspend(() =>
+        effectOf(call({ ...empty, ...input, headers: { ...headers(), ...input?.headers } }))
+      )
+  }) as EffectCalls
 
-const empty = { query: {}, headers: {}, payload: {} }
+type Input = { readonly headers?: object }
+
+const empty = { query: {}, payload: {} }
+
+/** The key of one call, over all its attempts. Node 18 has no random bytes without an import: calls there are sent once. */
+const newKey = () => ("crypto" in globalThis ? { "idempotency-key": SecureRandom.uuidV4Unsafe() } : {})
+
+const none = () => ({})
+
+/** Every method of the derived client answers with an effect that needs nothing. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
+export const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>
 
 type AnyCall = (input?: object, ...rest: ReadonlyArray<never>) => unknown
 
-/** The same groups with each method replaced. */
+/** The same groups with each method replaced, by what it was and by its operation. */
 export const mapCalls = (
   groups: object,
-  change: (call: (input: object) => unknown, group: string, name: string) => AnyCall
+  change: (call: (input: object) => unknown, endpoint: HttpApiEndpoint.Top) => AnyCall
 ): Record<string, Record<string, AnyCall>> =>
   Object.fromEntries(
-    Object.entries(groups).map(([group, calls]: [string, object]) => [
-      group,
-      Object.fromEntries(
-        Object.entries(calls).map(([name, call]: [string, (input: object) => unknown]) => [
-          name,
-          change(call, group, name)
-        ])
-      )
-    ])
+    Object.entries(contract).map(([group, { endpoints }]) => {
+      const calls: Readonly<Record<string, (input: object) => unknown>> = Reflect.get(groups, group)
+      return [
+        group,
+        Object.fromEntries(
+          Object.entries(endpoints).flatMap(([name, endpoint]) => {
+            const call = calls[name]
+            return call === undefined ? [] : [[name, change(call, endpoint)]]
+          })
+        )
+      ]
+    })
   )
+
+const contract: Readonly<
+  Record<string, { readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>
+> = Api.groups

@@ -2,10 +2,11 @@ import { Effect, ManagedRuntime, Stream } from "effect"
 import type { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { StepRequest } from "../api/AgentSessions.ts"
-import type { CallOptions, Plain, PromiseCalls } from "./Call.ts"
-import { Client, type ClientOptions, mapCalls } from "./Client.ts"
+import type { CallOptions, Dated, Plain, PromiseCalls } from "./Call.ts"
+import { Client, type ClientOptions, effectOf, mapCalls } from "./Client.ts"
 import type { Governed, GovernOptions } from "./govern.ts"
 import type { StreamOptions } from "./stream.ts"
+import { dated, datedProblem, undated } from "./times.ts"
 
 /** The typed client as plain promises. */
 export interface CountersignClient extends PromiseCalls, AsyncDisposable {
@@ -13,13 +14,13 @@ export interface CountersignClient extends PromiseCalls, AsyncDisposable {
    * A session's events in order, each once, over any number of breaks, until `session:closed`:
    * `for await (const event of countersign.stream(session_id)) …`. Leaving the loop ends the connection.
    */
-  readonly stream: (id: string, options?: StreamOptions & CallOptions) => AsyncIterable<SessionEvent>
+  readonly stream: (id: string, options?: StreamOptions & CallOptions) => AsyncIterable<Dated<SessionEvent>>
   /** Asks for a step and waits until it is decided. Ended early, the approval stays as it is; asking again goes on there. */
   readonly govern: (
     id: string,
     step: Plain<StepRequest>,
     options?: GovernOptions & CallOptions
-  ) => Promise<Governed>
+  ) => Promise<Dated<Governed>>
   /** Ends the calls under way and all to come: they reject. Closing again does nothing. */
   readonly close: () => Promise<void>
 }
@@ -32,27 +33,29 @@ export interface CountersignClient extends PromiseCalls, AsyncDisposable {
  * const session = await countersign.sessions.create({ payload: { metadata: { ticket: "4711" } } })
  * ```
  *
- * Ids are plain strings here; one that is none of the contract's rejects before anything is sent. A call rejects with the problem that the service answered: an error whose `code`, `status`, `detail` and `request_id` are those on
- * the wire. `code` tells problems apart, also where `instanceof` cannot. Throws a `TypeError` where `url` is none of http.
+ * Ids are plain strings here and times are `Date`, which may also be given as text (`2026-11-21T02:33:05Z`); what is none of the
+ * contract's rejects before anything is sent. A call rejects with the problem that the service answered: an error whose `code`, `status`,
+ * `detail` and `request_id` are those on the wire. `code` tells problems apart, also where `instanceof` cannot. Throws a `TypeError`
+ * where `url` is none of http.
  */
 export const connect = (options: ClientOptions): CountersignClient => {
   const runtime = ManagedRuntime.make(Client.layer(options))
   const calls = runtime.runSync(Client)
   const closed = new AbortController()
-  const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<A> => {
+  const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<Dated<A>> => {
     const { done, signal } = either(closed.signal, options?.signal)
     return Effect.runPromise(effect, { signal })
-      .catch((error: unknown) => {
+      .then(dated, (error: unknown) => {
         // As `fetch` does: a call that was ended rejects with the reason it was ended for.
-        throw signal.aborted ? signal.reason : error
+        throw signal.aborted ? signal.reason : datedProblem(error)
       })
       .finally(done)
   }
   const { govern, stream, ...groups } = calls
-  const promised = mapCalls(
-    groups,
-    (call) => (input?: object, callOptions?: CallOptions) => run(effectOf(call(input ?? {})), callOptions)
-  )
+  const promised = mapCalls(groups, (call, endpoint) => {
+    const read = undated(endpoint)
+    return (input?: object, callOptions?: CallOptions) => run(effectOf(call(read(input ?? {}))), callOptions)
+  })
   const close = async () => {
     closed.abort(new Error("The client was closed"))
     await runtime.dispose()
@@ -63,7 +66,7 @@ export const connect = (options: ClientOptions): CountersignClient => {
     stream: (id, streamOptions) =>
       Stream.toAsyncIterable(
         Stream.interruptWhen(
-          stream(unchecked<SessionId>(id), streamOptions),
+          Stream.map(stream(unchecked<SessionId>(id), streamOptions), dated),
           Effect.raceFirst(aborted(closed.signal), aborted(streamOptions?.signal))
         )
       ),
@@ -104,9 +107,5 @@ const aborted = (signal: AbortSignal | undefined): Effect.Effect<never, unknown>
   })
 
 /** What the schema of the operation checks before it is sent. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Plain` takes the brands away and nothing else
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of what is given so, `Plain` takes the brands away and nothing else
 const unchecked = <A>(plain: Plain<A>): A => plain as A
-
-/** Every method of `Client` answers with an effect that needs nothing. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
-const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>

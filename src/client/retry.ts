@@ -4,7 +4,7 @@ import { retryAfterMillis } from "../domain/RetryAfter.ts"
 
 /** How a client treats answers that do not come. */
 export interface RetryOptions {
-  /** Attempts after the first, of requests that may be sent again. Default 3; 0: none. */
+  /** Attempts after the first, where a request may be sent again. Default 3; 0: none. */
   readonly retries?: number
   /** Longest wait for the head of one answer. Default 30 seconds; 150 seconds for `tasks.run`, which takes as long as its model. */
   readonly timeout?: Duration.Input
@@ -20,7 +20,7 @@ const LONGEST_WAIT_MILLIS = 30_000
 const FIRST_WAIT = Duration.millis(200)
 
 /** Answers of a service, or of a proxy before it, that pass by themselves. */
-const PASSING: ReadonlySet<number> = new Set([429, 502, 503, 504])
+const PASSING: ReadonlySet<number> = new Set([502, 503, 504])
 
 /** With a 502 of its own the service tells of another's failure, after tries of its own: each further one may cost what a model costs. */
 const passes = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
@@ -28,8 +28,11 @@ const passes = ({ headers, status }: HttpClientResponse.HttpClientResponse): boo
   !(status === 502 && headers["content-type"]?.startsWith("application/problem+json") === true)
 
 /** Whether sending a request twice is the same as sending it once: it only reads, or it bears an `Idempotency-Key`. */
-const mayBeSentAgain = (request: HttpClientRequest.HttpClientRequest): boolean =>
+const isIdempotent = (request: HttpClientRequest.HttpClientRequest): boolean =>
   request.method === "GET" || request.headers["idempotency-key"] !== undefined
+
+/** Answered before anything was done for the request: whatever it asks, it may be sent again. */
+const REFUSED = 429
 
 const backoff = (attempt: number) =>
   Effect.map(Random.next, (share) => Duration.times(FIRST_WAIT, 2 ** attempt * (1 - share / 2)))
@@ -46,8 +49,9 @@ const waitFor = Effect.fnUntraced(function* (
 })
 
 /**
- * A client whose every attempt ends in time, and that sends anew what may be sent again: where the connection failed, or 429, 502, 503
- * or 504 came, unless the 502 is a problem that the service itself tells. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back. Where it was this client
+ * A client whose every attempt ends in time, and that sends anew what may be sent again: anything that was answered 429; and what only
+ * reads or bears an `Idempotency-Key` also where the connection failed, or 502, 503 or 504 came, unless the 502 is a problem that the
+ * service itself tells. It waits as long as `Retry-After` says, up to 30 seconds, and gives the last answer back. Where it was this client
  * that waited no longer, only a `GET` is sent again: the service may be at work on anything else, and ends what nobody waits for.
  */
 export const withRetries =
@@ -58,17 +62,19 @@ export const withRetries =
     return HttpClient.transform(client, (send, request) => {
       const late = noAnswer(request, `No answer within ${Duration.format(timeout)}`)
       const once = Effect.timeoutOrElse(send, { duration: timeout, orElse: () => Effect.fail(late) })
-      if (!mayBeSentAgain(request)) return once
+      const idempotent = isIdempotent(request)
       const from = (attempt: number): typeof once =>
         attempt >= retries
           ? once
           : Effect.matchEffect(once, {
               onFailure: (error) =>
-                error.reason._tag === "TransportError" && (error !== late || request.method === "GET")
+                idempotent &&
+                error.reason._tag === "TransportError" &&
+                (error !== late || request.method === "GET")
                   ? again(attempt, undefined, Effect.fail(error))
                   : Effect.fail(error),
               onSuccess: (response) =>
-                passes(response)
+                response.status === REFUSED || (idempotent && passes(response))
                   ? again(attempt, response, Effect.succeed(response))
                   : Effect.succeed(response)
             })

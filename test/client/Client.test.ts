@@ -82,6 +82,43 @@ describe("a call", () => {
     )
   )
 
+  it.effect("creates under a key of its own, the same for all attempts and another for the next call", () =>
+    against([busy, { status: 201, body: session }], (client, { seen }) =>
+      Effect.gen(function* () {
+        const create = client.sessions.create()
+        yield* create
+        yield* create
+        yield* client.sessions.create({ headers: { "idempotency-key": "mine" } })
+        const [first, again, next, given] = seen.map(({ headers }) => headers["idempotency-key"])
+        assert.match(String(first), /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+        assert.strictEqual(again, first)
+        assert.notStrictEqual(next, first)
+        assert.strictEqual(given, "mine")
+      })
+    )
+  )
+
+  it.effect("gives no key to a run, whose second attempt would be paid for too, nor to what takes none", () =>
+    against([busy], (client, { seen }) =>
+      Effect.gen(function* () {
+        yield* Effect.flip(
+          client.tasks.run({
+            params: { task_id: TaskId.make(`tsk_${"0".repeat(32)}`) },
+            payload: { input: {} }
+          })
+        )
+        yield* Effect.flip(client.sessions.close({ params: { id } }))
+        assert.deepStrictEqual(
+          seen.map(({ headers, method }) => [method, headers["idempotency-key"]]),
+          [
+            ["POST", undefined],
+            ["POST", undefined]
+          ]
+        )
+      })
+    )
+  )
+
   it.effect("finds a service that lies under a path", () =>
     against(
       [{ status: 200, body: session }],
@@ -156,7 +193,7 @@ describe("a call", () => {
   it.effect("follows no redirect, so that the key reaches nobody else", () =>
     against([{ status: 307, headers: { location: "/elsewhere" } }], (client, { seen }) =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(client.sessions.create({ payload: {} }))
+        const error = yield* Effect.flip(client.sessions.close({ params: { id } }))
         assert.strictEqual(error._tag, "HttpClientError")
         assert.strictEqual(seen.length, 1)
       })
@@ -185,9 +222,9 @@ describe("a busy service", () => {
   )
 
   it.live("is not asked again for what could happen twice", () =>
-    against([busy, { status: 201, body: session }], (client, { seen }) =>
+    against([busy, { status: 200, body: session }], (client, { seen }) =>
       Effect.gen(function* () {
-        const error = yield* Effect.flip(client.sessions.create({ payload: {} }))
+        const error = yield* Effect.flip(client.sessions.close({ params: { id } }))
         assert.isTrue(error instanceof Unavailable)
         assert.strictEqual(seen.length, 1)
       })

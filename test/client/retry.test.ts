@@ -103,6 +103,13 @@ describe("withRetries", () => {
     })
   )
 
+  it.effect("sends anything again that was refused before it was begun", () =>
+    Effect.gen(function* () {
+      const answers = [{ status: 429, retryAfter: "2" }, { status: 201 }]
+      assert.deepStrictEqual(yield* outcome(answers, post), { ended: 201, asked: 2, seconds: 2 })
+    })
+  )
+
   it.effect("gives up after three more attempts, with the last answer", () =>
     Effect.gen(function* () {
       const result = yield* outcome([{ status: 503 }], get)

@@ -1,0 +1,147 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { connect, type CountersignClient } from "../../src/client/index.ts"
+import { type Scripted, scriptedServer } from "../support/scripted.ts"
+
+const at = "2026-11-21T02:33:05.123Z"
+const digits = "0".repeat(32)
+const actor = { id: `key_${digits}`, name: "Ada" }
+const apiKey = {
+  id: `key_${digits}`,
+  name: "agent",
+  hint: "csk_0",
+  preset: "runtime",
+  scopes: ["tasks.read"],
+  email: null,
+  created_at: at,
+  created_by: actor,
+  expires_at: at,
+  revoked_at: null
+}
+const created = { status: 201, body: { key: apiKey, secret: "csk_secret" } }
+const approval = {
+  approval_id: `apr_${digits}`,
+  session_id: `ses_${digits}`,
+  step_id: "refund-1",
+  task_id: null,
+  tool: "payments.refund",
+  action_class: "write",
+  arguments: { at },
+  arguments_digest: digits + digits,
+  status: "approved",
+  stage: "reviewer",
+  requested_at: at,
+  requested_by: actor,
+  review_deadline_at: at,
+  escalation_deadline_at: null,
+  escalated_at: null,
+  expires_at: at,
+  timeout_action: "reject",
+  outcome: "allow",
+  decision_source: "human",
+  decided_at: at,
+  decided_by: actor,
+  comment: null,
+  rule_id: null,
+  reason: "A rule asks for a person's approval"
+}
+
+const against = (
+  answers: ReadonlyArray<Scripted>,
+  use: (
+    client: CountersignClient,
+    seen: Effect.Success<ReturnType<typeof scriptedServer>>["seen"]
+  ) => Promise<unknown>
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const { seen, url } = yield* scriptedServer(answers)
+      const client = connect({ url, key: "csk_secret" })
+      yield* Effect.promise(() => use(client, seen).finally(client.close))
+    })
+  )
+
+const queryOf = (url: string | undefined) =>
+  Object.fromEntries(new URL(url ?? "", "http://service").searchParams)
+
+describe("times of the client by promises", () => {
+  it.live("are given as Date or as text, in bodies and in queries", () =>
+    against(
+      [
+        created,
+        created,
+        { status: 200, body: { feedback: [], next_cursor: null } },
+        { status: 202, body: { queued: 0, skipped: 0 } }
+      ],
+      async (client, seen) => {
+        await client.api_keys.create({ payload: { name: "agent", expires_at: new Date(at) } })
+        await client.api_keys.create({ payload: { name: at, expires_at: "2026-11-21T03:33:05.123+01:00" } })
+        await client.feedback.list({ query: { created_after: new Date(at), created_before: at } })
+        const params = { id: `nep_${digits}` }
+        await client.notification_endpoints.replay_window({ params, payload: { since: new Date(at) } })
+        assert.deepStrictEqual(JSON.parse(seen[0]?.body ?? ""), { name: "agent", expires_at: at })
+        assert.deepStrictEqual(JSON.parse(seen[1]?.body ?? ""), { name: at, expires_at: at })
+        assert.deepStrictEqual(queryOf(seen[2]?.url), { created_after: at, created_before: at })
+        assert.deepStrictEqual(JSON.parse(seen[3]?.body ?? ""), { since: at })
+      }
+    )
+  )
+
+  it.live("are answered as Date, null where there is none, and as text within what the caller gave", () =>
+    against([created, { status: 200, body: approval }], async (client) => {
+      const { key } = await client.api_keys.create({ payload: { name: "agent" } })
+      assert.deepStrictEqual([key.created_at, key.revoked_at], [new Date(at), null])
+      assert.isTrue(key.expires_at !== null && key.expires_at < new Date())
+      const read = await client.approvals.get({ params: { id: approval.approval_id } })
+      assert.deepStrictEqual([read.review_deadline_at, read.decided_at], [new Date(at), new Date(at)])
+      assert.deepStrictEqual(read.arguments, { at })
+    })
+  )
+
+  it.live("are a Date on a step that waits, and on the approval that a problem shows", () => {
+    const step = {
+      step_id: "refund-1",
+      decision: "allow",
+      approval_id: null,
+      reason: "A rule allows this step",
+      rule_id: null,
+      expires_at: at,
+      arguments_digest: digits + digits
+    }
+    const problem = {
+      type: "urn:problem-type:countersign:APPROVAL_ALREADY_DECIDED",
+      title: "The approval is decided already",
+      status: 409,
+      code: "APPROVAL_ALREADY_DECIDED",
+      approval
+    }
+    return against(
+      [
+        { status: 200, body: step },
+        { status: 409, body: problem }
+      ],
+      async (client) => {
+        const asked = { step_id: "refund-1", tool: "payments.refund", action_class: "write" }
+        const governed = await client.govern(approval.session_id, asked)
+        assert.deepStrictEqual(governed.expires_at, new Date(at))
+        const error: unknown = await client.approvals
+          .decide({ params: { id: approval.approval_id }, payload: { decision: "approve" } })
+          .catch((reason: unknown) => reason)
+        if (!(error instanceof Error && "approval" in error)) return assert.fail(String(error))
+        assert.deepInclude(error.approval, { decided_at: new Date(at) })
+      }
+    )
+  })
+
+  it.live("are refused before anything is sent where they are none", () =>
+    against([created], async (client, seen) => {
+      for (const expires_at of ["tomorrow", "2026-02-30T00:00:00Z", new Date(Number.NaN)]) {
+        const error: unknown = await client.api_keys
+          .create({ payload: { name: "agent", expires_at } })
+          .catch((reason: unknown) => reason)
+        assert.include(String(error), "expires_at")
+      }
+      assert.strictEqual(seen.length, 0)
+    })
+  )
+})
