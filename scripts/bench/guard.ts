@@ -5,7 +5,8 @@ import { judgeCollectorHeaders } from "../../src/domain/CollectorHeaders.ts"
 import { rateLimit, take } from "../../src/domain/RateLimit.ts"
 import { makeBelieved } from "../../src/server/ApiKeys/believed.ts"
 import { RateLimits } from "../../src/server/RateLimits.ts"
-import { SecretBox, splitMasterKeys } from "../../src/server/SecretBox.ts"
+import { SecretBox } from "../../src/server/SecretBox.ts"
+import * as KeyRing from "../../src/server/SecretBox/KeyRing.ts"
 import { randomBytes } from "node:crypto"
 import { limit, line, machine } from "./measure.ts"
 
@@ -72,7 +73,7 @@ const program = Effect.gen(function* () {
 
   const box = yield* Effect.provide(
     SecretBox,
-    SecretBox.layer({ masterKeys: splitMasterKeys(Redacted.make(randomBytes(32).toString("base64"))) })
+    SecretBox.layer({ masterKeys: KeyRing.split(Redacted.make(randomBytes(32).toString("base64"))) })
   )
   const place = { org_id: "org", table: "t", row_id: "r", column: "c" }
   const secret = Redacted.make("whsec_" + "x".repeat(44))

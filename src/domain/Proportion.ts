@@ -27,7 +27,7 @@ export const wilson = (count: number, of: number): Interval => {
 }
 
 /** How two judges of the same trials agree: both say yes, only the first, only the second, neither. */
-export interface Paired {
+interface Paired {
   readonly both: number
   readonly first: number
   readonly second: number

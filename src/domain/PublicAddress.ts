@@ -125,6 +125,7 @@ export interface AddressRule {
   readonly deny: ReadonlyArray<Block>
 }
 
+/** Makes the lists ready, once: each address is held against them. */
 export const addressRule = (lists: {
   readonly allow: ReadonlyArray<Allowance>
   readonly deny: ReadonlyArray<IpNetwork.IpNetwork>

@@ -10,8 +10,9 @@ export { KnownValues } from "./Redaction/KnownValues.ts"
 /** What stands where a secret stood. */
 export const REDACTED = "[REDACTED]"
 
-/** The most values, at any depth, that a redaction walks through, and the most characters of a text that it searches. */
+/** The most values, at any depth, that a redaction walks through. */
 export const MAX_NODES = 100_000
+/** The most characters of a text that it searches. */
 export const MAX_TEXT = 256 * 1024
 /** The most places that are named. */
 const MAX_POINTERS = 20

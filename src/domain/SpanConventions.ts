@@ -152,7 +152,7 @@ export const runSpans = (run: RunDone): ReadonlyArray<Span> => {
 }
 
 /** A step of a session; its digest binds it to session, step, tool and arguments, so pieces of that are the ids of its spans. */
-export interface StepOf {
+interface StepOf {
   readonly trace_id: TraceId
   readonly session_id: SessionId
   readonly step_id: StepId
@@ -254,7 +254,7 @@ export const approvalSpan = (
 })
 
 /** The score of a run's answer. */
-export interface FeedbackGiven {
+interface FeedbackGiven {
   /** The run's. */
   readonly trace_id: TraceId
   readonly feedback_id: string

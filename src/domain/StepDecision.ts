@@ -4,7 +4,7 @@ import type { Ruling } from "./ApprovalRule.ts"
 import type { ApprovalId, RuleId, StepId } from "./Ids.ts"
 
 /** A step as it was first asked for, and what was decided then. */
-export interface SavedStep {
+interface SavedStep {
   readonly step_id: StepId
   readonly tool: string
   readonly action_class: string
@@ -16,7 +16,7 @@ export interface SavedStep {
 }
 
 /** What can differ between a saved step and the one that resumes it. */
-export type Mismatch = "tool" | "action_class" | "arguments"
+type Mismatch = "tool" | "action_class" | "arguments"
 
 /**
  * What of a resumed step is not what was saved. `digest` is that of the resumed arguments under a given tool and class: under the

@@ -30,7 +30,7 @@ export const generateSecret: Effect.Effect<Redacted.Redacted<string>> = Effect.s
 )
 
 /** A secret made ready for signing: both dialects' keys, prepared once and used for every attempt. Prints without its bytes. */
-export interface SigningKey {
+interface SigningKey {
   readonly asReturned: KeyObject
   readonly decoded: KeyObject
 }
@@ -54,7 +54,7 @@ export interface SigningKeys {
 }
 
 /** One attempt to deliver one event. */
-export interface SignedAttempt {
+interface SignedAttempt {
   readonly eventId: string
   readonly eventType: string
   /** When this attempt starts, in whole unix seconds: each attempt is signed anew, so that a late one is not stale. */
@@ -64,7 +64,7 @@ export interface SignedAttempt {
 }
 
 /** The headers of one attempt that say what it is and prove where it is from. A type alias, so that it passes for a record. */
-export type SignatureHeaders = {
+type SignatureHeaders = {
   readonly "X-Svc-Event-Id": string
   readonly "X-Svc-Event-Type": string
   readonly "X-Svc-Signature": string

@@ -8,11 +8,6 @@ import { type Connections, makeConnections } from "./Egress/Connections.ts"
 import { type Deadline, type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
 import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/Failure.ts"
 import { type Lookup, makeLookup } from "./Egress/Resolver.ts"
-
-export type { EgressAnswer } from "./Egress/Exchange.ts"
-export { EgressFailed, type EgressReason, UrlRefused, type VetReason } from "./Egress/Failure.ts"
-export { parseDnsServers } from "./Egress/Resolver.ts"
-export { parseAllowances, parseNetworks } from "../domain/PublicAddress.ts"
 import { monotonicMillis } from "./monotonicMillis.ts"
 
 /** How requests leave the service. */

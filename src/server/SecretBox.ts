@@ -72,9 +72,6 @@ export class SecretBox extends Context.Service<
     Layer.effect(SecretBox, Effect.map(Effect.fromResult(KeyRing.fromTexts(options.masterKeys)), make))
 }
 
-/** The list of the configuration (comma-separated, newest first) as {@link SecretBox.layer} takes it. */
-export const splitMasterKeys = KeyRing.split
-
 /** A new master key, in base64, for a store that has none. */
 export const generateMasterKey = KeyRing.generate
 

@@ -58,6 +58,7 @@ export type WebhookEvent =
   | EventOf<"approval.expired", ApprovalSnapshot<"expired">>
   | EventOf<"test", null>
 
+/** The types of events. */
 export type WebhookEventType = WebhookEvent["type"]
 
 type EventRefusal = Refusal<"malformed_event" | "unknown_event_type">

@@ -3,6 +3,7 @@ import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
 import { claimsOf, type EventClaims, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
 
+/** How a receiver checks what comes, and who takes it. */
 export interface ReceiverOptions extends VerifyOptions {
   /** The endpoint's secret as it was returned; during a rotation both. */
   readonly secret: string | ReadonlyArray<string>

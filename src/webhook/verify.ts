@@ -11,6 +11,7 @@ export type WebhookHeaders =
 /** The body exactly as it came over the wire. A body that was parsed and written again is another body. */
 export type RawBody = string | Uint8Array | ArrayBuffer
 
+/** What a check goes by, besides the secret. */
 export interface VerifyOptions {
   /** How far the signing may lie from this machine's clock, in seconds, either way. Default 300. */
   readonly toleranceSeconds?: number | undefined
@@ -18,6 +19,7 @@ export interface VerifyOptions {
   readonly now?: (() => number) | undefined
 }
 
+/** The event where all of it verified, else why it is refused. */
 export type Verification = { readonly ok: true; readonly event: WebhookEvent } | Refusal
 
 /** The two halves of a check, so that a handler can refuse by the header before it reads a body. */

@@ -3,7 +3,8 @@ import { Effect, Exit, Layer, Option, Redacted, Result } from "effect"
 import * as fc from "fast-check"
 import { createCipheriv, createHash } from "node:crypto"
 import { inspect } from "node:util"
-import { generateMasterKey, SecretBox, splitMasterKeys } from "../../src/server/SecretBox.ts"
+import { generateMasterKey, SecretBox } from "../../src/server/SecretBox.ts"
+import * as KeyRing from "../../src/server/SecretBox/KeyRing.ts"
 
 const bytesOf = (fill: number) => Buffer.from(Array.from({ length: 32 }, (_, at) => (at * 7 + fill) % 256))
 const newKey = bytesOf(1)
@@ -13,7 +14,7 @@ const idOf = (key: Buffer) =>
 
 const box = (...keys: ReadonlyArray<Buffer>) =>
   SecretBox.layer({
-    masterKeys: splitMasterKeys(Redacted.make(keys.map((key) => key.toString("base64")).join(",")))
+    masterKeys: KeyRing.split(Redacted.make(keys.map((key) => key.toString("base64")).join(",")))
   })
 
 const withBox = <A, E>(
@@ -205,9 +206,7 @@ describe("a ring of master keys", () => {
     it.effect(`refuses ${name}`, () =>
       Effect.gen(function* () {
         const failure = yield* Effect.flip(
-          Layer.build(SecretBox.layer({ masterKeys: splitMasterKeys(Redacted.make(list)) })).pipe(
-            Effect.scoped
-          )
+          Layer.build(SecretBox.layer({ masterKeys: KeyRing.split(Redacted.make(list)) })).pipe(Effect.scoped)
         )
         assert.include(failure.message, message)
         for (const text of list.split(",")) {
@@ -221,7 +220,7 @@ describe("a ring of master keys", () => {
     Effect.gen(function* () {
       const list = ` ${good} ,\n${oldKey.toString("base64url")}`
       const ids = yield* SecretBox.use((box) => Effect.succeed(box.keyIds)).pipe(
-        Effect.provide(SecretBox.layer({ masterKeys: splitMasterKeys(Redacted.make(list)) }))
+        Effect.provide(SecretBox.layer({ masterKeys: KeyRing.split(Redacted.make(list)) }))
       )
       assert.deepStrictEqual(ids, [idOf(newKey), idOf(oldKey)])
     })

@@ -62,13 +62,15 @@ export const listVersions = (
       ${
         request.cursor === undefined
           ? sql.literal("")
-          : sql`AND version < (
-        SELECT version
-        FROM datasets
-        WHERE org_id = ${org_id}
-          AND task_id = ${task_id}
-          AND dataset_id = ${request.cursor}
-      )`
+          : sql`
+            AND version < (
+              SELECT version
+              FROM datasets
+              WHERE org_id = ${org_id}
+                AND task_id = ${task_id}
+                AND dataset_id = ${request.cursor}
+            )
+          `
       }
     ORDER BY version DESC
     LIMIT ${rowsFor(request)}

@@ -68,72 +68,72 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
 
   /** Writes log and queue, of those whose destination is close to full nothing; answers with the place of each. */
   const insertRoomy = (list: ReadonlyArray<Made>, now: Timestamp) => sql<Placed>`
-      WITH given AS MATERIALIZED (
-        SELECT *
-        FROM unnest(
-          ${ints(list.map((one) => one.shard))}::smallint[],
-          ${texts(list.map((one) => one.org_id))}::text[],
-          ${texts(list.map((one) => one.destination_id))}::text[],
-          ${texts(list.map((one) => one.delivery_id))}::text[],
-          ${texts(list.map((one) => one.channel))}::text[],
-          ${texts(list.map((one) => one.event_id))}::text[],
-          ${texts(list.map((one) => one.label))}::text[],
-          ${ints(list.map((one) => one.size))}::int[],
-          ${ints(list.map((one) => one.capacity))}::int[],
-          ${floats(list.map((one) => one.delay))}::float8[],
-          ${floats(list.map((one) => one.within))}::float8[]
-        ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
-      ), destinations AS MATERIALIZED (
-        -- Counted once a destination, however many deliveries it is given.
+    WITH given AS MATERIALIZED (
+      SELECT *
+      FROM unnest(
+        ${ints(list.map((one) => one.shard))}::smallint[],
+        ${texts(list.map((one) => one.org_id))}::text[],
+        ${texts(list.map((one) => one.destination_id))}::text[],
+        ${texts(list.map((one) => one.delivery_id))}::text[],
+        ${texts(list.map((one) => one.channel))}::text[],
+        ${texts(list.map((one) => one.event_id))}::text[],
+        ${texts(list.map((one) => one.label))}::text[],
+        ${ints(list.map((one) => one.size))}::int[],
+        ${ints(list.map((one) => one.capacity))}::int[],
+        ${floats(list.map((one) => one.delay))}::float8[],
+        ${floats(list.map((one) => one.within))}::float8[]
+      ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
+    ), destinations AS MATERIALIZED (
+      -- Counted once a destination, however many deliveries it is given.
+      SELECT
+        d.org_id, d.destination_id, waiting.count >= d.roomy AS tight,
+        h.consecutive_failures, h.cooldown_round,
+        (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
+      FROM (
         SELECT
-          d.org_id, d.destination_id, waiting.count >= d.roomy AS tight,
-          h.consecutive_failures, h.cooldown_round,
-          (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
+          shard, org_id, destination_id,
+          greatest(0, min(capacity) - ${CLOSE_TO_FULL}::int - ${UNSEEN}::int * count(*)) AS roomy
+        FROM given
+        GROUP BY shard, org_id, destination_id
+      ) d
+      CROSS JOIN LATERAL (
+        SELECT count(*) AS count
         FROM (
-          SELECT
-            shard, org_id, destination_id,
-            greatest(0, min(capacity) - ${CLOSE_TO_FULL}::int - ${UNSEEN}::int * count(*)) AS roomy
-          FROM given
-          GROUP BY shard, org_id, destination_id
-        ) d
-        CROSS JOIN LATERAL (
-          SELECT count(*) AS count
-          FROM (
-            SELECT 1
-            FROM delivery_queue q
-            WHERE q.shard = d.shard
-              AND q.org_id = d.org_id
-              AND q.destination_id = d.destination_id
-            LIMIT d.roomy
-          ) c
-        ) waiting
-        LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
-      ), wanted AS MATERIALIZED (
-        SELECT g.*, d.tight, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
-        FROM given g
-        JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
-      ), logged AS (
-        INSERT INTO deliveries
-          (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
-        SELECT
-          org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
-          ${toDate(now)}::timestamptz
-        FROM wanted
-        WHERE NOT tight
-      ), queued AS (
-        INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
-        SELECT
-          shard, org_id, destination_id, delivery_id, channel, event_id,
-          now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
-        FROM wanted
-        WHERE NOT tight
-        RETURNING delivery_id, seq
-      )
-      SELECT w.delivery_id, q.seq::float8 AS seq, w.consecutive_failures, w.cooldown_round, w.cooldown_ms
-      FROM wanted w
-      LEFT JOIN queued q ON q.delivery_id = w.delivery_id
-    `
+          SELECT 1
+          FROM delivery_queue q
+          WHERE q.shard = d.shard
+            AND q.org_id = d.org_id
+            AND q.destination_id = d.destination_id
+          LIMIT d.roomy
+        ) c
+      ) waiting
+      LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
+    ), wanted AS MATERIALIZED (
+      SELECT g.*, d.tight, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+      FROM given g
+      JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
+    ), logged AS (
+      INSERT INTO deliveries
+        (org_id, destination_id, delivery_id, channel, event_id, label, size, status, created_at)
+      SELECT
+        org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
+        ${toDate(now)}::timestamptz
+      FROM wanted
+      WHERE NOT tight
+    ), queued AS (
+      INSERT INTO delivery_queue
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+      SELECT
+        shard, org_id, destination_id, delivery_id, channel, event_id,
+        now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
+      FROM wanted
+      WHERE NOT tight
+      RETURNING delivery_id, seq
+    )
+    SELECT w.delivery_id, q.seq::float8 AS seq, w.consecutive_failures, w.cooldown_round, w.cooldown_ms
+    FROM wanted w
+    LEFT JOIN queued q ON q.delivery_id = w.delivery_id
+  `
 
   /** The same under the destination's lock, and past the capacity as failed. Answers with how many those are. */
   const insertTight = Effect.fnUntraced(function* (list: Arr.NonEmptyReadonlyArray<Made>, now: Timestamp) {

@@ -54,6 +54,7 @@ export interface Retention {
   readonly loop: Effect.Effect<never>
 }
 
+/** The retention of the log and of what the channels keep. */
 export const makeRetention = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyArray<Channel>,

@@ -58,6 +58,7 @@ export interface Slots {
   readonly forget: (lane: Lane) => void
 }
 
+/** Slots of which none is taken. */
 export const makeSlots = (options: SlotOptions): Slots => {
   let running = 0
   const retries = new Room()

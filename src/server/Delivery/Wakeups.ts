@@ -20,6 +20,7 @@ export interface Wakeups {
   readonly listening: (on: (wakeUp: WakeUp) => void) => Effect.Effect<never>
 }
 
+/** Listens over a connection of the client at hand. */
 export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Effect.gen(function* () {
   const notices = yield* makeNotices("countersign_delivery")
   const due = Latch.makeUnsafe(false)

@@ -14,7 +14,6 @@ const MAX_RECIPIENTS = 100
 const DECIDING: Scope = "approvals.decide"
 
 const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
-export type Recipient = typeof Recipient.Type
 const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
 
 /** Keys that work, have an address, and may decide: one an address, and admins first, who alone are told of what is escalated. */

@@ -26,7 +26,7 @@ export interface Held {
 }
 
 /** Why there is no share yet: no server listens, or one does and is starting or stopping. */
-export type NotHeld = "absent" | "busy"
+type NotHeld = "absent" | "busy"
 
 const explain = (
   settings: Settings,

@@ -159,7 +159,6 @@ const RunTask = Schema.Struct({
   /** What the organization's secrets are known by now. */
   secrets_state: Schema.String
 })
-export type RunTask = typeof RunTask.Type
 
 const decodeRunTasks = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ ...RunTask.fields, number: Schema.Int })),

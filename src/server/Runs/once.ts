@@ -84,11 +84,11 @@ export const runOnce =
       Effect.fnUntraced(function* (answer: TaskRun) {
         const sealed = yield* box.seal(place, Redacted.make(yield* encodeAnswer(answer)))
         yield* sql`
-        UPDATE idempotency_keys
-        SET answer = ${sealed}
-        WHERE ${mine}
-          AND created_at = ${taken}
-      `
+          UPDATE idempotency_keys
+          SET answer = ${sealed}
+          WHERE ${mine}
+            AND created_at = ${taken}
+        `
       }, Effect.orDie)
 
     const giveBack = (taken: Date) =>

@@ -22,6 +22,7 @@ export interface ListenLimits {
   readonly headerFields: number
 }
 
+/** The defaults of each. */
 export const defaultListenLimits: ListenLimits = {
   headersMillis: 10_000,
   requestMillis: 30_000,

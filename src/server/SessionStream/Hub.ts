@@ -22,6 +22,7 @@ const COMMENTS_PER_SWEEP = 1_000
 /** How long the socket of a stream that is to end may take for what it was handed. */
 const LAST_WORDS_MS = 1_000
 
+/** Where a hub reads, and how it paces itself. */
 export interface HubOptions {
   readonly clock: Clock.Clock
   /** Milliseconds between two comments of a stream. */

@@ -1,4 +1,6 @@
-import { type EgressOptions, parseAllowances, parseDnsServers, parseNetworks } from "../Egress.ts"
+import { parseAllowances, parseNetworks } from "../../domain/PublicAddress.ts"
+import type { EgressOptions } from "../Egress.ts"
+import { parseDnsServers } from "../Egress/Resolver.ts"
 import * as read from "./readers.ts"
 import { optional, type Reader, secret, type Variable, withDefault } from "./Variable.ts"
 

@@ -5,7 +5,7 @@ import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import type { Place } from "../SecretBox.ts"
 
 /** A destination as it is written: its URL and its headers sealed. */
-export const DestinationRow = Schema.Struct({
+const DestinationRow = Schema.Struct({
   org_id: OrgId,
   destination_id: TelemetryDestinationId,
   url: Schema.Uint8Array,
@@ -16,7 +16,7 @@ export const DestinationRow = Schema.Struct({
   created_by_id: KeyId,
   created_by_name: Schema.String
 })
-export type DestinationRow = typeof DestinationRow.Type
+type DestinationRow = typeof DestinationRow.Type
 
 /** What of a destination is shown. */
 const Shown = Schema.Struct({

@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import type { Socket } from "node:net"
 import { gzipSync } from "node:zlib"
 import { Dispatcher } from "undici"
-import type { EgressReason } from "../../../src/server/Egress.ts"
+import type { EgressReason } from "../../../src/server/Egress/Failure.ts"
 import { exchange, Progress } from "../../../src/server/Egress/Exchange.ts"
 import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
 

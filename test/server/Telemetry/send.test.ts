@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TelemetryDestinationId } from "../../../src/domain/Ids.ts"
-import { Egress, EgressFailed, type EgressReason, type EgressRequest } from "../../../src/server/Egress.ts"
+import { Egress, type EgressRequest } from "../../../src/server/Egress.ts"
+import { EgressFailed, type EgressReason } from "../../../src/server/Egress/Failure.ts"
 import { sendSpans } from "../../../src/server/Telemetry/send.ts"
 
 /** A way out where every request fails for one reason. */
