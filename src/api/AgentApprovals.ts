@@ -30,18 +30,30 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
     HttpApiEndpoint.get("list", "/", {
       query: { ...pageQuery(ApprovalId), ...approvalFilter },
       success: page("approvals", Approval, ApprovalId)
-    }).middleware(requires("approvals.read")),
+    })
+      .middleware(requires("approvals.read"))
+      .annotate(
+        OpenApi.Description,
+        "Approvals, newest first, of one status, session or task where the query names it."
+      ),
     HttpApiEndpoint.get("get", "/:id", {
       params: { id: ApprovalId },
       success: Approval,
       error: NotFound
-    }).middleware(requires("approvals.read")),
+    })
+      .middleware(requires("approvals.read"))
+      .annotate(OpenApi.Description, "One approval, with the arguments of its step."),
     HttpApiEndpoint.post("decide", "/:id/decide", {
       params: { id: ApprovalId },
       payload: DecideRequest,
       success: Approval,
       error: [NotFound, SelfApproval, AdminRequired, ApprovalAlreadyDecided, ApprovalExpired]
-    }).middleware(requires("approvals.decide"))
+    })
+      .middleware(requires("approvals.decide"))
+      .annotate(
+        OpenApi.Description,
+        "Approves or rejects what waits. One decision closes the approval, however many race for it; all others are 409, and show how it stands. In stage `admin` it takes `approvals.admin`, and no key decides what it asked for itself unless the rule allows that."
+      )
   )
   .prefix("/v1/agent-approvals")
   .middleware(RequestBody)

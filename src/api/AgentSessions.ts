@@ -54,16 +54,21 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: NotFound
     })
       .middleware(Idempotent)
-      .middleware(requires("sessions.write")),
+      .middleware(requires("sessions.write"))
+      .annotate(OpenApi.Description, "Opens a session, under whose trace its steps are recorded."),
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(SessionId),
       success: page("sessions", AgentSession, SessionId)
-    }).middleware(requires("sessions.read")),
+    })
+      .middleware(requires("sessions.read"))
+      .annotate(OpenApi.Description, "Sessions, newest first."),
     HttpApiEndpoint.get("get", "/:id", {
       params: { id: SessionId },
       success: AgentSession,
       error: NotFound
-    }).middleware(requires("sessions.read")),
+    })
+      .middleware(requires("sessions.read"))
+      .annotate(OpenApi.Description, "One session."),
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId },
       payload: StepRequest,
@@ -71,6 +76,10 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
+      .annotate(
+        OpenApi.Description,
+        "Asks before acting. The first rule that matches answers `allow` or `reject`; where a person is to decide, the answer is `pending`, with an approval. Asked again, unchanged, it answers with the decision as it stands; changed, it is 409 `STEP_MISMATCH`."
+      )
       .annotate(BodyLimit, ByteSize.mebibytes(4)),
     HttpApiEndpoint.post("complete", "/:id/steps/:step_id/outcome", {
       params: { id: SessionId, step_id: StepId },
@@ -97,7 +106,12 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       params: { id: SessionId },
       success: AgentSession,
       error: NotFound
-    }).middleware(requires("sessions.write"))
+    })
+      .middleware(requires("sessions.write"))
+      .annotate(
+        OpenApi.Description,
+        "Closes the session: what still waits in it is rejected, and its stream ends. Again: the same answer."
+      )
   )
   .prefix("/v1/agent-sessions")
   .middleware(RequestBody)

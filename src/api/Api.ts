@@ -1,4 +1,4 @@
-import { HttpApi, OpenApi } from "effect/http-api"
+import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { AgentApprovalsApi } from "./AgentApprovals.ts"
 import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
@@ -44,9 +44,18 @@ export class Api extends HttpApi.make("countersign")
       description:
         "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents.",
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a transform is given the document, by the type of any record
-      transform: (document) => asPublished(document as OpenApi.OpenAPISpec)
+      transform: (document) => asPublished(document as OpenApi.OpenAPISpec, endpointOf)
     })
   ) {}
+
+/** An operation by its id. Its type is spelt out, since what it looks into is made with it. */
+const endpointOf = (operationId: string): HttpApiEndpoint.Top | undefined => {
+  const groups: Readonly<
+    Record<string, { readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>
+  > = Api.groups
+  const [group = "", name = ""] = operationId.split(".")
+  return groups[group]?.endpoints[name]
+}
 
 /** What `/openapi.json` answers and `openapi.json` in the repository holds; `/docs` shows the same. */
 export const openApiDocument = (): OpenApi.OpenAPISpec => OpenApi.fromApi(Api)

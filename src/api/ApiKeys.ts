@@ -40,7 +40,12 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(KeyId),
       success: page("keys", ApiKey, KeyId)
-    }).middleware(requires("keys.write")),
+    })
+      .middleware(requires("keys.write"))
+      .annotate(
+        OpenApi.Description,
+        "Keys with what they may do, newest first, those that were revoked or have expired among them; never their secret part."
+      ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewApiKey,
@@ -48,11 +53,20 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       error: InsufficientScope
     })
       .middleware(Idempotent)
-      .middleware(requires("keys.write")),
+      .middleware(requires("keys.write"))
+      .annotate(
+        OpenApi.Description,
+        "A key, whose `secret` is answered this once. It may do what its `preset` or its `scopes` say, none of which the asking key may lack."
+      ),
     HttpApiEndpoint.delete("revoke", "/:id", {
       params: { id: KeyId },
       error: [NotFound, LastAdminKey]
-    }).middleware(requires("keys.write"))
+    })
+      .middleware(requires("keys.write"))
+      .annotate(
+        OpenApi.Description,
+        "The key is refused from then on. The last usable admin key is not: 409 `LAST_ADMIN_KEY`."
+      )
   )
   .prefix("/v1/api-keys")
   .middleware(RequestBody)

@@ -45,12 +45,19 @@ export type ReplaceApprovalRules = typeof ReplaceApprovalRules.Type
 /** Which steps are allowed, rejected, or held for a person. */
 export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
   .add(
-    HttpApiEndpoint.get("list", "/", { success: ApprovalRules }).middleware(requires("approvals.read")),
+    HttpApiEndpoint.get("list", "/", { success: ApprovalRules })
+      .middleware(requires("approvals.read"))
+      .annotate(OpenApi.Description, "The rules in their order, and the revision of the list."),
     HttpApiEndpoint.put("replace", "/", {
       payload: ReplaceApprovalRules,
       success: ApprovalRules,
       error: RulesChanged
-    }).middleware(requires("rules.write"))
+    })
+      .middleware(requires("rules.write"))
+      .annotate(
+        OpenApi.Description,
+        "Replaces the whole list, from the next step on. With `revision` only the list of that revision: otherwise 409 `RULES_CHANGED`."
+      )
   )
   .prefix("/v1/approval-rules")
   .middleware(RequestBody)

@@ -26,7 +26,9 @@ export class AuditLogApi extends HttpApiGroup.make("audit_log")
     HttpApiEndpoint.get("list", "/", {
       query: { ...pageQuery(AuditEntryId), ...auditFilter },
       success: page("entries", AuditEntry, AuditEntryId)
-    }).middleware(requires("approvals.admin"))
+    })
+      .middleware(requires("approvals.admin"))
+      .annotate(OpenApi.Description, "Entries, newest first, narrowed by what the query names.")
   )
   .prefix("/v1/audit-log")
   .middleware(RequestBody)

@@ -48,7 +48,9 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       query: pageQuery(ComparisonId),
       success: page("comparisons", Comparison, ComparisonId),
       error: NotFound
-    }).middleware(requires("tasks.read")),
+    })
+      .middleware(requires("tasks.read"))
+      .annotate(OpenApi.Description, "A task's comparisons, newest first."),
     HttpApiEndpoint.post("create", "/tasks/:task_id/comparisons", {
       headers: idempotencyHeaders,
       params: { task_id: TaskId },
@@ -72,7 +74,12 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       query: pageQuery(ExampleId),
       success: ComparisonDetail,
       error: NotFound
-    }).middleware(requires("tasks.read"))
+    })
+      .middleware(requires("tasks.read"))
+      .annotate(
+        OpenApi.Description,
+        "One comparison: how far it is, its figures, and a page of its examples with both answers."
+      )
   )
   .prefix("/v1")
   .middleware(RequestBody)
@@ -92,7 +99,9 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       query: pageQuery(ReleaseId),
       success: page("releases", Release, ReleaseId),
       error: NotFound
-    }).middleware(requires("tasks.read")),
+    })
+      .middleware(requires("tasks.read"))
+      .annotate(OpenApi.Description, "A task's releases, newest first: the first of them is live."),
     HttpApiEndpoint.post("create", "/tasks/:task_id/releases", {
       headers: idempotencyHeaders,
       params: { task_id: TaskId },

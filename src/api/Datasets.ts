@@ -25,7 +25,9 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       query: pageQuery(DatasetId),
       success: page("datasets", Dataset, DatasetId),
       error: NotFound
-    }).middleware(requires("datasets.read")),
+    })
+      .middleware(requires("datasets.read"))
+      .annotate(OpenApi.Description, "The versions of a task's dataset, newest first."),
     HttpApiEndpoint.post("create", "/tasks/:task_id/datasets", {
       headers: idempotencyHeaders,
       params: { task_id: TaskId },
@@ -34,12 +36,18 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       error: [NotFound, InvalidInput, DatasetBaseChanged]
     })
       .middleware(Idempotent)
-      .middleware(requires("datasets.write")),
+      .middleware(requires("datasets.write"))
+      .annotate(
+        OpenApi.Description,
+        "The task's first version, or the next one: then the examples are added to `base_dataset_id`, which must be the newest. What is live does not change."
+      ),
     HttpApiEndpoint.get("get", "/datasets/:id", {
       params: { id: DatasetId },
       success: Dataset,
       error: NotFound
-    }).middleware(requires("datasets.read")),
+    })
+      .middleware(requires("datasets.read"))
+      .annotate(OpenApi.Description, "One version: its number and how many examples it has."),
     HttpApiEndpoint.get("examples", "/datasets/:id/examples", {
       params: { id: DatasetId },
       query: pageQuery(ExampleId),

@@ -117,7 +117,9 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       params: { id: FeedbackId },
       success: FeedbackDetail,
       error: NotFound
-    }).middleware(requires("feedback.read")),
+    })
+      .middleware(requires("feedback.read"))
+      .annotate(OpenApi.Description, "One piece of feedback with the run that it is about."),
     HttpApiEndpoint.post("stage", "/v1/feedback/:id/stage", {
       params: { id: FeedbackId },
       success: FeedbackRecord,

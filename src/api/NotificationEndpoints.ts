@@ -108,7 +108,9 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: NotificationEndpoints
-    }).middleware(requires("org_config.read")),
+    })
+      .middleware(requires("org_config.read"))
+      .annotate(OpenApi.Description, "The receivers, how they fare, and whether anybody is reached by mail."),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewNotificationEndpoint,
@@ -117,6 +119,10 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
+      .annotate(
+        OpenApi.Description,
+        "A receiver of the events it names. Its signing secret is answered this once. The URL must be public HTTPS."
+      )
       .annotateMerge(eventsProblem),
     HttpApiEndpoint.patch("update", "/:id", {
       params: { id: EndpointId },
@@ -125,11 +131,17 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       error: [InvalidWebhookEvents, NotFound]
     })
       .middleware(requires("org_config.write"))
+      .annotate(OpenApi.Description, "Changes which events an endpoint is sent, or switches it on or off.")
       .annotateMerge(eventsProblem),
     HttpApiEndpoint.delete("remove", "/:id", {
       params: { id: EndpointId },
       error: NotFound
-    }).middleware(requires("org_config.write")),
+    })
+      .middleware(requires("org_config.write"))
+      .annotate(
+        OpenApi.Description,
+        "Removes the endpoint: nothing more is sent to it, and its deliveries are gone."
+      ),
     HttpApiEndpoint.post("rotate_secret", "/:id/rotate-secret", {
       headers: idempotencyHeaders,
       params: { id: EndpointId },
@@ -158,7 +170,9 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       params: { id: EndpointId },
       success: NotificationDeliveries,
       error: NotFound
-    }).middleware(requires("org_config.read")),
+    })
+      .middleware(requires("org_config.read"))
+      .annotate(OpenApi.Description, "The latest 50 deliveries, newest first."),
     HttpApiEndpoint.get("delivery", "/:id/deliveries/:delivery", {
       params: { id: EndpointId, delivery: DeliveryId },
       success: DeliveryDetail,

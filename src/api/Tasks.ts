@@ -84,7 +84,9 @@ export class TasksApi extends HttpApiGroup.make("tasks")
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(TaskId),
       success: page("tasks", Task, TaskId)
-    }).middleware(requires("tasks.read")),
+    })
+      .middleware(requires("tasks.read"))
+      .annotate(OpenApi.Description, "Tasks, newest first."),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewTask,
@@ -101,7 +103,9 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       params: { task_id: TaskId },
       success: Task,
       error: NotFound
-    }).middleware(requires("tasks.read")),
+    })
+      .middleware(requires("tasks.read"))
+      .annotate(OpenApi.Description, "One task, with its working copy and what is live."),
     HttpApiEndpoint.patch("update", "/:task_id", {
       params: { task_id: TaskId },
       payload: TaskChange,

@@ -59,7 +59,12 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: TelemetryDestinations
-    }).middleware(requires("org_config.read")),
+    })
+      .middleware(requires("org_config.read"))
+      .annotate(
+        OpenApi.Description,
+        "The organization's collector, with how its export fares; its URL and headers are never shown."
+      ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewTelemetryDestination,
@@ -95,7 +100,9 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
       params: { id: TelemetryDestinationId },
       success: TelemetryDeliveries,
       error: NotFound
-    }).middleware(requires("org_config.read")),
+    })
+      .middleware(requires("org_config.read"))
+      .annotate(OpenApi.Description, "The latest 50 batches, newest first."),
     HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
       params: { id: TelemetryDestinationId, delivery: TelemetryDeliveryId },
       success: QueuedTelemetryDelivery,

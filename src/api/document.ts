@@ -1,11 +1,16 @@
-import type { OpenApi } from "effect/http-api"
+import type { HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { scopesOf } from "./Authorization.ts"
+import { notifications } from "./notifications.ts"
 
 /**
  * The OpenAPI 3.1 document as it is published. Problems are named by their code in Pascal case (`NotFound`), which is how generated clients
  * call them. Objects are left open: unknown keys of a body are ignored, and an answer may gain members. Headers that the frame writes are
- * added to those of the operation.
+ * added to those of the operation, and the scope that its gate asks for is named.
  */
-export const asPublished = (document: OpenApi.OpenAPISpec): OpenApi.OpenAPISpec => {
+export const asPublished = (
+  document: OpenApi.OpenAPISpec,
+  endpointOf: (operationId: string) => HttpApiEndpoint.Top | undefined
+): OpenApi.OpenAPISpec => {
   const names = new Map(Object.keys(document.components.schemas).map((name) => [name, readable(name)]))
   const renamed = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(renamed)
@@ -26,7 +31,11 @@ export const asPublished = (document: OpenApi.OpenAPISpec): OpenApi.OpenAPISpec 
   const components = { ...document.components, schemas: Object.fromEntries(schemas), headers }
   return {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the walk keeps every value as it was, names apart
-    ...(renamed({ ...document, paths: withHeaders(document.paths) }) as OpenApi.OpenAPISpec),
+    ...(renamed({
+      ...document,
+      paths: published(document.paths, endpointOf),
+      webhooks: notifications
+    }) as OpenApi.OpenAPISpec),
     components
   }
 }
@@ -53,14 +62,18 @@ const headersOf = (status: string) => ({
   ...(status === "429" || status === "503" ? { "retry-after": header("RetryAfter") } : {})
 })
 
-/** Every answer with its headers. */
-const withHeaders = (paths: OpenApi.OpenAPISpecPaths): unknown =>
+/** Every operation with its scope, and with the answers that it can give, and their headers. */
+const published = (
+  paths: OpenApi.OpenAPISpecPaths,
+  endpointOf: (operationId: string) => HttpApiEndpoint.Top | undefined
+): unknown =>
   mapValues(paths, (item) =>
     mapValues(item, (operation) =>
       "responses" in operation
         ? {
             ...operation,
-            responses: mapValues(operation.responses, (response, status) => ({
+            ...gateOf(operation, endpointOf(operation.operationId)),
+            responses: mapValues(answersOf(operation), (response, status) => ({
               ...response,
               headers: { ...("headers" in response ? response.headers : {}), ...headersOf(status) }
             }))
@@ -68,6 +81,28 @@ const withHeaders = (paths: OpenApi.OpenAPISpecPaths): unknown =>
         : operation
     )
   )
+
+/** Without a body there is none that could be too large, or of another kind. */
+const answersOf = ({ requestBody, responses }: OpenApi.OpenAPISpecOperation) =>
+  requestBody === undefined
+    ? Object.fromEntries(Object.entries(responses).filter(([status]) => status !== "413" && status !== "415"))
+    : responses
+
+/** What an operation says of the scope that it asks for; of two, either will do. */
+const gateOf = (
+  { description }: OpenApi.OpenAPISpecOperation,
+  endpoint: HttpApiEndpoint.Top | undefined
+): object => {
+  const scopes = Array.from<{ readonly key: string }, ReadonlyArray<string>>(
+    endpoint?.middlewares ?? [],
+    ({ key }) => scopesOf(key)
+  ).flat()
+  return {
+    description: [description, `Scope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`].join("\n\n"),
+    // Beside a scheme that is none of OAuth, OpenAPI 3.1 has the roles that are asked for.
+    security: scopes.map((scope) => ({ api_key: [scope] }))
+  }
+}
 
 const mapValues = <A, B>(
   record: Readonly<Record<string, A>>,

@@ -1,7 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
-import { openApiDocument } from "../../src/api/Api.ts"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import { Redacted, Result } from "effect"
+import type { OpenApi } from "effect/http-api"
+import { Api, openApiDocument } from "../../src/api/Api.ts"
+import { notifications } from "../../src/api/notifications.ts"
+import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import * as Events from "../webhook/events.ts"
 
 const { components, paths } = openApiDocument()
+
+const operations = Object.values(paths).flatMap((item) =>
+  Object.values(item).filter((one): one is OpenApi.OpenAPISpecOperation => "responses" in one)
+)
+
+const operation = (id: string) => operations.find(({ operationId }) => operationId === id)
 
 /** Every pattern that a part of the document holds its texts to, built as JSON Schema 2020-12 asks (6.4: with Unicode). */
 const patternsIn = (part: unknown): ReadonlyArray<RegExp> => {
@@ -43,5 +55,56 @@ describe("the published document", () => {
     assert.isNotEmpty(patterns)
     assert.isTrue(patterns.every((pattern) => pattern.test(taken)))
     assert.isFalse(patterns.every((pattern) => pattern.test(refused)))
+  })
+
+  it("names the scope of every operation, and says what it does", () => {
+    const endpoints = Object.values(Api.groups).flatMap(({ endpoints }) => Object.keys(endpoints))
+    assert.strictEqual(operations.length, endpoints.length)
+    for (const { description, operationId, security } of operations) {
+      assert.match(description ?? "", /^.{10,}\n\nScope: `[a-z_.]+`( or `[a-z_.]+`)?\.$/s, operationId)
+      assert.isNotEmpty(security, operationId)
+    }
+    assert.deepStrictEqual(operation("approvals.decide")?.security, [{ api_key: ["approvals.decide"] }])
+    assert.deepStrictEqual(operation("feedback.preview")?.security, [
+      { api_key: ["feedback.read"] },
+      { api_key: ["datasets.write"] }
+    ])
+  })
+
+  it("has answers about the body where there is one", () => {
+    for (const { operationId, requestBody, responses } of operations) {
+      for (const status of ["413", "415"]) {
+        assert.strictEqual(status in responses, requestBody !== undefined, `${operationId} ${status}`)
+      }
+    }
+  })
+})
+
+describe("the notifications of the document", () => {
+  const secret = Redacted.make(`whsec_${"A".repeat(43)}=`)
+  const key = Result.getOrThrow(signingKey(secret))
+  const ajv = new Ajv2020({ strict: false, formats: { "date-time": true } })
+
+  it("are those that are sent, with the headers they are sent with", () => {
+    assert.strictEqual(Object.keys(notifications).length, Events.all.length)
+    for (const body of Events.all.map(Object)) {
+      const type = String(body.type)
+      const post = notifications[type]?.post
+      const fits = ajv.compile(post?.requestBody.content["application/json"].schema ?? false)
+      assert.isTrue(fits(body), JSON.stringify(fits.errors))
+      assert.isFalse(fits({ ...body, type: "another" }))
+      const sent = signatureHeaders(
+        { current: key, previous: key },
+        { eventId: Events.test.id, eventType: type, timestamp: 1_795_228_385, body: JSON.stringify(body) }
+      )
+      assert.sameMembers(
+        (post?.parameters ?? []).map(({ name }) => name),
+        Object.keys(sent)
+      )
+      const headers: Readonly<Record<string, string>> = sent
+      for (const { name, schema } of post?.parameters ?? []) {
+        assert.isTrue(ajv.validate(schema, headers[name]), name)
+      }
+    }
   })
 })
