@@ -11,7 +11,7 @@ import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic, atomicOnce } from "./Database/transaction.ts"
 import { beginVersion, type NewVersion } from "./Datasets/change.ts"
 import { checkExamples } from "./Datasets/check.ts"
-import { holdDataset } from "./Datasets/hold.ts"
+import { holdDataset, oneAfterAnother } from "./Datasets/hold.ts"
 import { importLines, type LineRefused } from "./Datasets/import.ts"
 import { readExamples } from "./Datasets/examples.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
@@ -155,7 +155,7 @@ export class Datasets extends Context.Service<
           // Before the transaction: it takes its time where they are many, and nobody should wait for that.
           const checked = yield* findTask(sql, org_id, task_id)
           yield* fitting(checked)
-          return yield* atomically(
+          const changed = atomically(
             Effect.gen(function* () {
               yield* holdDataset(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
@@ -176,6 +176,7 @@ export class Datasets extends Context.Service<
               return made.dataset
             })
           )
+          return yield* dieOfStoreFaults(oneAfterAnother(org_id, task_id)(changed))
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now

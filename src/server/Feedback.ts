@@ -29,6 +29,7 @@ import { Audit } from "./Audit.ts"
 import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic } from "./Database/transaction.ts"
 import { Datasets } from "./Datasets.ts"
+import { oneAfterAnother } from "./Datasets/hold.ts"
 import { listFeedback } from "./Feedback/list.ts"
 import { preview, promote } from "./Feedback/promotion.ts"
 import { makeReviews, noFeedback } from "./Feedback/review.ts"
@@ -187,7 +188,7 @@ export class Feedback extends Context.Service<
         }, dieOfStoreFaults),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
-          return yield* atomically(
+          const changed = atomically(
             Effect.gen(function* () {
               const now = yield* clock.now
               const { dataset, promoted, superseded } = yield* promote(
@@ -207,6 +208,7 @@ export class Feedback extends Context.Service<
               return { dataset, promoted, feedback_revision }
             })
           )
+          return yield* dieOfStoreFaults(oneAfterAnother(principal.org_id, task_id)(changed))
         })
       })
     })

@@ -1,24 +1,26 @@
-import { Clock, Effect, Latch, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Latch, Layer, Option, Redacted, Schema } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
 import { CurrentPrincipal } from "../api/Authorization.ts"
 import { Idempotent } from "../api/Frame.ts"
-import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../api/Problems.ts"
-import type { Principal } from "../domain/Principal.ts"
 import { toDate } from "../domain/Time.ts"
 import { dieOfStoreFaults } from "./Database/faults.ts"
 import { atomic } from "./Database/transaction.ts"
 import { makeTurns } from "./Database/turns.ts"
-import { monotonicMillis } from "./monotonicMillis.ts"
 import { lookingUpAhead } from "./Egress/Ahead.ts"
+import {
+  answerPlace,
+  findKept,
+  type IdempotencyKey,
+  keepAnswer,
+  stillAtWork,
+  takeKey,
+  WAIT_MILLIS
+} from "./Idempotency/keys.ts"
+import { monotonicNow } from "./monotonicMillis.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { StoreClock } from "./StoreClock.ts"
-
-/** How long an answer is kept. */
-export const KEPT = "24 hours"
-/** How long a second request waits for the first one's answer. */
-const WAIT_MILLIS = 5_000
 
 /**
  * Operations under a key that one process runs at once for an organization. Each holds a connection of the pool to its end, and one that
@@ -41,42 +43,16 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       const box = yield* SecretBox
       const clock = yield* StoreClock
 
-      const place = ({ org_id }: Principal, operation: string, key: string) => ({
-        org_id,
-        table: "idempotency_keys",
-        row_id: `${operation} ${key}`,
-        column: "answer"
-      })
-
-      /** Takes the key; what stands under it where it was taken before. */
-      const take = Effect.fnUntraced(function* (
-        { org_id }: Principal,
-        operation: string,
-        key: string,
-        fingerprint: Uint8Array,
-        leftMillis: number
-      ) {
-        const at = toDate(yield* clock.now)
-        yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
-        const taken = yield* sql`
-          INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
-          VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${at})
-          ON CONFLICT (org_id, operation, key) DO UPDATE
-          SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-          WHERE kept.created_at < ${at}::timestamptz - ${KEPT}::interval
-          RETURNING 1 AS taken
-        `
-        yield* sql`SET LOCAL lock_timeout TO DEFAULT`
-        if (taken.length > 0) return Option.none()
-        const rows = yield* sql`
-          SELECT fingerprint, answer
-          FROM idempotency_keys
-          WHERE org_id = ${org_id}
-            AND operation = ${operation}
-            AND key = ${key}
-        `
-        return Option.fromUndefinedOr((yield* decodeKept(rows))[0])
-      })
+      /** Takes the key; where another transaction has it, waits for that one's end. */
+      const take = Effect.fnUntraced(
+        function* (key: IdempotencyKey, fingerprint: Uint8Array, at: Date, leftMillis: number) {
+          yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
+          const taken = yield* takeKey(sql, key, fingerprint, at)
+          yield* sql`SET LOCAL lock_timeout TO DEFAULT`
+          return taken
+        },
+        Effect.catchIf(isLockTimeout, () => stillAtWork)
+      )
 
       const once = Effect.fnUntraced(function* <E, R>(
         operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
@@ -96,30 +72,17 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           .update("\n")
           .update(new Uint8Array(body))
           .digest()
-        const kept = yield* take(principal, name, key, fingerprint, until - (yield* now)).pipe(
-          Effect.catchTags({
-            SqlError: (error) => (error.reason._tag === "LockTimeoutError" ? stillAtWork : Effect.fail(error))
-          })
-        )
-        if (Option.isSome(kept)) {
-          if (!Buffer.from(kept.value.fingerprint).equals(fingerprint)) {
-            return yield* new IdempotencyKeyReused({
-              detail: "An Idempotency-Key is for one request of one API key: use another"
-            })
-          }
-          const opened = yield* Effect.orDie(box.open(place(principal, name, key), kept.value.answer))
+        const mine = { org_id: principal.org_id, operation: name, key }
+        const at = toDate(yield* clock.now)
+        if (!(yield* take(mine, fingerprint, at, until - (yield* monotonicNow)))) {
+          const kept = yield* findKept(sql, mine, fingerprint)
+          // Keys and answers are committed together.
+          const opened = yield* Effect.orDie(box.open(answerPlace(mine), Option.getOrThrow(kept)))
           return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
         }
         const response = yield* operation
         const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
-        const sealed = yield* box.seal(place(principal, name, key), Redacted.make(answer))
-        yield* sql`
-          UPDATE idempotency_keys
-          SET answer = ${sealed}
-          WHERE org_id = ${principal.org_id}
-            AND operation = ${name}
-            AND key = ${key}
-        `
+        yield* keepAnswer(sql, mine, at, yield* box.seal(answerPlace(mine), Redacted.make(answer)))
         return response
       })
 
@@ -132,9 +95,9 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         name: string,
         run: (until: number) => Effect.Effect<A, E, R>
       ) {
-        const until = (yield* now) + WAIT_MILLIS
+        const until = (yield* monotonicNow) + WAIT_MILLIS
         for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
-          const ended = yield* Effect.timeoutOption(first.await, Math.max(0, until - (yield* now)))
+          const ended = yield* Effect.timeoutOption(first.await, Math.max(0, until - (yield* monotonicNow)))
           if (Option.isNone(ended)) return yield* stillAtWork
         }
         const end = Latch.makeUnsafe(false)
@@ -164,15 +127,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
     })
   )
 
-const stillAtWork = Effect.fail(
-  new IdempotencyKeyInUse({ detail: "The first request with this key is still at work; ask again" })
-)
-
-const now = Effect.map(Clock.Clock, monotonicMillis)
-
-const decodeKept = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.Uint8Array }))
-)
+const isLockTimeout = (error: SqlError.SqlError) => error.reason._tag === "LockTimeoutError"
 
 /** An answer as it is kept: every operation that creates answers with a JSON text. */
 const Answer = Schema.fromJsonString(

@@ -1,4 +1,4 @@
-import { Clock, Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import {
@@ -10,16 +10,17 @@ import {
 } from "../api/Problems.ts"
 import type { NewRun } from "../api/Tasks.ts"
 import type { JsonObject } from "../domain/Dataset.ts"
-import { generateTraceId, type OrgId, RunId, type SessionId, type TaskId } from "../domain/Ids.ts"
+import type { OrgId, SessionId, TaskId } from "../domain/Ids.ts"
 import type { Principal } from "../domain/Principal.ts"
 import { addUsage, noUsage } from "../domain/Provider.ts"
-import { type TaskRun, traceparentOf } from "../domain/Run.ts"
+import type { TaskRun } from "../domain/Run.ts"
 import { withoutSecrets } from "../domain/Redaction/faults.ts"
 import type { Shape } from "../domain/Shape.ts"
 import { atomic } from "./Database/transaction.ts"
-import { type ProviderCall, Providers } from "./Providers.ts"
-import { runOnce } from "./Runs/once.ts"
-import { type FinishedRun, fixShapes, insertRun, type Plan, planOf } from "./Runs/rows.ts"
+import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
+import { beginRun, type Begun } from "./Runs/begun.ts"
+import { type Keep, makeOncePerKey } from "./Runs/once.ts"
+import { type FinishedRun, fixShapes, type Plan, planOf } from "./Runs/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { Shapes } from "./Shapes.ts"
 import { StoreClock } from "./StoreClock.ts"
@@ -131,94 +132,55 @@ export class Runs extends Context.Service<
           }
         })
 
-      /** Logs a run, together with what is to be kept of it where anything is. */
-      const log = (run: FinishedRun, kept: Effect.Effect<void> | undefined) =>
-        Effect.andThen(
-          kept === undefined
-            ? Effect.orDie(insertRun(sql, run))
-            : atomically(Effect.andThen(insertRun(sql, run), kept)),
-          Effect.suspend(() => finished(run))
-        )
+      const oncePerKey = makeOncePerKey(sql, box, clock)
 
-      const once = runOnce(sql, box, clock)
-
-      /** A run, logged in one transaction with what `keep` does with its answer, where it is given. */
-      const perform = Effect.fnUntraced(function* (
-        { actor, org_id }: Principal,
-        task_id: TaskId,
-        given: NewRun,
-        { traceparent }: RunHeaders,
-        keep?: (run: TaskRun) => Effect.Effect<void>
-      ) {
-        const session_id = given.session_id ?? null
-        const ready = yield* planned(org_id, task_id, session_id, given)
-        const began = yield* Clock.currentTimeMillis
-        const begun = {
-          org_id,
-          trace_id: yield* generateTraceId,
-          run_id: yield* RunId.generate,
-          task_id,
-          task_name: ready.plan.task_name,
-          release_id: ready.plan.release_id,
-          dataset_id: ready.plan.dataset_id,
-          session_id,
-          input: given.input,
-          metadata: given.metadata ?? {},
-          provider: ready.plan.provider,
-          caller_traceparent: traceparentOf(traceparent),
-          created_at: yield* clock.now,
-          created_by: actor
-        }
-        const { trace_id, created_at, dataset_id, release_id } = begun
-        const shown = (answer: JsonObject, usage: FinishedRun["usage"]): TaskRun => ({
-          trace_id,
-          task_id,
-          release_id,
-          dataset_id,
-          answer,
-          usage,
-          created_at
-        })
-        const finish = (
-          end: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">
-        ): Effect.Effect<void> =>
-          Effect.flatMap(Clock.currentTimeMillis, (now) =>
-            log(
-              { ...begun, ...end, duration_ms: now - began },
-              end.answer === null ? undefined : keep?.(shown(end.answer, end.usage))
-            )
-          )
-        if (given.answer !== undefined) {
-          const { answer } = given
-          yield* finish({ source: "logged", answer, failure: null, usage: noUsage, calls: [] })
-          return shown(answer, noUsage)
-        }
-        const calls: Array<ProviderCall> = []
-        const asked = answerOf(org_id, task_id, given.input, ready, (call) => calls.push(call))
-        return yield* Effect.uninterruptibleMask((restore) =>
-          restore(asked).pipe(
+      /** Has the provider answer a run that has begun, whose end is logged whatever it is. */
+      const ask = (
+        run: Begun,
+        answer: (noted: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
+      ) =>
+        Effect.uninterruptibleMask((restore) => {
+          const calls: Array<ProviderCall> = []
+          return restore(answer((call) => calls.push(call))).pipe(
             Effect.onInterrupt(() =>
-              finish({
-                source: "provider",
-                answer: null,
-                failure: "The caller went away before the answer came",
+              run.failed("The caller went away before the answer came", {
                 // What was answered until then is to be paid for.
                 usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
                 calls
               })
             ),
-            Effect.tap(({ answer, calls, usage }) =>
-              finish({ source: "provider", answer, failure: null, usage, calls })
-            ),
-            Effect.map(({ answer, usage }) => shown(answer, usage)),
-            Effect.catchTag("NoAnswer", ({ calls, detail, usage }) =>
+            Effect.flatMap(run.answered),
+            Effect.catchTag("NoAnswer", (none) =>
               Effect.andThen(
-                finish({ source: "provider", answer: null, failure: detail, usage, calls }),
-                Effect.fail(new ProviderFailed({ detail, trace_id }))
+                run.failed(none.detail, none),
+                Effect.fail(new ProviderFailed({ detail: none.detail, trace_id: run.trace_id }))
               )
             )
           )
-        )
+        })
+
+      /** A run, logged together with what `keep` makes of its answer, where it is given. */
+      const perform = Effect.fnUntraced(function* (
+        principal: Principal,
+        task_id: TaskId,
+        given: NewRun,
+        { traceparent }: RunHeaders,
+        keep?: Keep
+      ) {
+        const { org_id } = principal
+        const ready = yield* planned(org_id, task_id, given.session_id ?? null, given)
+        const { plan } = ready
+        const run = yield* beginRun(sql, clock, finished, {
+          principal,
+          task_id,
+          given,
+          traceparent,
+          plan,
+          keep
+        })
+        return given.answer === undefined
+          ? yield* ask(run, (noted) => answerOf(org_id, task_id, given.input, ready, noted))
+          : yield* run.given(given.answer)
       })
 
       return Runs.of({
@@ -226,7 +188,7 @@ export class Runs extends Context.Service<
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]
           if (key === undefined) return yield* perform(principal, task_id, given, headers)
-          return yield* once({ principal, key, task_id, input: given }, (keep) =>
+          return yield* oncePerKey({ principal, key, task_id, input: given }, (keep) =>
             perform(principal, task_id, given, headers, keep)
           )
         })

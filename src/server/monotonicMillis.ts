@@ -1,4 +1,9 @@
-import type { Clock } from "effect"
+import { type Clock, Effect } from "effect"
 
 /** Milliseconds on Effect's monotonic clock. */
 export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
+
+/** The same of the clock at hand. */
+export const monotonicNow: Effect.Effect<number> = Effect.clockWith((clock) =>
+  Effect.sync(() => monotonicMillis(clock))
+)

@@ -1,4 +1,4 @@
-import { Array as Arr, Clock, Effect, Option } from "effect"
+import { Array as Arr, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { agreementOf } from "../../domain/Agreement.ts"
 import type { Outcome } from "../../domain/Comparison.ts"
@@ -10,6 +10,7 @@ import type { Shape } from "../../domain/Shape.ts"
 import type { JsonSchema } from "../../domain/Task.ts"
 import { readExamples } from "../Datasets/examples.ts"
 import { findVersion, type VersionRow } from "../Datasets/versions.ts"
+import { monotonicNow } from "../monotonicMillis.ts"
 import type { NoAnswer, ProviderAnswer, Providers } from "../Providers.ts"
 import { releaseOf } from "../Releases/rows.ts"
 import { schemasOf } from "../Tasks/rows.ts"
@@ -124,7 +125,7 @@ const outcomeOf = (
   example: Example
 ): Effect.Effect<Outcome> =>
   Effect.gen(function* () {
-    const began = yield* Clock.currentTimeMillis
+    const began = yield* monotonicNow
     const ended = yield* Effect.result(
       providers.answer({
         org_id: row.org_id,
@@ -134,7 +135,7 @@ const outcomeOf = (
         answer: { shape, schema: Effect.succeed(schema) }
       })
     )
-    const duration_ms = (yield* Clock.currentTimeMillis) - began
+    const duration_ms = Math.round((yield* monotonicNow) - began)
     const of: ProviderAnswer | NoAnswer = ended._tag === "Success" ? ended.success : ended.failure
     const spent = { ...of.usage, cost: costOf(side.provider, of.usage), duration_ms }
     if (!("answer" in of)) {

@@ -1,6 +1,8 @@
 import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, SqlError } from "effect/sql"
 import type { OrgId, TaskId } from "../../domain/Ids.ts"
+import { isInTransaction } from "../Database/transaction.ts"
+import { makeTurns } from "../Database/turns.ts"
 
 /** "csgt" in ASCII: seeds the numbers of datasets' locks, which no other lock has but by a chance of one in 2^64. */
 const DATASET_LOCK = 0x63736774
@@ -24,3 +26,15 @@ export const holdFreeDataset = (sql: SqlClient.SqlClient, org_id: OrgId, task_id
     Effect.map(([row]) => row?.held === true),
     Effect.orDie
   )
+
+const turnOf = makeTurns(1)
+
+/**
+ * Runs the transactions of this process that are to hold a dataset one after another. Who waits for its turn has no connection, and takes
+ * none of the few that are the organization's: however many there are, its other requests go on. Within a transaction, which has its
+ * connection already, nothing is waited for.
+ */
+export const oneAfterAnother =
+  (org_id: OrgId, task_id: TaskId) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+    Effect.flatMap(isInTransaction, (inside) => (inside ? self : turnOf(`${org_id}/${task_id}`)(self)))

@@ -1,7 +1,7 @@
 import { Duration, Effect, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../domain/Time.ts"
-import { KEPT } from "../Idempotency.ts"
+import { KEPT } from "./keys.ts"
 import { inSteps } from "../inSteps.ts"
 import { StoreClock } from "../StoreClock.ts"
 

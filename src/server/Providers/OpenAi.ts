@@ -9,6 +9,7 @@ import type { Shape, ShapeFault } from "../../domain/Shape.ts"
 import { ProviderEgress } from "../Egress.ts"
 import type { EgressAnswer } from "../Egress/Exchange.ts"
 import type { EgressFailed, EgressReason } from "../Egress/Failure.ts"
+import { monotonicNow } from "../monotonicMillis.ts"
 import { SecretBox } from "../SecretBox.ts"
 import { StoreClock } from "../StoreClock.ts"
 import {
@@ -76,7 +77,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
     }) {
       const key = yield* findProviderKey(sql, box, org_id, task_id, provider.base_url)
       const schema = yield* answer.schema
-      const began = yield* Clock.currentTimeMillis
+      const began = yield* monotonicNow
       const until = began + provider.timeout_seconds * 1000
       const calls: Array<ProviderCall> = []
       let usage: Usage = noUsage
@@ -86,11 +87,17 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       /** One call, noted whatever comes of it. */
       const call = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
         const started_at = yield* storeClock.now
-        const start = yield* Clock.currentTimeMillis
+        const start = yield* monotonicNow
         const note = (http_status: number | null, failure: string | null, used: Usage) =>
-          Effect.map(Clock.currentTimeMillis, (end) => {
+          Effect.map(monotonicNow, (end) => {
             usage = addUsage(usage, used)
-            const done = { started_at, duration_ms: end - start, usage: used, http_status, failure }
+            const done = {
+              started_at,
+              duration_ms: Math.round(end - start),
+              usage: used,
+              http_status,
+              failure
+            }
             calls.push(done)
             noted?.(done)
           })
@@ -129,11 +136,14 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
           const verdict = yield* call(messages)
           if (verdict._tag === "Completed") return verdict.completed
           if (verdict._tag === "Final" || attempt >= attempts) return yield* fail(verdict.detail)
-          const now = yield* Clock.currentTimeMillis
-          const asked = verdict.retryAfter === undefined ? null : retryAfterMillis(verdict.retryAfter, now)
+          const asked =
+            verdict.retryAfter === undefined
+              ? null
+              : // A date, if it is one, is on the wall.
+                retryAfterMillis(verdict.retryAfter, yield* Clock.currentTimeMillis)
           const pause = Math.round(Math.max(asked ?? 0, wait * (1 + 0.5 * (yield* Random.next))))
           // Not worth waiting for: the caller would hear of it only later.
-          if (pause > Duration.toMillis(longestWait) || now + pause >= until)
+          if (pause > Duration.toMillis(longestWait) || (yield* monotonicNow) + pause >= until)
             return yield* fail(verdict.detail)
           yield* Effect.sleep(Duration.millis(pause))
           wait *= 2

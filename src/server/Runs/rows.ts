@@ -1,5 +1,5 @@
 import { Array as Arr, Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { JsonObject } from "../../domain/Dataset.ts"
 import {
   DatasetId,
@@ -72,8 +72,12 @@ export interface FinishedRun {
   readonly created_by: Actor
 }
 
-/** Logs a run. */
-export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun) => sql`
+/**
+ * Logs a run, together with what `kept` writes of it. One statement, for which no connection is reserved: where transactions wait for each
+ * other in a crowd, an answer that was paid for is logged all the same.
+ */
+export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, kept?: Statement.Fragment) => sql`
+  ${kept === undefined ? sql.literal("") : sql`WITH kept AS (${kept})`}
   INSERT INTO runs (
     org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
     provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,

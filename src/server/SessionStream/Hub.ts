@@ -12,6 +12,7 @@
  */
 import { Cause, type Clock, Effect, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
+import { monotonicMillis } from "../monotonicMillis.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
 import { COMMENT, OPENING } from "./frames.ts"
 import type { Answer, Channel, Reading, SessionKey, Subscription } from "./Subscription.ts"
@@ -64,7 +65,7 @@ export const makeHub = (options: HubOptions): Hub => {
   const sizes = new Map<OrgId, number>()
   let over = false
 
-  const now = () => options.clock.currentTimeMillisUnsafe()
+  const now = () => monotonicMillis(options.clock)
 
   const sizeOf = (org_id: OrgId): number => sizes.get(org_id) ?? 0
 
