@@ -95,18 +95,20 @@ const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerRespo
     }
     if (SqlError.isSqlError(error) && isOutOfReach(error)) {
       return Effect.andThen(
-        Effect.logWarning("The store is out of reach", error.reason._tag),
+        ofRequest(Effect.logWarning("The store is out of reach", error.reason._tag)),
         respond(new Unavailable({ detail: "The store is out of reach; try again in a moment" }))
       )
     }
   }
-  return Effect.flatMap(RequestId, (request_id) =>
-    Effect.andThen(
-      Effect.logError("A request failed by a fault of ours", cause).pipe(Effect.annotateLogs({ request_id })),
-      respond(new InternalError({ detail: "Name the request id when you report this" }))
-    )
+  return Effect.andThen(
+    ofRequest(Effect.logError("A request failed by a fault of ours", cause)),
+    respond(new InternalError({ detail: "Name the request id when you report this" }))
   )
 }
+
+/** A line of the log with the id of the request that it is about: the id on an answer finds it. */
+const ofRequest = (line: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.flatMap(RequestId, (request_id) => Effect.annotateLogs(line, { request_id }))
 
 const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
   const methods = allowedMethods(request.url)
