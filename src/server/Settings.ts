@@ -166,11 +166,23 @@ const warningsOf = (values: Values): ReadonlyArray<string> => {
   if (values.COUNTERSIGN_MAIL_FROM !== undefined && values.COUNTERSIGN_SMTP_URL === undefined) {
     warnings.push("COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL")
   }
+  if (
+    values.COUNTERSIGN_PUBLIC_URL === undefined &&
+    (values.COUNTERSIGN_SMTP_URL !== undefined || !isLoopback(values.HOST))
+  ) {
+    warnings.push(
+      `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${addressUrl(values.HOST, values.PORT)}; set it to where people open the console`
+    )
+  }
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
     warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
   }
   return warnings
 }
+
+/** Whether only this machine reaches what listens there. */
+const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || host.startsWith("127.")
 
 const assemble = (values: Values, machine: Machine): Settings => {
   const publicUrl = values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT)

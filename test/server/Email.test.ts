@@ -68,7 +68,7 @@ const withMail = <A, E>(
               environment: {
                 COUNTERSIGN_SMTP_URL: `smtp://127.0.0.1:${server.port}`,
                 COUNTERSIGN_MAIL_FROM: "Countersign <no-reply@countersign.example>",
-                COUNTERSIGN_PUBLIC_URL: "https://approvals.example.org/cs"
+                COUNTERSIGN_PUBLIC_URL: "https://approvals.example.org"
               }
             })
           )
@@ -99,7 +99,7 @@ describe("Email", () => {
           server.received.flatMap(({ to }) => to.map((address) => address.toLowerCase())).toSorted(),
           ["ada@example.org", "decides@example.org", "root@example.org"]
         )
-        const link = `https://approvals.example.org/cs/console/approvals/${approval_id}`
+        const link = `https://approvals.example.org/console/approvals/${approval_id}`
         const ids = new Set<string>()
         for (const { from, headers, html, raw, text } of server.received) {
           assert.strictEqual(from, "no-reply@countersign.example")

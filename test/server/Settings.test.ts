@@ -138,6 +138,7 @@ describe("a value that is wrong names its variable and what it should be", () =>
     ["HOST", "a\nb", /not "a\\nb"$/],
     ["COUNTERSIGN_PUBLIC_URL", "approve.example", /http or https URL/],
     ["COUNTERSIGN_PUBLIC_URL", "https://u:p@approve.example", /without user/],
+    ["COUNTERSIGN_PUBLIC_URL", "https://approve.example/cs", /without a path/],
     ["DATABASE_URL", "mysql://u:hunter2@db/x", /postgres:\/\/user:password@host/],
     ["COUNTERSIGN_MASTER_KEY", "hunter2", /32 random bytes in base64/],
     ["COUNTERSIGN_MASTER_KEY", `${masterKey},${masterKey}`, /Master key 2 of 2 is in the list twice/],
@@ -213,6 +214,19 @@ describe("what deserves a word", () => {
     assert.strictEqual(warnings.length, 2)
     assert.match(warnings[0] ?? "", /^COUNTERSIGN_EGRESS_ALLOW/)
     assert.match(warnings[1] ?? "", /^COUNTERSIGN_EGRESS_HTTP/)
+  })
+
+  it("links that lead to where the service listens, where others are to follow them", () => {
+    const mail = { COUNTERSIGN_SMTP_URL: "smtp://127.0.0.1", COUNTERSIGN_MAIL_FROM: "c@example.com" }
+    for (const [settings, url] of [
+      [{ HOST: "0.0.0.0" }, "http://0.0.0.0:8080"],
+      [mail, "http://127.0.0.1:8080"]
+    ] as const) {
+      const [warning = ""] = accepted(settings).warnings
+      assert.include(warning, `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${url};`)
+      const COUNTERSIGN_PUBLIC_URL = "https://approve.example"
+      assert.deepStrictEqual(accepted({ ...settings, COUNTERSIGN_PUBLIC_URL }).warnings, [])
+    }
   })
 
   it("a misspelt variable, with the one that was meant", () => {

@@ -67,15 +67,21 @@ export const host: Reader<string> = (text) =>
     ? Result.succeed(text)
     : expected("a host name or an address, such as 127.0.0.1, 0.0.0.0 or ::", text)
 
-/** An origin, with a path at most: what the service's own links begin with. Without the last slash. */
+/** An origin: what the service's own links begin with. Without the last slash. */
 export const publicUrl: Reader<string> = (text) => {
   const url = URL.parse(text)
-  return url !== null &&
-    (url.protocol === "https:" || url.protocol === "http:") &&
-    url.username + url.password + url.search + url.hash === ""
-    ? Result.succeed(url.href.replace(/\/+$/, ""))
-    : // A user's password may stand in what was typed, so it is not repeated.
-      Result.fail("must be an http or https URL without user, query and fragment")
+  if (
+    url === null ||
+    (url.protocol !== "https:" && url.protocol !== "http:") ||
+    url.username + url.password + url.search + url.hash !== ""
+  ) {
+    // A user's password may stand in what was typed, so it is not repeated.
+    return Result.fail("must be an http or https URL without user, query and fragment")
+  }
+  // The console's page asks for its parts under /console, and for the API under /v1.
+  return url.pathname === "/"
+    ? Result.succeed(url.origin)
+    : Result.fail("must be without a path: give the service a host name of its own")
 }
 
 /** A path of the file system. */
