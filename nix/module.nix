@@ -67,7 +67,8 @@ in
       type = types.nullOr types.path;
       default = null;
       description = ''
-        A file of `NAME=value` lines with the secret settings, such as `COUNTERSIGN_MASTER_KEY` and `COUNTERSIGN_ADMIN_KEY`.
+        A file of `NAME=value` lines with the secret settings, such as `COUNTERSIGN_MASTER_KEY` (`openssl rand -base64 32`)
+        and `COUNTERSIGN_ADMIN_KEY` (`countersign keys generate`).
         Without a master key in it, one is made in the state directory: it belongs into the backup.
       '';
     };

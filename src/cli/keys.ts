@@ -3,13 +3,16 @@ import { Argument, Command, Flag } from "effect/cli"
 import { NewApiKey } from "../api/ApiKeys.ts"
 import { ApiKey } from "../domain/ApiKey.ts"
 import { KeyId } from "../domain/Ids.ts"
+import { generate } from "../domain/ApiKeyFormat.ts"
 import { Preset } from "../domain/Scope.ts"
 import { ApiKeys } from "../server/ApiKeys.ts"
 import { rotate } from "../server/MasterKeys.ts"
 import { SecretBox } from "../server/SecretBox.ts"
-import { layerKeys, layerSecrets } from "../server/Server/keys.ts"
+import { Organizations } from "../server/Organizations.ts"
+import { layerFirstKeys, layerKeys, layerSecrets } from "../server/Server/keys.ts"
 import { readSettings } from "./environment.ts"
 import { org } from "./organization.ts"
+import { storePhrase } from "./store.ts"
 import { table } from "./table.ts"
 
 /** Runs with the keys of this environment's store; an embedded one that does not run is started and stopped. */
@@ -68,12 +71,19 @@ const create = Command.make(
       ...Option.match(flags.email, { onNone: () => ({}), onSome: (email) => ({ email }) }),
       ...Option.match(flags.expires, { onNone: () => ({}), onSome: (expires_at) => ({ expires_at }) })
     })
-    const { key, secret } = yield* withKeys((keys) => keys.createFor(flags.org, input))
+    const { settings } = yield* readSettings
+    const { isNew, key, secret } = yield* Effect.gen(function* () {
+      const isKnown = yield* Effect.isSuccess((yield* Organizations).named(flags.org))
+      return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
+    }).pipe(Effect.provide(layerFirstKeys(settings.store)))
     const text = Redacted.value(secret)
+    if (isNew) yield* Console.error(`there was no organization ${flags.org}: it is made`)
+    yield* Console.error(
+      `${key.id} (${key.name}) of ${flags.org}, in the ${storePhrase(settings.store)}; its text is shown this once:`
+    )
     if (flags.json) {
       return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))
     }
-    yield* Console.error(`${key.id} (${key.name}) of ${flags.org}; its text is shown this once:`)
     // Alone on stdout, so that KEY=$(countersign keys create …) holds it.
     yield* Console.log(text)
   })
@@ -90,6 +100,20 @@ const create = Command.make(
     {
       command: "KEY=$(countersign keys create --preset runtime)",
       description: "An agent runtime's key, in a variable"
+    }
+  ])
+)
+
+const generateKey = Command.make("generate", {}, () =>
+  Effect.flatMap(generate, ({ key }) => Console.log(Redacted.value(key)))
+).pipe(
+  Command.withDescription(
+    "Print the text of a new key and store it nowhere: for COUNTERSIGN_ADMIN_KEY, which makes it the first admin key of an empty store. Needs no settings."
+  ),
+  Command.withExamples([
+    {
+      command: "COUNTERSIGN_ADMIN_KEY=$(countersign keys generate)",
+      description: "The first admin key of a deployment"
     }
   ])
 )
@@ -214,5 +238,5 @@ export const keysCommand = Command.make("keys").pipe(
   Command.withDescription(
     "Make, list and revoke API keys, and turn over the master key, beside a running service or without one. Needs the store, not a key."
   ),
-  Command.withSubcommands([create, list, revoke, rotateMaster])
+  Command.withSubcommands([create, generateKey, list, revoke, rotateMaster])
 )

@@ -9,6 +9,7 @@ import { addressUrl, type Settings } from "../server/Settings.ts"
 import { readSettings } from "./environment.ts"
 import { DEFAULT_ORGANIZATION } from "./organization.ts"
 import { endsBySignal } from "./run.ts"
+import { storePhrase } from "./store.ts"
 
 /** Runs the service until it is interrupted. */
 export const serve = Effect.gen(function* () {
@@ -56,13 +57,10 @@ const announcement = (settings: Settings, url: string, first: Option.Option<Crea
     `  address    ${url}`,
     `  console    ${url}/console`,
     `  docs       ${url}/docs`,
-    `  store      ${storePhrase(settings)}`,
+    `  store      ${storePhrase(settings.store)}`,
     ...firstKeyLines(settings, first),
     ""
   ].join("\n")
-
-const storePhrase = ({ store }: Settings): string =>
-  store.kind === "external" ? "PostgreSQL at DATABASE_URL" : `embedded PostgreSQL in ${store.dataDir}`
 
 const firstKeyLines = (settings: Settings, first: Option.Option<CreatedKey>): ReadonlyArray<string> => {
   if (Option.isNone(first)) return []

@@ -3,7 +3,7 @@ import { realpath } from "node:fs/promises"
 import path from "node:path"
 import { serverAccount } from "./EmbeddedPostgres/Account.ts"
 import { locate } from "./EmbeddedPostgres/Binaries.ts"
-import { DATABASE, ensureCluster, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
+import { DATABASE, ensureCluster, exists, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
 import { attempt, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 import { keepRunning } from "./EmbeddedPostgres/keepRunning.ts"
 import { type Settings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
@@ -59,15 +59,22 @@ export const defaultDataDir = (process: {
   readonly uid: number | undefined
 }): string => (process.uid === 0 ? "/var/lib/countersign" : path.join(process.cwd, ".countersign"))
 
+/** Where in a data directory PostgreSQL keeps its own. */
+const clusterIn = (dataDir: string): string => path.join(dataDir, "postgres")
+
+/** Whether a data directory holds a store. Makes and starts nothing. */
+export const holdsStore = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
+  exists(clusterIn(path.resolve(dataDir)))
+
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
   const asked = path.resolve(options.dataDir)
   const sync = options.sync ?? true
-  const account = yield* serverAccount(path.join(asked, "postgres"))
+  const account = yield* serverAccount(clusterIn(asked))
   yield* prepareDataDir(asked, account)
   // One name for one place: what is derived from the path must agree among services that reach it by links.
   const dataDir = yield* attempt(`looking at ${asked}`, () => realpath(asked))
   const binaries = yield* locate({ dataDir, account })
-  const directory = path.join(dataDir, "postgres")
+  const directory = clusterIn(dataDir)
   const cluster = yield* ensureCluster({ dataDir, directory, binaries, account, sync })
   const host = yield* socketDirectory(directory, account)
   const settings: Settings = {

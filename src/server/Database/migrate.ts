@@ -2,6 +2,7 @@ import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "./transaction.ts"
+import { hasEveryMigration, warnOfNewerSchema } from "./schemaVersion.ts"
 import { migrations } from "../migrations/index.ts"
 
 /** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */
@@ -31,26 +32,12 @@ const runMigrations = PgMigrator.make({})({
   table: "schema_migrations"
 })
 
-/** Applies the migrations while the layer is built. */
+/** Applies the migrations while the layer is built, and says so where the store has later ones. */
 export const layerMigrated: Layer.Layer<
   never,
   SqlError.SqlError | PgMigrator.MigrationError,
   SqlClient.SqlClient
-> = Layer.effectDiscard(migrate)
-
-/** The number of the newest migration this code knows: a store that lacks it is not ready. */
-const latestMigration: number = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
-
-/** Whether the store has every migration this code knows; one that has none has no table of them either. */
-const hasEveryMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  const [table] = yield* sql<{ there: boolean }>`SELECT to_regclass('schema_migrations') IS NOT NULL AS there`
-  if (table?.there !== true) return false
-  const [newest] = yield* sql<{ reached: boolean | null }>`
-    SELECT max(migration_id) >= ${latestMigration}::int AS reached
-    FROM schema_migrations
-  `
-  return newest?.reached === true
-})
+> = Layer.effectDiscard(Effect.andThen(migrate, warnOfNewerSchema))
 
 /**
  * A question to the store: whether it answers and has every migration this code knows. Once it had, it only has to answer: none is ever

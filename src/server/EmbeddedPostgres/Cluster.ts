@@ -207,7 +207,7 @@ export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPo
       })
 
 /** Whether a cluster is in place. */
-const exists = (directory: string) =>
+export const exists = (directory: string) =>
   attempt(`looking at ${directory}`, async () => {
     try {
       return (await lstat(path.join(directory, "PG_VERSION"))).isFile()

@@ -1,25 +1,27 @@
 import { Layer } from "effect"
 import { ApiKeys } from "../ApiKeys.ts"
 import { Audit } from "../Audit.ts"
-import { layerMigrated } from "../Database/migrate.ts"
 import * as MasterKeys from "../MasterKeys.ts"
 import { Organizations } from "../Organizations.ts"
 import type { StoreSettings } from "../Settings.ts"
 import { StoreClock } from "../StoreClock.ts"
-import { layerStore } from "./store.ts"
+import { layerReadyStore, layerStore } from "./store.ts"
+import { layerMigrated } from "../Database/migrate.ts"
 
-/**
- * The keys of a store and no more: for the command line. Nothing is delivered and no deadline kept. Migrates a store that lacks
- * migrations, so that the first key can be made before the first start.
- */
-export const layerKeys = (store: StoreSettings) =>
-  ApiKeys.layer.pipe(
-    Layer.provide(Layer.mergeAll(Organizations.layer, Audit.layer)),
-    Layer.provide(StoreClock.layer),
-    Layer.provide(layerMigrated),
-    Layer.provide(layerStore(store))
-  )
+/** Keys and the organizations that they belong to. Nothing is delivered and no deadline kept. */
+const layerKeysOf = ApiKeys.layer.pipe(
+  Layer.provide(Audit.layer),
+  Layer.provideMerge(Organizations.layer),
+  Layer.provide(StoreClock.layer)
+)
 
-/** The store and its ring of master keys and no more, migrated and checked: for what turns over the secrets in it. */
+/** The keys of a store that is there and migrated, and no more: for the command line. */
+export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provide(layerReadyStore(store)))
+
+/** The same for who makes keys. Makes and migrates the store where need be, so that the first key can be made before the first start. */
+export const layerFirstKeys = (store: StoreSettings) =>
+  layerKeysOf.pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(store)))
+
+/** The store and its ring of master keys and no more, checked: for what turns over the secrets in it. */
 export const layerSecrets = (store: StoreSettings) =>
-  MasterKeys.layerChecked.pipe(Layer.provideMerge(layerMigrated), Layer.provideMerge(layerStore(store)))
+  MasterKeys.layerChecked.pipe(Layer.provideMerge(layerReadyStore(store)))

@@ -1,6 +1,7 @@
-import { Array as Arr, Effect, Layer } from "effect"
+import { Array as Arr, Effect, Layer, Schema } from "effect"
 import * as Database from "../Database.ts"
-import { EmbeddedPostgres } from "../EmbeddedPostgres.ts"
+import { requireSameSchema } from "../Database/schemaVersion.ts"
+import { EmbeddedPostgres, holdsStore } from "../EmbeddedPostgres.ts"
 import { masterKeyOf } from "../MasterKeyFile.ts"
 import { usedKeyIds } from "../MasterKeys.ts"
 import { SecretBox } from "../SecretBox.ts"
@@ -22,3 +23,27 @@ export const layerStore = (store: StoreSettings) =>
           return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
         })
       ).pipe(Layer.provide(EmbeddedPostgres.layer({ dataDir: store.dataDir })))
+
+/** There is no embedded store where the settings have it. */
+export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissing", {
+  dataDir: Schema.String
+}) {
+  override get message(): string {
+    return `there is no store in ${this.dataDir}: set DATABASE_URL or COUNTERSIGN_DATA_DIR`
+  }
+}
+
+/** The same for a store that is to be there: in the wrong directory none is made. */
+export const layerStoreThatIsThere = (store: StoreSettings) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      if (store.kind === "embedded" && !(yield* holdsStore(store.dataDir))) {
+        return yield* new StoreMissing({ dataDir: store.dataDir })
+      }
+      return layerStore(store)
+    })
+  )
+
+/** A store that is there, of this version's schema: for commands that are no reason to make or to migrate one. */
+export const layerReadyStore = (store: StoreSettings) =>
+  Layer.effectDiscard(requireSameSchema).pipe(Layer.provideMerge(layerStoreThatIsThere(store)))

@@ -49,7 +49,7 @@ export const variables = {
     read: read.masterKeys
   }),
   COUNTERSIGN_ADMIN_KEY: secret({
-    meaning: "the first admin key; ignored once the store has a key",
+    meaning: "the first admin key, as of `countersign keys generate`; ignored once the store has a key",
     unit: "API key",
     unset: "unset: the first start makes one and prints it",
     read: read.apiKey

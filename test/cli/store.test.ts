@@ -1,0 +1,103 @@
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Layer, Redacted, Result } from "effect"
+import { parse } from "../../src/domain/ApiKeyFormat.ts"
+import { cli } from "../support/cli.ts"
+import { cloneDatabase } from "../support/postgres.ts"
+import { migrations } from "../../src/server/migrations/index.ts"
+
+const DATASET = `dst_${"0".repeat(32)}`
+const KEY = `key_${"0".repeat(32)}`
+
+/** Commands that are no reason to migrate a store. */
+const ready: ReadonlyArray<ReadonlyArray<string>> = [
+  ["keys", "list"],
+  ["keys", "revoke", KEY],
+  ["keys", "rotate-master"],
+  ["datasets", "export", DATASET],
+  ["datasets", "import", "--task", `tsk_${"0".repeat(32)}`, "examples.jsonl"]
+]
+
+describe("commands without a store", () => {
+  it.live("make none, and say what is missing", () =>
+    Effect.gen(function* () {
+      for (const args of [["migrate"], ...ready]) {
+        const { err, ok, out } = yield* cli(args)
+        assert.isFalse(ok)
+        assert.strictEqual(out, "")
+        assert.strictEqual(
+          err,
+          "there is no store in /srv/app/.countersign: set DATABASE_URL or COUNTERSIGN_DATA_DIR"
+        )
+      }
+    })
+  )
+
+  it.live("generate a key, and need no settings for that", () =>
+    Effect.gen(function* () {
+      const { err, out } = yield* cli(["keys", "generate"], { DATABASE_URL: "no URL" })
+      assert.strictEqual(err, "")
+      assert.isTrue(Result.isSuccess(parse(out)))
+    })
+  )
+})
+
+const newest = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
+
+/** A store in whose book the newest migration can be given another number. */
+class Store extends Context.Service<
+  Store,
+  {
+    readonly run: (args: ReadonlyArray<string>) => ReturnType<typeof cli>
+    readonly renumber: (from: number, to: number) => Effect.Effect<void>
+  }
+>()("test/Store") {
+  static readonly layer = Layer.effect(
+    Store,
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const other = yield* PgConnection.make({ url })
+      const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
+      return Store.of({
+        run: (args) => cli(args, { DATABASE_URL: Redacted.value(url), COUNTERSIGN_MASTER_KEY: masterKey }),
+        renumber: (from, to) =>
+          other
+            .query(`UPDATE schema_migrations SET migration_id = ${to} WHERE migration_id = ${from}`)
+            .pipe(Effect.orDie, Effect.asVoid)
+      })
+    })
+  )
+}
+
+layer(Store.layer, { excludeTestServices: true })("commands on a store of another schema", (it) => {
+  it.effect("refuse one that is older, or newer, and change nothing of it", () =>
+    Effect.gen(function* () {
+      const { renumber, run } = yield* Store
+      assert.include((yield* run(["keys", "create", "--preset", "admin"])).err, "PostgreSQL at DATABASE_URL")
+      for (const [number, says] of [
+        [
+          -1,
+          `the store's schema is ${newest - 1}, and this version works on ${newest}: run countersign migrate`
+        ],
+        [
+          newest + 1,
+          `the store's schema is ${newest + 1}, and this version knows none past ${newest}: run the version that migrated it`
+        ]
+      ] as const) {
+        yield* renumber(newest, number)
+        for (const args of ready) assert.strictEqual((yield* run(args)).err, says)
+        yield* renumber(number, newest)
+      }
+      assert.isTrue((yield* run(["keys", "list"])).ok)
+    })
+  )
+
+  it.effect("say which organization they make", () =>
+    Effect.gen(function* () {
+      const { run } = yield* Store
+      const create = run(["keys", "create", "--org", "acme", "--preset", "admin"])
+      assert.include((yield* create).err, "there was no organization acme: it is made")
+      assert.notInclude((yield* create).err, "there was no organization")
+    })
+  )
+})
