@@ -217,9 +217,12 @@ export class ApiKeys extends Context.Service<
           const principal = yield* Authorized("keys.write")
           const lacking = (yield* scopesOf(input)).find((scope) => !principal.scopes.has(scope))
           if (lacking !== undefined) {
+            const detail = `A key cannot give ${lacking}, which it lacks`
+            const pointer = input.scopes === undefined ? "#/preset" : "#/scopes"
             return yield* new InsufficientScope({
-              detail: `A key cannot give ${lacking}, which it lacks`,
-              required_scope: lacking
+              detail,
+              required_scope: lacking,
+              errors: [{ pointer, detail }]
             })
           }
           return yield* make(principal.org_id, input, principal.actor, Option.none())

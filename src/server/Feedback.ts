@@ -231,5 +231,8 @@ const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackReco
 const asTraceId = Schema.decodeUnknownOption(TraceId)
 
 const noRun = Effect.fail(
-  new NotFound({ detail: "There is no such run in this organization; send the trace_id of its answer" })
+  new NotFound({
+    detail: "There is no such run in this organization; send the trace_id of its answer",
+    errors: [{ pointer: "#/inference_log_id", detail: "There is no such run" }]
+  })
 )

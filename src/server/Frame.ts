@@ -1,4 +1,4 @@
-import { Cause, Context, Effect, JsonPointer, Layer, SchemaIssue, type Types } from "effect"
+import { Cause, Context, Effect, Layer, SchemaIssue, type Types } from "effect"
 import {
   HttpRouter,
   HttpServerError,
@@ -9,6 +9,8 @@ import {
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
 import { timeOrdered } from "../domain/Ids.ts"
+import { withoutSecrets } from "../domain/Redaction/faults.ts"
+import { formatPointer } from "../domain/Shape/fault.ts"
 import { FieldProblems, Frame } from "../api/Frame.ts"
 import type { FieldError } from "../api/Problem.ts"
 import {
@@ -141,14 +143,16 @@ const malformed = (
   // An identifier of another form names nothing that exists.
   if (error.kind === "Params") return new NotFound({ detail: "The identifier in the path is not valid here" })
   const paths: Array<ReadonlyArray<string>> = []
-  const errors: Array<FieldError> = []
+  const faults: Array<FieldError> = []
   for (const issue of formatIssues(error.cause.issue).issues.slice(0, MAX_ERRORS)) {
     const path = (issue.path ?? []).map((segment) =>
       String(typeof segment === "object" ? segment.key : segment)
     )
     paths.push(path)
-    errors.push({ pointer: JsonPointer.formatUriFragment(path), detail: issue.message })
+    faults.push({ pointer: formatPointer("#", path), detail: issue.message })
   }
+  // Names are the caller's too: one of a record may be the secret itself, put in the wrong place.
+  const errors = withoutSecrets(faults)
   if (error.kind === "Payload") {
     const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)
     // A field that has a problem of its own has it whatever else is at fault.

@@ -151,6 +151,9 @@ interface Chosen {
   readonly copy: Pick<Release, "instructions" | "provider">
 }
 
-const noComparison = Effect.fail(new NotFound({ detail: "There is no such comparison of this task" }))
+const noSuch = (pointer: string, detail: string) =>
+  Effect.fail(new NotFound({ detail, errors: [{ pointer, detail }] }))
 
-const noRelease = Effect.fail(new NotFound({ detail: "There is no such release of this task" }))
+const noComparison = noSuch("#/comparison_id", "There is no such comparison of this task")
+
+const noRelease = noSuch("#/release_id", "There is no such release of this task")

@@ -18,7 +18,7 @@ import { Notifications } from "./Notifications.ts"
 import { type Page, pageOf } from "./Page.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
-import { taskThere } from "./Tasks/rows.ts"
+import { noTaskNamed, taskThere } from "./Tasks/rows.ts"
 import { Spans } from "./Spans.ts"
 import { StoreClock } from "./StoreClock.ts"
 import { together } from "./Together.ts"
@@ -64,7 +64,7 @@ export class Sessions extends Context.Service<
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
-          if (task_id !== null) yield* taskThere(sql, org_id, task_id)
+          if (task_id !== null) yield* taskThere(sql, org_id, task_id, noTaskNamed)
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { generate } from "../../src/domain/ApiKeyFormat.ts"
 import { ApiKeys } from "../../src/server/ApiKeys.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { send, service } from "../support/service.ts"
+import { pointersOf, send, service } from "../support/service.ts"
 
 layer(service(), { excludeTestServices: true })("API keys", (it) => {
   it.effect("are shown once, listed without their secret, and stored as a digest", () =>
@@ -36,6 +36,11 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
       )
       assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
       if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
+      assert.deepStrictEqual(pointersOf(refused), ["#/scopes"])
+      const admin = yield* Effect.flip(
+        narrow.api_keys.create({ payload: { name: "admin", preset: "admin" } })
+      )
+      assert.deepStrictEqual(pointersOf(admin), ["#/preset"])
       const made = yield* narrow.api_keys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
       assert.deepStrictEqual(made.key.scopes, ["tasks.read"])
     })

@@ -4,7 +4,7 @@ import type { ClientCalls } from "../../src/client/Client.ts"
 import type { ComparisonId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { scriptedServer } from "../support/scripted.ts"
-import { send, service } from "../support/service.ts"
+import { pointersOf, send, service } from "../support/service.ts"
 import { messages, sorting, taskWith, team } from "../support/tasks.ts"
 
 /** Asks until the comparison is over. */
@@ -108,6 +108,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
       )
       assert.strictEqual(refused._tag, "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(refused), ["#/comparison_id"])
     })
   )
 
@@ -203,6 +204,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         admin.releases.create({ params, payload: { release_id: other.task.live_release_id } })
       )
       assert.strictEqual(foreign._tag, "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(foreign), ["#/release_id"])
       const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
       yield* finished(admin, comparison.id)
       const key = yield* countersign.key({}, "one of two")

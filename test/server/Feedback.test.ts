@@ -6,7 +6,7 @@ import type { JsonObject } from "../../src/domain/Dataset.ts"
 import { type DatasetId, type FeedbackId, TaskId } from "../../src/domain/Ids.ts"
 import type { FeedbackFilter } from "../../src/api/Feedback.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { send, service } from "../support/service.ts"
+import { pointersOf, send, service } from "../support/service.ts"
 import { sorting, taskWith } from "../support/tasks.ts"
 
 /** A task of its own organization, one logged run, and clients by their roles. */
@@ -115,7 +115,9 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
         const call = integration.feedback.create({
           payload: { inference_log_id, score: -1, correction: { category: "bogus" } }
         })
-        assert.strictEqual(yield* tag(call), "NOT_FOUND")
+        const refused = yield* Effect.flip(call)
+        assert.strictEqual(refused._tag, "NOT_FOUND")
+        assert.deepStrictEqual(pointersOf(refused), ["#/inference_log_id"])
       }
       const { id } = yield* theirs.correct(foreign, { category: "billing" })
       const params = { id }

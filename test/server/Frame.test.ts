@@ -59,6 +59,37 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
+    it.effect("names no field by a secret that stands where its name should", () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        const token = "sk-proj-4f9Qz7LmX2wB8nRt6VyK1cJd"
+        const body = JSON.stringify({
+          url: "https://otlp.example.com",
+          headers: { [`Authorization: Bearer ${token}`]: null, "x-team": 7 }
+        })
+        const answer = yield* send("/v1/telemetry-destinations", { method: "POST", key, body })
+        assert.strictEqual(answer.status, 400)
+        assert.lengthOf(answer.errors, 2)
+        assert.include(
+          answer.errors.map(({ pointer }) => pointer),
+          "#/headers/x-team"
+        )
+        assert.notInclude(JSON.stringify(answer.body), token)
+      })
+    )
+
+    it.effect("names of fields that are too long to be said the place they are in", () =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        const body = JSON.stringify({
+          url: "https://otlp.example.com",
+          headers: { ["x".repeat(100_000)]: null }
+        })
+        const answer = yield* send("/v1/telemetry-destinations", { method: "POST", key, body })
+        assert.deepStrictEqual([answer.status, answer.errors[0]?.pointer], [400, "#/headers"])
+      })
+    )
+
     it.effect("refuses bytes that are no UTF-8, another content type, and a body over its limit", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { type SessionId, StepId, type TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { send, service } from "../support/service.ts"
+import { pointersOf, send, service } from "../support/service.ts"
 import { sorting } from "../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
@@ -43,13 +43,16 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
       const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sorting })
       const refused = yield* Effect.flip(agent.sessions.create({ payload: { task_id: foreign.id } }))
       assert.propertyVal(refused, "_tag", "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(refused), ["#/task_id"])
       const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })
       const step = (task_id: TaskId) =>
         agent.sessions.step({
           params: { id: session_id },
           payload: { step_id: StepId.make("1"), tool: "t", action_class: "c", task_id }
         })
-      assert.propertyVal(yield* Effect.flip(step(foreign.id)), "_tag", "NOT_FOUND")
+      const alien = yield* Effect.flip(step(foreign.id))
+      assert.propertyVal(alien, "_tag", "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(alien), ["#/task_id"])
       assert.strictEqual((yield* step(own.id)).decision, "pending")
     })
   )

@@ -42,6 +42,10 @@ export const send = (
     })
   })
 
+/** The members at fault that a problem names, as the typed client fails with it. */
+export const pointersOf = (problem: object): ReadonlyArray<string> =>
+  Option.getOrElse(decodeErrors(Reflect.get(problem, "errors")), () => []).map(({ pointer }) => pointer)
+
 const decodeErrors = Schema.decodeUnknownOption(Schema.Array(FieldError))
 
 const asRecord = (text: string): Record<string, unknown> => {

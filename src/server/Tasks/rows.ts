@@ -64,6 +64,14 @@ export const toTask = (row: TaskRow): Task => ({
 /** What an unknown task is answered with, another organization's included. */
 export const noTask = Effect.fail(new NotFound({ detail: "There is no such task in this organization" }))
 
+/** The same where the body named the task. */
+export const noTaskNamed = Effect.fail(
+  new NotFound({
+    detail: "There is no such task in this organization",
+    errors: [{ pointer: "#/task_id", detail: "There is no such task" }]
+  })
+)
+
 /** The organization's task; held to the end of the transaction where `lock` says so. */
 export const findTask = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -81,15 +89,20 @@ export const findTask = Effect.fnUntraced(function* (
   return rows[0] ?? (yield* noTask)
 })
 
-/** Fails where the organization has no such task. */
-export const taskThere = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) {
+/** Fails where the organization has no such task; with what, depends on where the task was named. */
+export const taskThere = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: TaskId,
+  absent: typeof noTask = noTask
+) {
   const rows = yield* Effect.orDie(sql`
     SELECT 1 AS found
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${id}
   `)
-  if (rows.length === 0) return yield* noTask
+  if (rows.length === 0) return yield* absent
 })
 
 /** The tasks of an organization, newest first, one row more than the page holds. */
