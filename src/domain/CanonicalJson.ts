@@ -13,6 +13,13 @@ export class NotCanonical extends Schema.TaggedError<NotCanonical>()("NotCanonic
   }
 }
 
+/** Whether two values are the same, whatever order their keys came in. What has no canonical text is like nothing. */
+export const isSameJson = (left: Schema.Json, right: Schema.Json): boolean => {
+  const text = canonicalJson(left)
+  const other = canonicalJson(right)
+  return Result.isSuccess(text) && Result.isSuccess(other) && text.success === other.success
+}
+
 /**
  * The canonical text of a JSON value (RFC 8785): no white space, keys in the order of their UTF-16 code units, numbers as
  * ECMAScript writes them. Equal values have equal texts, whatever order their keys came in. Does not recurse, so depth is

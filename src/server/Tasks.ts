@@ -11,9 +11,10 @@ import {
   TaskInUse
 } from "../api/Problems.ts"
 import type { NewTask, TaskChange } from "../api/Tasks.ts"
+import { isSameJson } from "../domain/CanonicalJson.ts"
 import { type OrgId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { completedProvider, examplesProvider, type NewProvider, Provider } from "../domain/Provider.ts"
-import type { Task } from "../domain/Task.ts"
+import type { JsonSchema, Task } from "../domain/Task.ts"
 import type { Timestamp } from "../domain/Time.ts"
 import { Audit } from "./Audit.ts"
 import { atomic } from "./Database/transaction.ts"
@@ -50,6 +51,16 @@ const isKeyed = (provider: NewProvider | undefined): provider is Keyed =>
 const keyedUrl = ({ base_url }: Keyed): string => base_url.replace(/\/+$/, "")
 
 const isSameProvider = Schema.toEquivalence(Provider)
+
+/** A schema that was compiled, and the digest it is kept by. */
+interface Compiled {
+  readonly schema: JsonSchema
+  readonly digest: string
+}
+
+/** What a change makes of a schema: the one that is kept stays where it is given again, in whatever order its keys come. */
+const changed = (kept: Compiled, given: Compiled | undefined): Compiled =>
+  given === undefined || isSameJson(given.schema, kept.schema) ? kept : given
 
 /** What an AI is asked over and over. */
 export class Tasks extends Context.Service<
@@ -104,6 +115,12 @@ export class Tasks extends Context.Service<
       ) {
         if (provider?.kind !== "openai") return
         yield* Effect.mapError(egress.vet(provider.base_url), invalidUrl(`${pointer}/base_url`))
+      })
+
+      const compiled = Effect.fnUntraced(function* (schema: JsonSchema | undefined, at: string) {
+        if (schema === undefined) return
+        const { digest } = yield* shapes.compile(schema, at)
+        return { schema, digest }
       })
 
       const keepKey = Effect.fn("Tasks.keepKey")(function* (
@@ -198,18 +215,16 @@ export class Tasks extends Context.Service<
           const principal = yield* Authorized("tasks.write")
           const { org_id } = principal
           const { answer_schema, input_schema, provider } = change
-          const inputs =
-            input_schema === undefined ? undefined : yield* shapes.compile(input_schema, "#/input_schema")
-          const answers =
-            answer_schema === undefined ? undefined : yield* shapes.compile(answer_schema, "#/answer_schema")
+          const inputs = yield* compiled(input_schema, "#/input_schema")
+          const answers = yield* compiled(answer_schema, "#/answer_schema")
           yield* vetProvider(provider, "#/provider")
           const now = yield* clock.now
           return yield* atomically(
             Effect.gen(function* () {
               const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
-              const reshaped =
-                (inputs !== undefined && inputs.digest !== row.input_shape) ||
-                (answers !== undefined && answers.digest !== row.answer_shape)
+              const input = changed({ schema: row.input_schema, digest: row.input_shape }, inputs)
+              const answer = changed({ schema: row.answer_schema, digest: row.answer_shape }, answers)
+              const reshaped = input.digest !== row.input_shape || answer.digest !== row.answer_shape
               if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
                 return yield* new TaskInUse({
                   detail: "What is logged and kept fits the shapes as they are: make another task for others"
@@ -231,10 +246,10 @@ export class Tasks extends Context.Service<
                 ...row,
                 ...copy,
                 name: change.name ?? row.name,
-                input_schema: input_schema ?? row.input_schema,
-                answer_schema: answer_schema ?? row.answer_schema,
-                input_shape: inputs?.digest ?? row.input_shape,
-                answer_shape: answers?.digest ?? row.answer_shape,
+                input_schema: input.schema,
+                answer_schema: answer.schema,
+                input_shape: input.digest,
+                answer_shape: answer.digest,
                 revision: isSame ? row.revision : row.revision + 1
               })
               yield* keepKey(org_id, id, provider, now)

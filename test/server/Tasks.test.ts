@@ -116,6 +116,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         )
         assert.strictEqual(refused._tag, "TASK_IN_USE")
         yield* admin.tasks.update({ params, payload: { answer_schema: wider, name: "same shape" } })
+        const backwards = Object.fromEntries(Object.entries(wider).toReversed())
+        const same = yield* admin.tasks.update({ params, payload: { answer_schema: backwards } })
+        assert.strictEqual(JSON.stringify(same.answer_schema), JSON.stringify(wider))
 
         const kept = yield* taskWith(admin, ["a", "other"])
         const alsoRefused = yield* Effect.flip(
