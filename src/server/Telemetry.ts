@@ -38,7 +38,8 @@ import {
   destinationOf,
   destinationPlace,
   hasDestination,
-  insertDestination
+  insertDestination,
+  secondsToTest
 } from "./Telemetry/rows.ts"
 import { encodeHeaders, openAddress, sendSpans } from "./Telemetry/send.ts"
 
@@ -121,7 +122,7 @@ export class Telemetry extends Context.Service<
           if (Option.isNone(address)) {
             return yield* new RateLimited({
               detail: `A destination is tested once in ${TEST_SECONDS} seconds`,
-              retry_after_seconds: TEST_SECONDS
+              retry_after_seconds: yield* Effect.orDie(secondsToTest(sql, org_id, id, now, TEST_SECONDS))
             })
           }
           const to = yield* Effect.orDie(openAddress(box, org_id, id, address.value))

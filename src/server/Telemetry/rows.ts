@@ -141,3 +141,18 @@ export const addressToTest = Effect.fnUntraced(function* (
   `
   return Arr.head(yield* decodeAddress(rows))
 })
+
+/** Whole seconds, 1 or more, until `addressToTest` has an address again. */
+export const secondsToTest = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId,
+  now: Timestamp,
+  seconds: number
+) =>
+  sql<{ readonly seconds: number }>`
+    SELECT ceil(${seconds}::float8 - extract(epoch FROM ${toDate(now)}::timestamptz - tested_at))::int AS seconds
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+  `.pipe(Effect.map(([found]) => Math.max(1, Math.min(found?.seconds ?? 1, seconds))))
