@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../api/Authorization.ts"
 import type { NewDataset } from "../api/Datasets.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../api/Pagination.ts"
-import { type DatasetBaseChanged, type InvalidInput, NotFound } from "../api/Problems.ts"
+import { type DatasetBaseChanged, type InvalidInput, InvalidRequest, NotFound } from "../api/Problems.ts"
 import type { Dataset, Example, NewExample } from "../domain/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../domain/Ids.ts"
 import { Audit, type Author } from "./Audit.ts"
@@ -41,7 +41,7 @@ export class Datasets extends Context.Service<
     readonly list: (
       task_id: TaskId,
       request: PageRequest<DatasetId>
-    ) => Effect.Effect<Page<Dataset, DatasetId>, NotFound, Authorized<"datasets.read">>
+    ) => Effect.Effect<Page<Dataset, DatasetId>, NotFound | InvalidRequest, Authorized<"datasets.read">>
     readonly get: (id: DatasetId) => Effect.Effect<Dataset, NotFound, Authorized<"datasets.read">>
     /** The examples of one version, newest first. A page may hold fewer than were asked for where they are large. */
     readonly examples: (
@@ -105,6 +105,12 @@ export class Datasets extends Context.Service<
         return Option.isSome(found) ? found.value : yield* noDataset
       })
 
+      /** A cursor is of its own list: after a version of another task there would seem to be nothing. */
+      const cursorOf = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, cursor: DatasetId) {
+        const found = yield* Effect.orDie(findVersion(sql, org_id, cursor))
+        if (Option.isNone(found) || found.value.task_id !== task_id) return yield* foreignCursor
+      })
+
       const exportFor = Effect.fn("Datasets.exportFor")(function* (org_id: OrgId, id: DatasetId) {
         const version = yield* versionOf(org_id, id)
         const first: ExampleId | undefined = undefined
@@ -120,7 +126,10 @@ export class Datasets extends Context.Service<
         list: Effect.fn("Datasets.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("datasets.read")
           const rows = yield* Effect.orDie(listVersions(sql, org_id, task_id, request))
-          if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
+          if (rows.length === 0) {
+            yield* taskThere(sql, org_id, task_id)
+            if (request.cursor !== undefined) yield* cursorOf(org_id, task_id, request.cursor)
+          }
           return pageOf(request, rows.map(toDataset), (dataset) => dataset.id)
         }),
         get: Effect.fn("Datasets.get")(function* (id) {
@@ -201,3 +210,10 @@ export class Datasets extends Context.Service<
 const EXPORTED_AT_ONCE = 200
 
 const noDataset = Effect.fail(new NotFound({ detail: "There is no such dataset in this organization" }))
+
+const foreignCursor = Effect.fail(
+  new InvalidRequest({
+    detail: "The cursor is not one of this list: send the next_cursor of its last page, unchanged",
+    errors: [{ pointer: "#/cursor", detail: "The cursor is not one of this list" }]
+  })
+)

@@ -11,6 +11,7 @@ import { Datasets } from "../../src/server/Datasets.ts"
 import { Shapes } from "../../src/server/Shapes.ts"
 import { StoreClock } from "../../src/server/StoreClock.ts"
 import { TestDatabase } from "../support/postgres.ts"
+import { pointersOf } from "../support/service.ts"
 
 /** A task of a new organization, as the store holds it. */
 const newTask = Effect.gen(function* () {
@@ -172,6 +173,11 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
       assert.deepStrictEqual([newest.items[0]?.version, newest.next_cursor], [2, early])
       const rest = yield* list({ limit: 1, cursor: early })
       assert.deepStrictEqual([rest.items[0]?.version, rest.next_cursor], [1, null])
+      assert.deepStrictEqual((yield* list({ cursor: first.dataset.id })).items, [])
+      const other = yield* derive(yield* newTask, null, example("a", "1"))
+      const foreign = yield* Effect.flip(list({ cursor: other.dataset.id }))
+      assert.strictEqual(foreign._tag, "INVALID_REQUEST")
+      assert.deepStrictEqual(pointersOf(foreign), ["#/cursor"])
     })
   )
 
