@@ -374,6 +374,11 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
       })
       assert.deepStrictEqual(yield* admin.feedback.preview({ params }), preview)
 
+      // As a replica that does not know the column yet stages.
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE feedback SET input_bytes = NULL WHERE feedback_id = ${third.id}`
+      assert.deepStrictEqual(yield* admin.feedback.preview({ params }), preview)
+
       const {
         dataset: made,
         feedback_revision,

@@ -33,10 +33,18 @@ type StagedRow = typeof StagedRow.Type
 
 const decodeStaged = Schema.decodeUnknownEffect(Schema.Array(StagedRow), { disableChecks: true })
 
-/** All staged corrections of a task; with `FOR NO KEY UPDATE` they stand still until the end of the transaction. */
+/**
+ * All staged corrections of a task, also those that a replica staged which does not write the size of the input yet; with
+ * `FOR NO KEY UPDATE` they stand still until the end of the transaction.
+ */
 const stagedOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, lock: "" | "FOR NO KEY UPDATE") =>
   sql`
-    SELECT feedback_id, trace_id, reviewed_at AS staged_at, input_digest, bytes + input_bytes AS bytes
+    SELECT
+      feedback_id, trace_id, reviewed_at AS staged_at, input_digest,
+      bytes + COALESCE(
+        input_bytes,
+        (SELECT octet_length(runs.input::text) FROM runs WHERE runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id)
+      ) AS bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
