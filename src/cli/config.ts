@@ -7,12 +7,16 @@ import { ProcessEnvironment, readSettings } from "./environment.ts"
 /** How a variable stands, for people. */
 const standing = (row: ConfigRow): string => {
   if (row.fault !== null) return `WRONG: ${row.fault}`
-  if (!row.set) return `default: ${row.default}`
+  if (!row.set) return "not set"
   return row.secret ? "set (hidden)" : `set to ${row.value}`
 }
 
 const text = (rows: ReadonlyArray<ConfigRow>): string =>
-  rows.map((row) => `${row.variable}\n    ${row.meaning} (${row.unit})\n    ${standing(row)}`).join("\n")
+  rows
+    .map((row) =>
+      [row.variable, `${row.meaning} (${row.unit})`, `default: ${row.default}`, standing(row)].join("\n    ")
+    )
+    .join("\n")
 
 const config = Effect.fnUntraced(function* (flags: { readonly json: boolean; readonly markdown: boolean }) {
   if (flags.markdown) return yield* Console.log(markdown())
