@@ -28,7 +28,10 @@ export const ApprovalRule = Schema.Struct({
   effect: RuleEffect,
   /** The reviewers' window. */
   review_seconds: Window,
-  /** How long before a window's end `approval.expiring` is sent, less than the reviewers' window; null: a quarter of each window. */
+  /**
+   * How long before a window's end `approval.expiring` is sent, less than the reviewers' window; null: a quarter of each window; 0: it is
+   * not sent.
+   */
   expiring_seconds: Schema.NullOr(
     Schema.Int.check(
       Schema.isBetween(

@@ -8,7 +8,7 @@ import type { Timestamp } from "./Time.ts"
 export interface ApprovalTerms {
   /** The reviewers' window. */
   readonly review_seconds: number
-  /** How long before the end of a window `approval.expiring` is sent; null: a quarter of that window. */
+  /** How long before the end of a window `approval.expiring` is sent; null: a quarter of that window; 0: it is not sent. */
   readonly expiring_seconds: number | null
   /** The admins' window after the reviewers'; null: there is none. */
   readonly escalation_seconds: number | null
