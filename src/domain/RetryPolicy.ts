@@ -50,9 +50,9 @@ export const growingRetryPolicy = (options: {
 const MAX_ATTEMPTS = 1_000
 
 /**
- * The wait before the next attempt, in whole milliseconds, after `made` attempts (1 or more) have failed; null: none is left, or it
- * would come later than in `left`. `random` is in [0, 1) and spreads the wait evenly over ±jitter. What the receiver asked for is a
- * lower bound, up to the longest that is honoured.
+ * The wait before the next attempt, in whole milliseconds, after `made` attempts have failed, 0 before the first; null: none is left,
+ * or it would come later than in `left`. `random` is in [0, 1) and spreads the wait evenly over ±jitter. What the receiver asked for is
+ * a lower bound, up to the longest that is honoured.
  */
 export const nextDelay = (
   policy: RetryPolicy,

@@ -111,6 +111,25 @@ describe("Delivery", () => {
     })
   )
 
+  testOnStore("spreads the wait before a first attempt as those before the others", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const retry = { ...quick().retry, delays: [60_000], jitter: 0.2 }
+      const { channel } = yield* heldChannel(quick({ retry }))
+      yield* Effect.gen(function* () {
+        const to = yield* destination
+        yield* publish(to, 20)
+        const waits = yield* sql<{ readonly seconds: number }>`
+          SELECT extract(epoch FROM due_at - now())::float8 AS seconds
+          FROM delivery_queue
+        `
+        const seconds = waits.map((one) => one.seconds)
+        assert.isBelow(Math.max(...seconds), 72)
+        assert.isAbove(Math.max(...seconds) - Math.min(...seconds), 1)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
   testOnStore("drops what waits for a destination that is removed", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))

@@ -1,6 +1,7 @@
-import { Array as Arr, Effect, Metric } from "effect"
+import { Array as Arr, Effect, Metric, Random } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
+import { nextDelay } from "../../domain/RetryPolicy.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { afterCommit, atEnd, inCallersTransaction } from "../Database/transaction.ts"
 import { queueFull } from "../Metrics/definitions.ts"
@@ -62,7 +63,7 @@ export const makeQueue = (
         shard: shardOf(one.destination_id),
         delivery_id: yield* ids.generate,
         capacity,
-        delay: retry.delays[0] ?? 0,
+        delay: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
         within: retry.within
       })
     }
