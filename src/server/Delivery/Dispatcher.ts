@@ -1,6 +1,6 @@
 import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { allowance, at, failed, type Health, succeeded } from "../../domain/Cooldown.ts"
+import * as Cooldown from "../../domain/Cooldown.ts"
 import { type Outcome, speaksFor } from "../../domain/DeliveryState.ts"
 import { type Ended, makeAttempt } from "./Attempt.ts"
 import { makeAlarms } from "../Alarms.ts"
@@ -48,11 +48,11 @@ export interface Dispatcher {
   /** What ended cannot be written: it is not sent again by this process, and does not keep its shard here. */
   readonly abandoned: (ended: Ended) => void
   /** Lanes whose health is not what is stored, each with its health, `limit` at most. Their shards stay here until it is. */
-  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Health>
+  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Cooldown.Health>
   /** Open while there are such. */
   readonly anyUnsaved: Latch.Latch
   /** These were stored. */
-  readonly saved: (stored: ReadonlyMap<Lane, Health>) => void
+  readonly saved: (stored: ReadonlyMap<Lane, Cooldown.Health>) => void
   /** Lanes that ran low since they were last asked for, `limit` at most. */
   readonly takeLow: (limit: number) => ReadonlyArray<Lane>
   /** Open while lanes are low. */
@@ -138,13 +138,13 @@ export const makeDispatcher = (
       const now = monotonicMillis(clock)
       // A lane that was let go may still be told of the end of its attempts.
       if (!lanes.has(lane) || !shards.mayStart(lane.owned, now)) return false
-      lane.health = at(lane.health, now)
+      lane.health = Cooldown.at(lane.health, now)
       const late = lane.late(now)
       if (late !== undefined) {
         giveUp(lane, late)
         return true
       }
-      if (lane.active >= allowance(lane.health, lane.channel.policy.concurrency)) {
+      if (lane.active >= Cooldown.allowance(lane.health, lane.channel.policy.concurrency)) {
         if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)
         return false
       }
@@ -211,8 +211,8 @@ export const makeDispatcher = (
       // A destination whose shard has gone is judged by its present owner, who may know more against it than is known here.
       if (good === null || !lanes.has(lane)) return
       const after = good
-        ? succeeded(lane.health)
-        : failed(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
+        ? Cooldown.succeeded(lane.health)
+        : Cooldown.failed(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 

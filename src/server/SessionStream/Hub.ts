@@ -15,7 +15,7 @@ import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import { monotonicMillis } from "../monotonicMillis.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
 import { COMMENT, OPENING } from "./frames.ts"
-import type { Answer, Channel, Reading, SessionKey, Subscription } from "./Subscription.ts"
+import type { Answer, FollowedSession, Reading, SessionKey, Subscription } from "./Subscription.ts"
 
 /** Comments of one sweep: those of many streams that began together spread out over time. */
 const COMMENTS_PER_SWEEP = 1_000
@@ -49,7 +49,7 @@ export interface Hub {
   /** Sends the comments that are due, and cuts those who do not read. */
   readonly sweep: () => { readonly comments: number; readonly cut: number }
   /** The sessions followed, each with the newest event heard of. */
-  readonly followed: () => ReadonlyArray<Channel>
+  readonly followed: () => ReadonlyArray<FollowedSession>
   /** The keys in whose name streams are open, each once. */
   readonly keys: () => ReadonlyArray<{ readonly org_id: OrgId; readonly key_id: KeyId }>
   /** Ends the streams of these keys; answers with how many there were. */
@@ -60,7 +60,7 @@ export interface Hub {
 
 /** A hub without subscribers. */
 export const makeHub = (options: HubOptions): Hub => {
-  const channels = new Map<SessionId, Channel>()
+  const sessions = new Map<SessionId, FollowedSession>()
   const subscriptions = new Set<Subscription>()
   const sizes = new Map<OrgId, number>()
   let over = false
@@ -70,14 +70,14 @@ export const makeHub = (options: HubOptions): Hub => {
   const sizeOf = (org_id: OrgId): number => sizes.get(org_id) ?? 0
 
   const subscribe = (session: SessionKey, key_id: KeyId, cursor: number): Subscription => {
-    let channel = channels.get(session.session_id)
-    if (channel === undefined) {
+    let followed = sessions.get(session.session_id)
+    if (followed === undefined) {
       const { org_id, session_id } = session
-      channel = { org_id, session_id, subscriptions: new Set(), readings: new Map(), newest: cursor }
-      channels.set(session_id, channel)
+      followed = { org_id, session_id, subscriptions: new Set(), readings: new Map(), newest: cursor }
+      sessions.set(session_id, followed)
     }
     const subscription: Subscription = {
-      channel,
+      followed,
       key_id,
       cursor,
       ready: "opening",
@@ -89,22 +89,22 @@ export const makeHub = (options: HubOptions): Hub => {
       resume: undefined,
       fiber: undefined
     }
-    channel.subscriptions.add(subscription)
+    followed.subscriptions.add(subscription)
     subscriptions.add(subscription)
     sizes.set(session.org_id, sizeOf(session.org_id) + 1)
     return subscription
   }
 
   const unsubscribe = (subscription: Subscription): void => {
-    const { channel } = subscription
+    const { followed } = subscription
     subscription.ended = true
     subscription.fiber = undefined
     subscriptions.delete(subscription)
-    if (sizeOf(channel.org_id) > 1) sizes.set(channel.org_id, sizeOf(channel.org_id) - 1)
-    else sizes.delete(channel.org_id)
-    channel.subscriptions.delete(subscription)
-    if (channel.subscriptions.size === 0 && channels.get(channel.session_id) === channel) {
-      channels.delete(channel.session_id)
+    if (sizeOf(followed.org_id) > 1) sizes.set(followed.org_id, sizeOf(followed.org_id) - 1)
+    else sizes.delete(followed.org_id)
+    followed.subscriptions.delete(subscription)
+    if (followed.subscriptions.size === 0 && sessions.get(followed.session_id) === followed) {
+      sessions.delete(followed.session_id)
     }
   }
 
@@ -150,38 +150,38 @@ export const makeHub = (options: HubOptions): Hub => {
 
   /** Has a page read for a subscriber who waits and lags behind. */
   const demand = (subscription: Subscription): void => {
-    const { channel, cursor } = subscription
+    const { followed, cursor } = subscription
     if (subscription.reading || subscription.resume === undefined) return
-    if (!subscription.unsure && channel.newest <= cursor) return
+    if (!subscription.unsure && followed.newest <= cursor) return
     subscription.reading = true
-    const shared = channel.readings.get(cursor)
+    const shared = followed.readings.get(cursor)
     if (shared !== undefined) {
       shared.readers.push(subscription)
       return
     }
-    const begun = { readers: [subscription], heard: channel.newest }
-    channel.readings.set(cursor, begun)
+    const begun = { readers: [subscription], heard: followed.newest }
+    followed.readings.set(cursor, begun)
     const wanted = () => begun.readers.some(({ ended }) => !ended)
     options.fork(
-      Effect.map(options.read(channel, cursor, wanted), (reading) => {
-        channel.readings.delete(cursor)
-        learn(channel, begun.heard, reading)
+      Effect.map(options.read(followed, cursor, wanted), (reading) => {
+        followed.readings.delete(cursor)
+        learn(followed, begun.heard, reading)
         for (const reader of begun.readers) deliver(reader, reading)
       })
     )
   }
 
   /** What a reading says of the session: more than was heard of, or, when we were told too early, less. */
-  const learn = (channel: Channel, heard: number, reading: Reading): void => {
-    if (reading._tag === "Page") channel.newest = Math.max(channel.newest, reading.newest)
-    if (reading._tag === "Nothing" && channel.newest === heard) channel.newest = reading.newest
+  const learn = (followed: FollowedSession, heard: number, reading: Reading): void => {
+    if (reading._tag === "EventsRead") followed.newest = Math.max(followed.newest, reading.newest)
+    if (reading._tag === "Nothing" && followed.newest === heard) followed.newest = reading.newest
   }
 
   const deliver = (subscription: Subscription, reading: Reading): void => {
     subscription.reading = false
     subscription.unsure = false
     switch (reading._tag) {
-      case "Page":
+      case "EventsRead":
         subscription.ready = reading
         return settle(subscription)
       case "Nothing":
@@ -217,10 +217,10 @@ export const makeHub = (options: HubOptions): Hub => {
       ),
     signal: (signals) => {
       for (const { newest, session_id } of signals) {
-        const channel = channels.get(session_id)
-        if (channel === undefined || channel.newest >= newest) continue
-        channel.newest = newest
-        channel.subscriptions.forEach(demand)
+        const followed = sessions.get(session_id)
+        if (followed === undefined || followed.newest >= newest) continue
+        followed.newest = newest
+        followed.subscriptions.forEach(demand)
       }
     },
     sweep: () => {
@@ -241,11 +241,11 @@ export const makeHub = (options: HubOptions): Hub => {
       }
       return { comments, cut }
     },
-    followed: () => [...channels.values()],
+    followed: () => [...sessions.values()],
     keys: () => {
       const keys = new Map<KeyId, { readonly org_id: OrgId; readonly key_id: KeyId }>()
-      for (const { channel, key_id } of subscriptions) {
-        if (!keys.has(key_id)) keys.set(key_id, { org_id: channel.org_id, key_id })
+      for (const { followed, key_id } of subscriptions) {
+        if (!keys.has(key_id)) keys.set(key_id, { org_id: followed.org_id, key_id })
       }
       return [...keys.values()]
     },

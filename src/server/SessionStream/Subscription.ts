@@ -10,7 +10,7 @@ export interface SessionKey {
 /** What a reading of a session after a cursor found. `newest` is the number of its newest event then. */
 export type Reading =
   | {
-      readonly _tag: "Page"
+      readonly _tag: "EventsRead"
       /** The events, as every reader of them is sent them. */
       readonly bytes: Uint8Array
       /** The number of the last of them. */
@@ -23,10 +23,10 @@ export type Reading =
   /** The event after the cursor is no longer kept. */
   | { readonly _tag: "Gap" }
 
-export type Page = Extract<Reading, { readonly _tag: "Page" }>
+export type EventsRead = Extract<Reading, { readonly _tag: "EventsRead" }>
 
 /** A session that somebody in this process follows. */
-export interface Channel extends SessionKey {
+export interface FollowedSession extends SessionKey {
   readonly subscriptions: Set<Subscription>
   /** Readings on the way, by the cursor they go on from: those who go on from the same event share one. */
   readonly readings: Map<number, SharedReading>
@@ -49,12 +49,12 @@ export type Answer = Pull.Pull<readonly [Uint8Array]>
  * fiber is the one that the HTTP server runs the request in, which waits in `resume`.
  */
 export interface Subscription {
-  readonly channel: Channel
+  readonly followed: FollowedSession
   readonly key_id: KeyId
   /** The number of the last event that was handed to the socket. */
   cursor: number
   /** What is sent next: the opening line first, then pages. */
-  ready: Page | "opening" | undefined
+  ready: EventsRead | "opening" | undefined
   /** Whether a page is on the way. */
   reading: boolean
   /** Whether to read though nothing was heard: events may have come between the look at the session and the place here. */

@@ -80,7 +80,7 @@ export const readEvents = Effect.fnUntraced(function* (
   if (last === undefined) return newest >= 0 && newest <= after ? { _tag: "Nothing", newest } : gap
   if (events[0]?.number !== after + 1) return gap
   return {
-    _tag: "Page",
+    _tag: "EventsRead",
     bytes: renderEvents(events),
     last: last.number,
     newest,

@@ -16,7 +16,7 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
     if (store.newest <= after) return { _tag: "Nothing", newest: store.newest }
     const last = Math.min(store.newest, after + (options.pageEvents ?? 100))
     return {
-      _tag: "Page",
+      _tag: "EventsRead",
       bytes: Buffer.from(`${after + 1}-${last};`),
       last,
       newest: store.newest,
