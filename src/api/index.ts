@@ -31,6 +31,7 @@ export { DeliveryAttempt, DeliveryDetail, DeliveryRecord, DeliveryStatus } from 
 export * from "../domain/Comparison.ts"
 export * from "../domain/Dataset.ts"
 export * from "../domain/Feedback.ts"
+export type { Later } from "../domain/Growing.ts"
 export * from "../domain/Ids.ts"
 export * from "../domain/NotificationEndpoint.ts"
 export * from "../domain/Principal.ts"

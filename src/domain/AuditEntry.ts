@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { orLater } from "./Growing.ts"
 import { AuditEntryId } from "./Ids.ts"
 import { Actor } from "./Principal.ts"
 import { Timestamp } from "./Time.ts"
@@ -37,7 +38,7 @@ export type AuditAction = typeof AuditAction.Type
 /** Who did what to what, when and in which request. */
 export const AuditEntry = Schema.Struct({
   id: AuditEntryId,
-  action: AuditAction,
+  action: orLater(AuditAction),
   /** The id of what was changed. */
   target_id: Schema.String,
   /** Null: the operator, at the command line or by the first start. */

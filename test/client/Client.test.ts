@@ -119,6 +119,46 @@ describe("a call", () => {
     )
   )
 
+  it.effect("answers with words of a later service beside those that are known", () => {
+    const api_key = {
+      id: `key_${"0".repeat(32)}`,
+      name: "agent",
+      hint: "csk_0",
+      preset: "auditor",
+      scopes: ["tasks.read", "audit.read"],
+      email: null,
+      created_at: session.created_at,
+      created_by: null,
+      expires_at: null,
+      revoked_at: null
+    }
+    const entry = {
+      id: `aud_${"0".repeat(32)}`,
+      action: "key.renamed",
+      target_id: api_key.id,
+      actor: null,
+      occurred_at: session.created_at,
+      request_id: null,
+      detail: {}
+    }
+    return against(
+      [
+        { status: 200, body: { keys: [api_key], next_cursor: null } },
+        { status: 200, body: { entries: [entry], next_cursor: null } }
+      ],
+      (client) =>
+        Effect.gen(function* () {
+          const { keys } = yield* client.api_keys.list()
+          assert.deepStrictEqual(
+            keys.map(({ preset, scopes }) => [preset, scopes]),
+            [["auditor", ["tasks.read", "audit.read"]]]
+          )
+          const { entries } = yield* client.audit_log.list()
+          assert.strictEqual(entries[0]?.action, "key.renamed")
+        })
+    )
+  })
+
   it.effect("finds a service that lies under a path", () =>
     against(
       [{ status: 200, body: session }],

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Duration, Effect, Exit } from "effect"
 import { SqlClient } from "effect/sql"
-import type { AuditAction, AuditEntry } from "../../src/domain/AuditEntry.ts"
+import type { AuditEntry } from "../../src/domain/AuditEntry.ts"
 import { OrgId, StepId } from "../../src/domain/Ids.ts"
 import { Audit } from "../../src/server/Audit.ts"
 import * as Retention from "../../src/server/Audit/Retention.ts"
@@ -18,7 +18,7 @@ const entriesOf = (organization: string) =>
     return (yield* audit_log.list({ query: { limit: 100 } })).entries
   })
 
-const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditAction> =>
+const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditEntry["action"]> =>
   entries.map(({ action }) => action)
 
 const receiver = "http://127.0.0.1:9/hook"

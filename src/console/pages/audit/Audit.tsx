@@ -11,7 +11,7 @@ import { PageHead } from "../../ui/PageHead.tsx"
 import { Pages } from "../../ui/Pages.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { At } from "../../ui/Time.tsx"
-import { words } from "./words.ts"
+import { said, words } from "./words.ts"
 
 const entriesAtom = Atom.family((action: AuditAction | undefined) =>
   pagesOf(
@@ -87,7 +87,7 @@ const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
       <div className="entry-head">
         <p>
           <strong>{entry.actor === null ? "The operator" : <Safe text={entry.actor.name} />}</strong>{" "}
-          {words[entry.action]}
+          {said(entry)}
         </p>
         <span className="quiet small">
           <At time={entry.occurred_at} />

@@ -1,4 +1,5 @@
-import type { AuditAction } from "../../../domain/AuditEntry.ts"
+import { Schema } from "effect"
+import { AuditAction, type AuditEntry } from "../../../domain/AuditEntry.ts"
 
 /** What somebody did, as it is said after their name. */
 export const words: Readonly<Record<AuditAction, string>> = {
@@ -29,3 +30,9 @@ export const words: Readonly<Record<AuditAction, string>> = {
   "comparison.created": "began a comparison",
   "release.created": "made a release"
 }
+
+const isKnown = Schema.is(AuditAction)
+
+/** What an entry says. The service may have been renewed since this page was loaded. */
+export const said = ({ action }: AuditEntry): string =>
+  isKnown(action) ? words[action] : "did something that this page does not know yet"
