@@ -74,7 +74,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { admin } = yield* team("dataset")
-        const { dataset, params, task } = yield* taskWith(admin, ["a", "other"])
+        const { dataset, task } = yield* taskWith(admin, ["a", "other"])
         const [row] = yield* sql<{ readonly org_id: Parameters<typeof holdDataset>[1] }>`
           SELECT org_id
           FROM tasks
@@ -82,36 +82,30 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         `
         const letGo = yield* held(holdDataset(sql, row!.org_id, task.id))
         const [example] = messages(["b", "billing"])
-        const change = Effect.forEach(
-          Array.from({ length: CROWD / 2 }),
-          () =>
-            Effect.exit(
-              admin.datasets.create({
-                params,
-                payload: { base_dataset_id: dataset.id, examples: [example!] }
-              })
-            ),
-          { concurrency: "unbounded" }
-        )
-        const promotion = Effect.forEach(
-          Array.from({ length: CROWD / 2 }),
-          () =>
-            Effect.flip(
-              admin.feedback.promote({
-                params,
-                payload: { base_dataset_id: dataset.id, expected_feedback_revision: "none" }
-              })
-            ),
-          { concurrency: "unbounded" }
+        // Without idempotency keys, which have turns of their own.
+        const key = yield* (yield* Countersign).key({}, "dataset")
+        const post = (path: string, body: unknown) =>
+          send(path, { key, method: "POST", body: JSON.stringify(body) })
+        const version = { base_dataset_id: dataset.id, examples: [example] }
+        const change = Effect.replicateEffect(post(`/v1/tasks/${task.id}/datasets`, version), CROWD / 2, {
+          concurrency: "unbounded"
+        })
+        const request = { base_dataset_id: dataset.id, expected_feedback_revision: "none" }
+        const promotion = Effect.replicateEffect(
+          post(`/v1/tasks/${task.id}/feedback/promote`, request),
+          CROWD / 2,
+          {
+            concurrency: "unbounded"
+          }
         )
         const crowd = yield* Effect.forkChild(Effect.all([change, promotion], { concurrency: 2 }))
         yield* blocked(1)
-        yield* admin.tasks.create({ payload: sorting })
+        assert.strictEqual((yield* post("/v1/tasks", sorting)).status, 201)
         assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
         yield* letGo
         const [made] = yield* Fiber.join(crowd)
         assert.lengthOf(
-          made.filter(({ _tag }) => _tag === "Success"),
+          made.filter(({ status }) => status === 201),
           1
         )
       })
