@@ -100,6 +100,7 @@ export const redactText = (text: string, known: KnownValues): string => {
 class Walk {
   count = 0
   readonly pointers: Array<string> = []
+  #latest = ""
   readonly #place: Array<string> = []
   readonly #names = new Map<string, string>()
   readonly #known: KnownValues
@@ -126,10 +127,11 @@ class Walk {
     const members = new Map<string, Schema.Json>()
     for (const [key, inner] of Object.entries(value)) {
       const clean = this.#cleanName(key)
-      this.#inner(clean, () => {
+      const kept = free(members, clean)
+      this.#inner(kept, () => {
         if (clean !== key) this.#removed()
         // By the name that it keeps, so that a second pass judges alike.
-        members.set(free(members, clean), this.value(inner, clean))
+        members.set(kept, this.value(inner, clean))
       })
     }
     return Object.fromEntries(members)
@@ -181,11 +183,13 @@ class Walk {
     return result
   }
 
+  /** Counts places: a member whose name and value both go is one. */
   #removed(): void {
-    this.count++
-    if (this.pointers.length >= MAX_POINTERS) return
     const pointer = formatPointer(this.#at, this.#place)
-    if (!this.pointers.includes(pointer)) this.pointers.push(pointer)
+    if (pointer === this.#latest) return
+    this.#latest = pointer
+    this.count++
+    if (this.pointers.length < MAX_POINTERS && !this.pointers.includes(pointer)) this.pointers.push(pointer)
   }
 }
 

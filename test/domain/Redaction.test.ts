@@ -114,6 +114,18 @@ describe("redaction", () => {
     assert.strictEqual(count, 2)
   })
 
+  it("counts the places that something was removed from, each once and by the name that it has now", () => {
+    const first = "kMz7Qp2vXw9LrTb4Nc8Ys"
+    const second = "hG3Jd6Fs1Ra5Ve0Uo7Ti2"
+    const { count, pointers, value } = redacted(
+      { [first]: second, [second]: "plain" },
+      new KnownValues([first, second])
+    )
+    assert.deepStrictEqual(value, { "[REDACTED]": "[REDACTED]", "[REDACTED] 2": "plain" })
+    assert.deepStrictEqual(pointers, ["#/%5BREDACTED%5D", "#/%5BREDACTED%5D%202"])
+    assert.strictEqual(count, 2)
+  })
+
   it("keeps members apart whose names become the same", () => {
     const [first, second] = secretCases(3).cases.flatMap(({ secrets, what }) =>
       what === "Stripe live" || what === "Slack bot" ? secrets : []

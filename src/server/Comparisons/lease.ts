@@ -82,10 +82,11 @@ const groupsOf = (judged: ReadonlyArray<Judged>) => {
   let characters = Number.POSITIVE_INFINITY
   for (const { candidate, example, live } of judged) {
     const written = { id: example.id, candidate: JSON.stringify(candidate), live: JSON.stringify(live) }
-    characters += written.candidate.length + written.live.length
+    const length = written.candidate.length + written.live.length
+    characters += length
     if (characters > CHARACTERS_AT_ONCE) {
       groups.push([])
-      characters = 0
+      characters = length
     }
     groups.at(-1)?.push(written)
   }
