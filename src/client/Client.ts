@@ -140,8 +140,8 @@ const newKey = () => ("crypto" in globalThis ? { "idempotency-key": SecureRandom
 
 const none = () => ({})
 
-/** Every method of the derived client answers with an effect that needs nothing. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
+/** What a method of the derived client answers with. */
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every one of them answers with an effect that needs nothing
 export const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>
 
 type AnyCall = (input?: object, ...rest: ReadonlyArray<never>) => unknown

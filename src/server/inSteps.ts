@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 
 /** What a job did in one run. */
 export interface Done {
@@ -23,3 +23,22 @@ export const inSteps = Effect.fnUntraced(function* <E, R>(
   }
   return { removed, more: true }
 })
+
+/** Between two runs where the first left something: more may come than runs far apart would take away. */
+const AGAIN = Duration.seconds(1)
+
+/**
+ * Runs a job at once and then `every` so often; where a run left something, it goes on after a second. `kept` is what was not removed where
+ * one fails: that is logged, and the next run is its time away, so that a store that is away is waited for.
+ */
+export const again = <E, R>(
+  kept: string,
+  runOnce: Effect.Effect<Pick<Done, "more">, E, R>,
+  every: Duration.Input
+): Effect.Effect<never, never, R> =>
+  runOnce.pipe(
+    Effect.map(({ more }) => (more ? AGAIN : every)),
+    Effect.catchCause((cause) => Effect.as(Effect.logWarning(`${kept} were not removed`, cause), every)),
+    Effect.flatMap(Effect.sleep),
+    Effect.forever
+  )

@@ -175,8 +175,8 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
       ]) {
         assert.isTrue(Exit.isFailure(yield* Effect.exit(sql.unsafe(change))), change)
       }
-      assert.strictEqual(yield* Retention.runOnce({ keep: Duration.days(365) }), 1136)
-      assert.strictEqual(yield* Retention.runOnce({ keep: Duration.days(365) }), 0)
+      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1136)
+      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 0)
       const [left] = yield* sql<{ readonly count: number }>`
         SELECT count(*)::int AS count FROM audit_log WHERE org_id = ${org_id}
       `

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { inSteps } from "../../src/server/inSteps.ts"
+import { TestClock } from "effect/testing"
+import { again, inSteps } from "../../src/server/inSteps.ts"
 
 describe("a job in steps", () => {
   /** Removes ten rows at a time of those that there are. */
@@ -25,6 +26,25 @@ describe("a job in steps", () => {
   it.effect("ends after so many steps, however much there is, and says so", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* removing(1_000), { removed: 30, more: true })
+    })
+  )
+
+  it.effect("goes on soon where a run left something, and else in its time, also after one that failed", () =>
+    Effect.gen(function* () {
+      let runs = 0
+      const run = Effect.suspend(() => {
+        runs++
+        return runs === 4 ? Effect.fail("the store is away") : Effect.succeed({ more: runs < 3 })
+      })
+      yield* Effect.forkChild(again("Rows", run, "10 minutes"))
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(runs, 3)
+      yield* TestClock.adjust("9 minutes")
+      assert.strictEqual(runs, 3)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(runs, 4)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(runs, 5)
     })
   )
 })

@@ -1,8 +1,8 @@
-import { DateTime, Duration, Effect, Layer, Schedule } from "effect"
+import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../domain/Time.ts"
 import { atomic } from "../Database/transaction.ts"
-import { inSteps } from "../inSteps.ts"
+import { again, inSteps } from "../inSteps.ts"
 import { StoreClock } from "../StoreClock.ts"
 
 /** How often it is looked after. */
@@ -40,18 +40,11 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
       return rows.length
     })
   )
-  return (yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })).removed
+  return yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })
 })
 
-/** Runs at once and then every hour. A store that is away is waited for. */
+/** Runs at once and then every hour. Where more is left, it goes on at once. */
 export const layer = (
   options: RetentionOptions
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(
-    Effect.forkScoped(
-      runOnce(options).pipe(
-        Effect.catchCause((cause) => Effect.logWarning("Old audit entries were not removed", cause)),
-        Effect.schedule(Schedule.spaced(EVERY))
-      )
-    )
-  )
+  Layer.effectDiscard(Effect.forkScoped(again("Old audit entries", runOnce(options), EVERY)))

@@ -3,7 +3,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../domain/Ids.ts"
 import { ints } from "../Columns.ts"
 import { transaction } from "../Database/transaction.ts"
-import { inSteps } from "../inSteps.ts"
+import { again, inSteps } from "../inSteps.ts"
 import type { Channel, Parcel, Settled } from "./Channel.ts"
 import { keepPartitions } from "./partitions.ts"
 import { SHARDS } from "./Shards.ts"
@@ -32,9 +32,6 @@ export interface Removed {
 
 /** Rows of one statement: short transactions, so that nobody waits for them. */
 const STEP_ROWS = 1_000
-
-/** Between two runs where the first left something: more may come than runs ten minutes apart would take away. */
-const AGAIN_MILLIS = 1_000
 
 const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
@@ -229,14 +226,7 @@ export const makeRetention = (
   return {
     runOnce,
     partitions,
-    loop: runOnce.pipe(
-      Effect.map(({ more }) => (more ? AGAIN_MILLIS : options.every)),
-      Effect.catchCause((cause) =>
-        Effect.as(Effect.logWarning("Old deliveries were not removed", cause), options.every)
-      ),
-      Effect.flatMap(Effect.sleep),
-      Effect.forever
-    )
+    loop: again("Old deliveries", runOnce, options.every)
   }
 }
 

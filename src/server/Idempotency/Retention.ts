@@ -1,8 +1,8 @@
-import { Duration, Effect, Layer, Schedule } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../domain/Time.ts"
 import { KEPT } from "./keys.ts"
-import { inSteps } from "../inSteps.ts"
+import { again, inSteps } from "../inSteps.ts"
 import { StoreClock } from "../StoreClock.ts"
 
 /** How often it is looked after. */
@@ -33,15 +33,10 @@ export const runOnce = Effect.gen(function* () {
     `,
     (rows) => rows.length
   )
-  return (yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })).removed
+  return yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })
 }).pipe(Effect.withSpan("Idempotency.Retention.runOnce"))
 
-/** Runs at once and then every ten minutes. A store that is away is waited for. */
+/** Runs at once and then every ten minutes. Where more is left, it goes on at once. */
 export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = Layer.effectDiscard(
-  Effect.forkScoped(
-    runOnce.pipe(
-      Effect.catchCause((cause) => Effect.logWarning("Old idempotency keys were not removed", cause)),
-      Effect.schedule(Schedule.spaced(EVERY))
-    )
-  )
+  Effect.forkScoped(again("Old idempotency keys", runOnce, EVERY))
 )

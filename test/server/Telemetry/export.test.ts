@@ -264,8 +264,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       const { admin, id, org_id } = yield* telemetryOf("old", { status: 400 })
       yield* sendSpans(org_id, 3)
       const failed = yield* onlyBatch(admin, id, "failed")
-      assert.strictEqual(yield* SpanRetention.runOnce(), 0)
-      assert.isAtLeast(yield* SpanRetention.runOnce({ keep: Duration.zero }), 1)
+      assert.strictEqual((yield* SpanRetention.runOnce()).removed, 0)
+      assert.isAtLeast((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 1)
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
         "NOT_REPLAYABLE"
