@@ -7,10 +7,10 @@ import { Console, Data, Effect } from "effect"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import * as Database from "../src/server/Database.ts"
-import { EmbeddedPostgres } from "../src/server/EmbeddedPostgres.ts"
+import * as Database from "../src/server/store/Database.ts"
+import { EmbeddedPostgres } from "../src/server/store/EmbeddedPostgres.ts"
 import { dump } from "./schema/dump.ts"
-import { migrate } from "../src/server/Database/migrate.ts"
+import { migrate } from "../src/server/store/Database/migrate.ts"
 
 const file = new URL("../schema.sql", import.meta.url)
 const heading = "-- What the migrations make. Written by: node scripts/schema.ts\n\n"

@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import { spawnSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
-import * as Database from "../../src/server/Database.ts"
+import * as Database from "../../src/server/store/Database.ts"
 import { line, machine, median, quantile } from "./measure.ts"
 import { startService, startStore } from "./service.ts"
 

@@ -8,10 +8,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import * as ApiKeyFormat from "../../src/domain/ApiKeyFormat.ts"
-import * as Database from "../../src/server/Database.ts"
-import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
-import { migrate } from "../../src/server/Database/migrate.ts"
+import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
+import { migrate } from "../../src/server/store/Database/migrate.ts"
 
 /** A port of loopback that nobody listened on a moment ago. */
 export const freePort = async (): Promise<number> => {

@@ -8,7 +8,7 @@ import { SqlClient } from "effect/sql"
 import { connect, type Socket } from "node:net"
 import { setTimeout as pause } from "node:timers/promises"
 import { Pool } from "undici"
-import * as Database from "../../src/server/Database.ts"
+import * as Database from "../../src/server/store/Database.ts"
 import { line, machine, processorSeconds, quantile, residentMegabytes } from "./measure.ts"
 import { startService, startStore } from "./service.ts"
 

@@ -1,9 +1,9 @@
 import { Context, Effect, Layer } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
-import * as Database from "../../src/server/Database.ts"
-import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/EmbeddedPostgres.ts"
-import { layerMigrated } from "../../src/server/Database/migrate.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/store/EmbeddedPostgres.ts"
+import { layerMigrated } from "../../src/server/store/Database/migrate.ts"
 
 /** A PostgreSQL to restart, migrated, until the scope closes. */
 export const startStore = (options: EmbeddedPostgresOptions) =>

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { Approval, ApprovalStatus, Decision } from "../domain/Approval.ts"
+import { Approval, ApprovalStatus, Decision } from "../domain/approvals/Approval.ts"
 import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"

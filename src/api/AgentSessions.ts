@@ -1,6 +1,6 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/AgentSession.ts"
+import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/approvals/AgentSession.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"

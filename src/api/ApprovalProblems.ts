@@ -1,4 +1,4 @@
-import { Approval } from "../domain/Approval.ts"
+import { Approval } from "../domain/approvals/Approval.ts"
 import { problem } from "./Problem.ts"
 
 /** Somebody decided already; `approval` shows how it stands. */

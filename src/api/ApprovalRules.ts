@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { ApprovalRule } from "../domain/ApprovalRule.ts"
+import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
 import { RuleId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Frame.ts"

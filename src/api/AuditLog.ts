@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
-import { AuditAction, AuditEntry } from "../domain/AuditEntry.ts"
+import { AuditAction, AuditEntry } from "../domain/identity/AuditEntry.ts"
 import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"

@@ -5,8 +5,8 @@
  */
 import { Context } from "effect"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
-import type { Principal } from "../domain/Principal.ts"
-import { type Scope, scopes } from "../domain/Scope.ts"
+import type { Principal } from "../domain/identity/Principal.ts"
+import { type Scope, scopes } from "../domain/identity/Scope.ts"
 import { InsufficientScope, InvalidApiKey, RateLimited } from "./Problems.ts"
 
 /** The principal of the request that is being answered. */

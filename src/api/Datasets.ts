@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Dataset, Example, JsonObject } from "../domain/Dataset.ts"
+import { Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
 import { DatasetId, ExampleId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"

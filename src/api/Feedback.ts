@@ -1,6 +1,6 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { Dataset, JsonObject } from "../domain/Dataset.ts"
+import { Dataset, JsonObject } from "../domain/tasks/Dataset.ts"
 import {
   FeedbackDetail,
   FeedbackRecord,
@@ -8,7 +8,7 @@ import {
   Score,
   StagedCorrection,
   SupersededCorrection
-} from "../domain/Feedback.ts"
+} from "../domain/tasks/Feedback.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../domain/Ids.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"

@@ -6,7 +6,7 @@
 import { Schema } from "effect"
 import { problem } from "./Problem.ts"
 import { DatasetId, TraceId } from "../domain/Ids.ts"
-import { Scope } from "../domain/Scope.ts"
+import { Scope } from "../domain/identity/Scope.ts"
 
 /** Malformed JSON, a wrong type, a missing field, a bad query or cursor. */
 export class InvalidRequest extends problem<InvalidRequest>()(

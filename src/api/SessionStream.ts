@@ -1,10 +1,10 @@
 /** What `GET /v1/agent-sessions/:id/events/stream` sends and is asked with. */
 import { Schema, SchemaTransformation, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
-import { OutcomeStatus, StepDecision } from "../domain/AgentSession.ts"
-import { Approval } from "../domain/Approval.ts"
+import { OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
+import { Approval } from "../domain/approvals/Approval.ts"
 import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
-import { SessionEventType } from "../domain/SessionEvent.ts"
+import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import { Timestamp } from "../domain/Time.ts"
 
 const common = {

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
-import { TelemetryDelivery, TelemetryDestination } from "../domain/TelemetryDestination.ts"
+import { TelemetryDelivery, TelemetryDestination } from "../domain/telemetry/TelemetryDestination.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
 import {

@@ -1,5 +1,5 @@
 /** What the document tells of the requests that this service sends: OpenAPI 3.1, `webhooks`. */
-import type { EventType } from "../domain/ApprovalEvent.ts"
+import type { EventType } from "../domain/approvals/ApprovalEvent.ts"
 
 /** Each type with what it tells, and the status that its approval has then. */
 const events: Record<EventType, readonly [says: string, status: string | null]> = {

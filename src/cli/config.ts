@@ -1,7 +1,7 @@
 import { Console, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { unknownVariables } from "../server/Settings/read.ts"
-import { type ConfigRow, markdown, report } from "../server/Settings/report.ts"
+import { unknownVariables } from "../server/config/Settings/read.ts"
+import { type ConfigRow, markdown, report } from "../server/config/Settings/report.ts"
 import { ProcessEnvironment, readSettings } from "./environment.ts"
 
 /** How a variable stands, for people. */

@@ -1,5 +1,5 @@
 import { Context, Effect } from "effect"
-import { decode, type Environment, type Machine } from "../server/Settings.ts"
+import { decode, type Environment, type Machine } from "../server/config/Settings.ts"
 
 /** The environment that commands read: the process's own, which a test replaces. */
 export const ProcessEnvironment = Context.Reference<{

@@ -1,8 +1,8 @@
 import { Console, Effect } from "effect"
 import { Command } from "effect/cli"
-import { layerStoreThatIsThere } from "../server/Server/store.ts"
+import { layerStoreThatIsThere } from "../server/main/store.ts"
 import { readSettings } from "./environment.ts"
-import * as Migrations from "../server/Database/migrate.ts"
+import * as Migrations from "../server/store/Database/migrate.ts"
 
 const migrate = Effect.gen(function* () {
   const { settings } = yield* readSettings

@@ -1,7 +1,7 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
 import { isSqlError } from "effect/sql/SqlError"
-import { codeOf } from "../server/codeOf.ts"
+import { codeOf } from "../server/store/errnoCode.ts"
 
 /** A failure in the words of an operator; undefined: it was told already. */
 export const phraseOf = (cause: Cause.Cause<unknown>): string | undefined => {

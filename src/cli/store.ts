@@ -1,4 +1,4 @@
-import type { StoreSettings } from "../server/Settings.ts"
+import type { StoreSettings } from "../server/config/Settings.ts"
 
 /** Which store it is, for people; without the URL, in which there may be a password. */
 export const storePhrase = (store: StoreSettings): string =>

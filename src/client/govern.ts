@@ -1,7 +1,7 @@
 import { type Cause, Duration, Effect, Option, Schedule, Stream } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot } from "../api/SessionStream.ts"
-import type { GovernedStep } from "../domain/AgentSession.ts"
+import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { EffectCalls, Failure, Operation } from "./Call.ts"
 import { isAway, patience } from "./passing.ts"

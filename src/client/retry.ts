@@ -1,6 +1,6 @@
 import { Clock, Duration, Effect, Random } from "effect"
 import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
-import { retryAfterMillis } from "../domain/RetryAfter.ts"
+import { retryAfterMillis } from "../domain/delivery/RetryAfter.ts"
 
 /** How a client treats answers that do not come. */
 export interface RetryOptions {

@@ -5,7 +5,7 @@ import { HttpApiClient } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import { SessionEventType } from "../domain/SessionEvent.ts"
+import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import type { Failure, Operation } from "./Call.ts"
 import { passes, patience } from "./passing.ts"
 

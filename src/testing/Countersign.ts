@@ -5,11 +5,11 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { Client, type ClientCalls } from "../client/Client.ts"
-import { ApiKeys } from "../server/ApiKeys.ts"
-import { EmbeddedPostgres } from "../server/EmbeddedPostgres.ts"
-import { generateMasterKey } from "../server/SecretBox.ts"
+import { ApiKeys } from "../server/identity/ApiKeys.ts"
+import { EmbeddedPostgres } from "../server/store/EmbeddedPostgres.ts"
+import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
-import * as Settings from "../server/Settings.ts"
+import * as Settings from "../server/config/Settings.ts"
 
 /** How a service for tests differs from one that starts with no configuration. */
 export interface TestOptions {

@@ -4,7 +4,7 @@ import { Redacted, Result } from "effect"
 import type { OpenApi } from "effect/http-api"
 import { Api, openApiDocument } from "../../src/api/Api.ts"
 import { notifications } from "../../src/api/notifications.ts"
-import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import * as Events from "../webhook/events.ts"
 
 const { components, paths } = openApiDocument()

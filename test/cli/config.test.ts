@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { variableNames } from "../../src/server/Settings/variables.ts"
+import { variableNames } from "../../src/server/config/Settings/variables.ts"
 import { cli } from "../support/cli.ts"
 
 describe("countersign config", () => {

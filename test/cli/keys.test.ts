@@ -1,7 +1,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Result } from "effect"
-import { parse } from "../../src/domain/ApiKeyFormat.ts"
-import type { Environment } from "../../src/server/Settings.ts"
+import { parse } from "../../src/domain/identity/ApiKeyFormat.ts"
+import type { Environment } from "../../src/server/config/Settings.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 

@@ -4,7 +4,7 @@ import { CliError } from "effect/cli"
 import { HttpServerError } from "effect/http"
 import { isFault, phraseOf } from "../../src/cli/phrase.ts"
 import { NotFound } from "../../src/api/Problems.ts"
-import { SettingsInvalid } from "../../src/server/Settings.ts"
+import { SettingsInvalid } from "../../src/server/config/Settings.ts"
 
 const taken = Object.assign(new Error("listen EADDRINUSE: address already in use 127.0.0.1:8080"), {
   code: "EADDRINUSE"

@@ -1,10 +1,10 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Result } from "effect"
-import { parse } from "../../src/domain/ApiKeyFormat.ts"
+import { parse } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
-import { migrations } from "../../src/server/migrations/index.ts"
+import { migrations } from "../../src/server/store/migrations/index.ts"
 
 const DATASET = `dst_${"0".repeat(32)}`
 const KEY = `key_${"0".repeat(32)}`

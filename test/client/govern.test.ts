@@ -13,7 +13,7 @@ import {
 import type { Failure, Operation } from "../../src/client/Call.ts"
 import { makeGovern } from "../../src/client/govern.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
-import type { GovernedStep } from "../../src/domain/AgentSession.ts"
+import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
 
 const id = SessionId.make(`ses_${"a".repeat(32)}`)

@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { connect } from "../../src/client/index.ts"
-import { generateFrom } from "../../src/domain/ApiKeyFormat.ts"
+import { generateFrom } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 

@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
-import { Delivery } from "../../src/server/Delivery.ts"
+import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type Scripted, scriptedServer } from "../support/scripted.ts"
 import {

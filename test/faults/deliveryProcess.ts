@@ -4,14 +4,14 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Duration, Effect, Layer, Redacted, Result } from "effect"
-import { parseAllowances } from "../../src/domain/PublicAddress.ts"
-import * as Database from "../../src/server/Database.ts"
-import { Delivery } from "../../src/server/Delivery.ts"
-import { Egress } from "../../src/server/Egress.ts"
-import { parseDnsServers } from "../../src/server/Egress/Resolver.ts"
-import * as WebhookChannel from "../../src/server/Notifications/WebhookChannel.ts"
-import { SecretBox } from "../../src/server/SecretBox.ts"
-import { StoreClock } from "../../src/server/StoreClock.ts"
+import { parseAllowances } from "../../src/domain/network/PublicAddress.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { Delivery } from "../../src/server/delivery/Delivery.ts"
+import { Egress } from "../../src/server/egress/Egress.ts"
+import { parseDnsServers } from "../../src/server/egress/Egress/Resolver.ts"
+import * as WebhookChannel from "../../src/server/notifications/Notifications/WebhookChannel.ts"
+import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
+import { StoreClock } from "../../src/server/store/StoreClock.ts"
 
 /** The store's URL, the key of secrets, the lease, a name server to ask, and the delay before each attempt in seconds. */
 const [url = "", masterKey = "", leaseMillis = "10000", dnsServer = "", delays = ""] = process.argv.slice(2)

@@ -2,7 +2,7 @@ import { Console, Effect, Exit } from "effect"
 import { countersign } from "../../src/cli/countersign.ts"
 import { ProcessEnvironment } from "../../src/cli/environment.ts"
 import { phraseOf } from "../../src/cli/phrase.ts"
-import type { Environment } from "../../src/server/Settings.ts"
+import type { Environment } from "../../src/server/config/Settings.ts"
 
 /** What a command printed, and in what words it failed. */
 export interface Outcome {

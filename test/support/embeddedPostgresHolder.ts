@@ -1,6 +1,6 @@
 import { NodeRuntime } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
-import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
+import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 
 /**
  * A process that uses the embedded store of the directory in its first argument until it is told to stop: `ready` on a

@@ -4,10 +4,10 @@ import { readdir, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import type { TestProject } from "vitest/node"
-import * as Database from "../../src/server/Database.ts"
-import { EmbeddedPostgres } from "../../src/server/EmbeddedPostgres.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { databaseName, named, OLDEST_CLONE_SECONDS, PREFIX } from "./postgres.ts"
-import { migrate } from "../../src/server/Database/migrate.ts"
+import { migrate } from "../../src/server/store/Database/migrate.ts"
 
 declare module "vitest" {
   interface ProvidedContext {

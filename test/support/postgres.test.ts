@@ -2,7 +2,7 @@ import { assert, it, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Database from "../../src/server/Database.ts"
+import * as Database from "../../src/server/store/Database.ts"
 import { cloneDatabase, TestDatabase } from "./postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("a test file's own database", (it) => {

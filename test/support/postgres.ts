@@ -3,7 +3,7 @@ import { Clock, Context, Effect, Layer, Redacted, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { inject } from "vitest"
-import * as Database from "../../src/server/Database.ts"
+import * as Database from "../../src/server/store/Database.ts"
 
 /** Databases of tests: the prefix, the second they were made, and a random end. */
 export const PREFIX = "countersign_test_"

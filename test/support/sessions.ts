@@ -3,11 +3,11 @@ import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import { generateTraceId, KeyId, OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
-import type { Principal } from "../../src/domain/Principal.ts"
-import { type NewSessionEvent, sessionClosed } from "../../src/domain/SessionEvent.ts"
-import { transaction } from "../../src/server/Database/transaction.ts"
-import { appendEvents } from "../../src/server/SessionEvents.ts"
-import type { SessionKey } from "../../src/server/SessionStream/Subscription.ts"
+import type { Principal } from "../../src/domain/identity/Principal.ts"
+import { type NewSessionEvent, sessionClosed } from "../../src/domain/approvals/SessionEvent.ts"
+import { transaction } from "../../src/server/store/Database/transaction.ts"
+import { appendEvents } from "../../src/server/approvals/SessionEvents.ts"
+import type { SessionKey } from "../../src/server/approvals/SessionStream/Subscription.ts"
 
 /** An organization with a key that may read sessions, in the store. */
 export const reader: Effect.Effect<Principal, never, SqlClient.SqlClient> = Effect.gen(function* () {

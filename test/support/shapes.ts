@@ -1,4 +1,4 @@
-import type { JsonSchema } from "../../src/domain/Task.ts"
+import type { JsonSchema } from "../../src/domain/tasks/Task.ts"
 
 /** A small schema that judges any object some 2 to the power of `levels` times: each definition refers twice to the next. */
 export const doubling = (levels: number): JsonSchema => {

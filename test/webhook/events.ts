@@ -1,11 +1,11 @@
 import { DateTime, Schema } from "effect"
-import { Approval } from "../../src/domain/Approval.ts"
+import { Approval } from "../../src/domain/approvals/Approval.ts"
 import {
   type ApprovalEventType,
   approvalEventTypes,
   eventBody,
   testEventBody
-} from "../../src/domain/ApprovalEvent.ts"
+} from "../../src/domain/approvals/ApprovalEvent.ts"
 import { EventId, OrgId } from "../../src/domain/Ids.ts"
 
 const hex = "0192f0c1a2b37c4d8e5f60718293a4b5"

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
-import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import {
   type Claim,
   handler,

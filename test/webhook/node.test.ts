@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
 import { createServer, type RequestListener, request } from "node:http"
-import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
 import { listening } from "../support/listening.ts"

@@ -3,7 +3,7 @@ import { Redacted, Result } from "effect"
 import * as fc from "fast-check"
 import { Webhook as StandardWebhook } from "standardwebhooks"
 import { Webhook as SvixWebhook } from "svix"
-import { signatureHeaders, signingKey } from "../../src/domain/WebhookSignature.ts"
+import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { verify } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
 

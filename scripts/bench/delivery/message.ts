@@ -6,7 +6,7 @@ import {
   signatureHeaders,
   signingKey,
   type SigningKeys
-} from "../../../src/domain/WebhookSignature.ts"
+} from "../../../src/domain/delivery/WebhookSignature.ts"
 
 /** Organizations, and endpoints of each: an event goes to all endpoints of one. */
 export const ORGANIZATIONS = 10

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../../../src/domain/Dataset.ts"
+import type { JsonObject } from "../../../src/domain/tasks/Dataset.ts"
 
 /** A shape as teams have them: an object with texts, a choice, numbers and a list of objects. */
 export const answerSchema: JsonObject = {

@@ -6,7 +6,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { setTimeout as pause } from "node:timers/promises"
-import { Spans } from "../../../src/server/Spans.ts"
+import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { machine, residentMegabytes } from "../measure.ts"
 import { startStore } from "../service.ts"
 import { organizationAt, recordSome, startHouse } from "./house.ts"

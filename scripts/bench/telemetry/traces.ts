@@ -1,5 +1,5 @@
 /** The same spans for both sides: a call to a model, with what one usually says of it. */
-import type { Attributes } from "../../../src/domain/Span.ts"
+import type { Attributes } from "../../../src/domain/telemetry/Span.ts"
 
 /** Attributes of a call. */
 export const attributesOf = (number: number) =>

@@ -1,7 +1,7 @@
 import { Context, DateTime, Effect, Layer, Queue, Redacted } from "effect"
 import { Client } from "../../client/Client.ts"
 import type { EffectCalls } from "../../client/Call.ts"
-import type { Preset } from "../../domain/Scope.ts"
+import type { Preset } from "../../domain/identity/Scope.ts"
 import { StepId } from "../../domain/Ids.ts"
 import type { Received } from "../receiver.ts"
 import * as show from "../show.ts"

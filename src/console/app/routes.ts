@@ -1,6 +1,6 @@
 /** The pages: where each is, what it is called, which scope it asks for, and its code, which is loaded when it is opened. */
 import { type ComponentType, lazy, type LazyExoticComponent } from "react"
-import type { Scope } from "../../domain/Scope.ts"
+import type { Scope } from "../../domain/identity/Scope.ts"
 
 /** What a page is given: the parts of its address, and what tells it apart from others of its kind. */
 export interface PageProps {

@@ -1,6 +1,6 @@
 /** Feedback, as its queue and its promotion show it. */
 import { Atom } from "effect/reactivity"
-import type { FeedbackRecord, FeedbackStatus } from "../../domain/Feedback.ts"
+import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
 import { refresh } from "./atoms.ts"
 import { pagesOf } from "./pages.ts"

@@ -3,7 +3,7 @@ import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
 import { CONSOLE_PATH, type ConsoleSession } from "../../api/Console.ts"
 import type { KeyId } from "../../domain/Ids.ts"
-import type { Scope } from "../../domain/Scope.ts"
+import type { Scope } from "../../domain/identity/Scope.ts"
 import { registry, useAtomValue } from "./atoms.ts"
 
 /** What is known of the session. `over`: it was there and ended, so that the page says why it asks again. */

@@ -1,6 +1,6 @@
 /** Two JSON objects side by side, field by field, with what differs marked by more than a colour. */
 import type { Schema } from "effect"
-import type { JsonObject } from "../../domain/Dataset.ts"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 import { Json } from "./Json.tsx"
 import { Safe } from "./Safe.tsx"
 

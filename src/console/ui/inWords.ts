@@ -1,5 +1,5 @@
 import type { Schema } from "effect"
-import type { JsonObject } from "../../domain/Dataset.ts"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 
 /** The most members of an object that one line tells, and the most characters of each. */
 const MEMBERS = 3

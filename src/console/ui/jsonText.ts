@@ -1,6 +1,6 @@
 /** JSON as people write it into a field. */
 import { Result, Schema } from "effect"
-import { JsonObject } from "../../domain/Dataset.ts"
+import { JsonObject } from "../../domain/tasks/Dataset.ts"
 
 const isJsonObject = Schema.is(JsonObject)
 

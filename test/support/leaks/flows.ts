@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { generateFrom } from "../../../src/domain/ApiKeyFormat.ts"
+import { generateFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { eventually } from "../eventually.ts"
 import type { Ask, Asked, Hunt } from "./hunt.ts"
 import type { Peer } from "./peers.ts"

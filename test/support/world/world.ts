@@ -1,7 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Redacted } from "effect"
 import { StepId } from "../../../src/domain/Ids.ts"
-import { Spans } from "../../../src/server/Spans.ts"
+import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
 import { collector } from "../otlp/collector.ts"

@@ -1,4 +1,4 @@
-import type { Approval } from "../../../domain/Approval.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
 import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Safe } from "../../ui/Safe.tsx"

@@ -1,4 +1,4 @@
-import type { Approval } from "../../../domain/Approval.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import { Badge } from "../../ui/Badge.tsx"
 

@@ -1,6 +1,6 @@
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
-import { AuditAction, type AuditEntry } from "../../../domain/AuditEntry.ts"
+import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 import type { AuditEntryId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { pagesOf } from "../../state/pages.ts"

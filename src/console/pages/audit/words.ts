@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { AuditAction, type AuditEntry } from "../../../domain/AuditEntry.ts"
+import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 
 /** What somebody did, as it is said after their name. */
 export const words: Readonly<Record<AuditAction, string>> = {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import { type ReactNode, useState } from "react"
-import type { DeliveryRecord } from "../../../domain/DeliveryState.ts"
+import type { DeliveryRecord } from "../../../domain/delivery/DeliveryState.ts"
 import type { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"

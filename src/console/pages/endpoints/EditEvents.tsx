@@ -1,6 +1,6 @@
 import { useState } from "react"
-import type { ApprovalEventType } from "../../../domain/ApprovalEvent.ts"
-import type { NotificationEndpoint } from "../../../domain/NotificationEndpoint.ts"
+import type { ApprovalEventType } from "../../../domain/approvals/ApprovalEvent.ts"
+import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { service } from "../../state/service.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"

@@ -1,4 +1,4 @@
-import { type ApprovalEventType, approvalEventTypes } from "../../../domain/ApprovalEvent.ts"
+import { type ApprovalEventType, approvalEventTypes } from "../../../domain/approvals/ApprovalEvent.ts"
 
 const meanings: Record<ApprovalEventType, string> = {
   "approval.requested": "a step waits for a person",

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { FeedbackStatus } from "../../../domain/Feedback.ts"
+import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { tasksAtom } from "../../state/tasks.ts"

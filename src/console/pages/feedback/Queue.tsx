@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { useState } from "react"
-import type { FeedbackRecord, FeedbackStatus } from "../../../domain/Feedback.ts"
+import type { FeedbackRecord, FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect, useEffectEvent, useState } from "react"
-import type { FeedbackDetail } from "../../../domain/Feedback.ts"
+import type { FeedbackDetail } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"

@@ -1,4 +1,4 @@
-import type { Score } from "../../../domain/Feedback.ts"
+import type { Score } from "../../../domain/tasks/Feedback.ts"
 
 /** What a score says. */
 export const scoreText = (score: Score): string =>

@@ -1,6 +1,6 @@
 import { DateTime } from "effect"
 import { useState } from "react"
-import type { ApiKey } from "../../../domain/ApiKey.ts"
+import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import type { KeyId } from "../../../domain/Ids.ts"
 import { useNow } from "../../state/clock.ts"
 import { refresh } from "../../state/atoms.ts"

@@ -1,6 +1,6 @@
 import { Array as Arr, DateTime } from "effect"
 import { type FormEvent, useState } from "react"
-import { Preset, presetScopes, type Scope } from "../../../domain/Scope.ts"
+import { Preset, presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
 import { service } from "../../state/service.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"

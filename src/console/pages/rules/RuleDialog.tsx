@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { type FormEvent, useState } from "react"
-import { type ApprovalRule, RuleEffect } from "../../../domain/ApprovalRule.ts"
+import { type ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"

@@ -6,7 +6,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Empty } from "../../ui/Empty.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
-import type { ApprovalRule, RuleEffect } from "../../../domain/ApprovalRule.ts"
+import type { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { type Draft, moved } from "./draft.ts"
 
 const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { useState } from "react"
-import { judge } from "../../../domain/ApprovalRule.ts"
+import { judge } from "../../../domain/approvals/ApprovalRule.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Field } from "../../ui/Field.tsx"

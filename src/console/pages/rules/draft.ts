@@ -1,7 +1,7 @@
 /** Rules as they are edited, before they are saved. */
 import { Effect } from "effect"
 import type { NewApprovalRule } from "../../../api/ApprovalRules.ts"
-import { type ApprovalRule, DEFAULT_REVIEW_SECONDS } from "../../../domain/ApprovalRule.ts"
+import { type ApprovalRule, DEFAULT_REVIEW_SECONDS } from "../../../domain/approvals/ApprovalRule.ts"
 import { RuleId } from "../../../domain/Ids.ts"
 
 /** A rule of the list that is edited. A new one has an id of this page's own until the service gives it one. */

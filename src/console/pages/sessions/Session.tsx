@@ -1,7 +1,7 @@
 import { Option, Schema, Stream } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import type { SessionEvent } from "../../../api/SessionStream.ts"
-import type { AgentSession } from "../../../domain/AgentSession.ts"
+import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"

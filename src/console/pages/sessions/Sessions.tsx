@@ -1,4 +1,4 @@
-import type { AgentSession } from "../../../domain/AgentSession.ts"
+import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"

@@ -1,4 +1,4 @@
-import type { ComparisonSummary, SideSummary } from "../../../domain/Comparison.ts"
+import type { ComparisonSummary, SideSummary } from "../../../domain/tasks/Comparison.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Safe } from "../../ui/Safe.tsx"
 import { share } from "./Comparisons.tsx"

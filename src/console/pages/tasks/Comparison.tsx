@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect } from "react"
-import type { Comparison as ComparisonModel, SideSummary } from "../../../domain/Comparison.ts"
+import type { Comparison as ComparisonModel, SideSummary } from "../../../domain/tasks/Comparison.ts"
 import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"

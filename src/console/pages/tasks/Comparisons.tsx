@@ -1,5 +1,5 @@
-import type { Comparison } from "../../../domain/Comparison.ts"
-import type { Task } from "../../../domain/Task.ts"
+import type { Comparison } from "../../../domain/tasks/Comparison.ts"
+import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
-import type { Dataset as DatasetModel } from "../../../domain/Dataset.ts"
+import type { Dataset as DatasetModel } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"

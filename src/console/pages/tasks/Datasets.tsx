@@ -1,5 +1,5 @@
 import { useState } from "react"
-import type { Task } from "../../../domain/Task.ts"
+import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"

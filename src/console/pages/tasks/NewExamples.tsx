@@ -1,6 +1,6 @@
 import { Result } from "effect"
 import { type FormEvent, useState } from "react"
-import type { Task } from "../../../domain/Task.ts"
+import type { Task } from "../../../domain/tasks/Task.ts"
 import { refresh } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"

@@ -1,4 +1,4 @@
-import type { OpenAiProvider } from "../../../domain/Provider.ts"
+import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
 import { type Failure, faultOf } from "../../ui/failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import type { ProviderDraft } from "./draft.ts"

@@ -1,4 +1,4 @@
-import type { Release, Task } from "../../../domain/Task.ts"
+import type { Release, Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"

@@ -1,5 +1,5 @@
 import { useState } from "react"
-import type { ComparisonResult, Outcome } from "../../../domain/Comparison.ts"
+import type { ComparisonResult, Outcome } from "../../../domain/tasks/Comparison.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Diff } from "../../ui/Diff.tsx"

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { TaskId } from "../../../domain/Ids.ts"
-import type { Task as TaskModel } from "../../../domain/Task.ts"
+import type { Task as TaskModel } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"

@@ -1,8 +1,8 @@
 /** A task as it is filled in, before it is sent: what is written by hand is text until then. */
 import { Redacted, Result } from "effect"
 import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
-import { completedProvider, type NewProvider, type OpenAiProvider } from "../../../domain/Provider.ts"
-import type { Task } from "../../../domain/Task.ts"
+import { completedProvider, type NewProvider, type OpenAiProvider } from "../../../domain/tasks/Provider.ts"
+import type { Task } from "../../../domain/tasks/Task.ts"
 import { sameJson } from "../../ui/Diff.tsx"
 import { readObject, writeJson } from "../../ui/jsonText.ts"
 

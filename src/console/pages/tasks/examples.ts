@@ -1,6 +1,6 @@
 /** Examples as they are pasted: JSON Lines, or one JSON array. */
 import { Result, Schema } from "effect"
-import { JsonObject } from "../../../domain/Dataset.ts"
+import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { Failure } from "../../ui/failure.ts"
 import { readJson } from "../../ui/jsonText.ts"
 

@@ -1,7 +1,10 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import type { TelemetryDestinationId } from "../../../domain/Ids.ts"
-import type { TelemetryDelivery, TelemetryDeliveryStatus } from "../../../domain/TelemetryDestination.ts"
+import type {
+  TelemetryDelivery,
+  TelemetryDeliveryStatus
+} from "../../../domain/telemetry/TelemetryDestination.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"

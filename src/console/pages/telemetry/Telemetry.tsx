@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect, useState } from "react"
-import type { TelemetryDestination } from "../../../domain/TelemetryDestination.ts"
+import type { TelemetryDestination } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { service } from "../../state/service.ts"
 import { useCan } from "../../state/session.ts"

@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { changeOf, draftOf, newDraft, newTaskOf } from "../../../../src/console/pages/tasks/draft.ts"
 import { KeyId, ReleaseId, TaskId } from "../../../../src/domain/Ids.ts"
-import { completedProvider } from "../../../../src/domain/Provider.ts"
-import type { Task } from "../../../../src/domain/Task.ts"
+import { completedProvider } from "../../../../src/domain/tasks/Provider.ts"
+import type { Task } from "../../../../src/domain/tasks/Task.ts"
 
 const task: Task = {
   id: Effect.runSync(TaskId.generate),

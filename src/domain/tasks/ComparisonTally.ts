@@ -1,0 +1,166 @@
+import { Schema } from "effect"
+import type { ComparisonSummary, Outcome, SideSummary } from "./Comparison.ts"
+import { pairedDifference, wilson } from "./wilsonInterval.ts"
+
+/** The most fields that are counted: the first ones that come. */
+const MAX_FIELDS = 100
+
+/** Each class of times reaches a tenth further than the one before: its middle is within a twentieth of what is in it. */
+const CLASS_GROWTH = 1.1
+
+/** The shortest time that is told from none, in milliseconds. */
+const SHORTEST_MS = 0.1
+
+const Side = Schema.Struct({
+  failed: Schema.Int,
+  input_tokens: Schema.Int,
+  output_tokens: Schema.Int,
+  cost: Schema.NullOr(Schema.Finite),
+  duration_ms: Schema.Finite,
+  /** How many answers took so long, by class. */
+  classes: Schema.Record(Schema.String, Schema.Int)
+})
+type Side = typeof Side.Type
+
+/** What a comparison has found so far, as it is kept: it grows with the fields of the answers, not with the examples. */
+export const ComparisonTally = Schema.Struct({
+  /** Examples that both agree with, that only one does, and that neither does. */
+  both: Schema.Int,
+  candidate_only: Schema.Int,
+  live_only: Schema.Int,
+  neither: Schema.Int,
+  candidate: Side,
+  live: Side,
+  fields: Schema.Array(
+    Schema.Struct({
+      field: Schema.String,
+      compared: Schema.Int,
+      candidate: Schema.Int,
+      live: Schema.Int
+    })
+  )
+})
+export type ComparisonTally = typeof ComparisonTally.Type
+
+const emptySide: Side = {
+  failed: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cost: null,
+  duration_ms: 0,
+  classes: {}
+}
+
+/** Of nothing. */
+export const emptyTally: ComparisonTally = {
+  both: 0,
+  candidate_only: 0,
+  live_only: 0,
+  neither: 0,
+  candidate: emptySide,
+  live: emptySide,
+  fields: []
+}
+
+/** One example's outcomes, with every top-level field that the expected answer or one of the two has. */
+export interface Compared {
+  readonly candidate: Outcome
+  readonly live: Outcome
+  readonly fields: ReadonlyArray<string>
+}
+
+/** The tally with one more example. */
+export const tallied = (tally: ComparisonTally, { candidate, fields, live }: Compared): ComparisonTally => {
+  const one = (mine: boolean, theirs: boolean) => Number(candidate.agrees === mine && live.agrees === theirs)
+  return {
+    both: tally.both + one(true, true),
+    candidate_only: tally.candidate_only + one(true, false),
+    live_only: tally.live_only + one(false, true),
+    neither: tally.neither + one(false, false),
+    candidate: withOutcome(tally.candidate, candidate),
+    live: withOutcome(tally.live, live),
+    fields: withFields(tally.fields, { candidate, fields, live })
+  }
+}
+
+const withOutcome = (side: Side, outcome: Outcome): Side => {
+  const failed = outcome.answer === null
+  const key = String(classOf(outcome.duration_ms))
+  return {
+    failed: side.failed + Number(failed),
+    input_tokens: side.input_tokens + outcome.input_tokens,
+    output_tokens: side.output_tokens + outcome.output_tokens,
+    cost: outcome.cost === null ? side.cost : (side.cost ?? 0) + outcome.cost,
+    duration_ms: side.duration_ms + (failed ? 0 : outcome.duration_ms),
+    classes: failed ? side.classes : { ...side.classes, [key]: (side.classes[key] ?? 0) + 1 }
+  }
+}
+
+const withFields = (
+  counted: ComparisonTally["fields"],
+  { candidate, fields, live }: Compared
+): ComparisonTally["fields"] => {
+  const byName = new Map(counted.map((entry) => [entry.field, entry]))
+  for (const field of fields) {
+    const entry = byName.get(field)
+    if (entry === undefined && byName.size >= MAX_FIELDS) continue
+    byName.set(field, {
+      field,
+      compared: (entry?.compared ?? 0) + 1,
+      candidate: (entry?.candidate ?? 0) + Number(agreesIn(candidate, field)),
+      live: (entry?.live ?? 0) + Number(agreesIn(live, field))
+    })
+  }
+  return [...byName.values()]
+}
+
+const agreesIn = (outcome: Outcome, field: string): boolean =>
+  outcome.answer !== null && !outcome.disagreeing.includes(field)
+
+const classOf = (millis: number): number =>
+  Math.floor(Math.log(Math.max(millis, SHORTEST_MS) / SHORTEST_MS) / Math.log(CLASS_GROWTH))
+
+/** What a tally shows. */
+export const summaryOf = (tally: ComparisonTally): ComparisonSummary => {
+  const { both, candidate, candidate_only, fields, live, live_only, neither } = tally
+  const of = both + candidate_only + live_only + neither
+  return {
+    candidate: sideSummary(candidate, both + candidate_only, of),
+    live: sideSummary(live, both + live_only, of),
+    difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
+    fields
+  }
+}
+
+const sideSummary = (side: Side, agreed: number, of: number): SideSummary => {
+  const answered = of - side.failed
+  return {
+    agreed,
+    agreement: of === 0 ? null : agreed / of,
+    agreement_interval: wilson(agreed, of),
+    failed: side.failed,
+    input_tokens: side.input_tokens,
+    output_tokens: side.output_tokens,
+    cost: side.cost,
+    latency_ms:
+      answered === 0
+        ? null
+        : {
+            mean: side.duration_ms / answered,
+            p50: percentile(side.classes, answered, 0.5),
+            p95: percentile(side.classes, answered, 0.95)
+          }
+  }
+}
+
+/** The middle of the class that holds the value below which the share `q` lies. */
+const percentile = (classes: Side["classes"], of: number, q: number): number => {
+  let left = Math.ceil(of * q)
+  let found = 0
+  for (const [key, count] of Object.entries(classes).toSorted(([a], [b]) => Number(a) - Number(b))) {
+    found = SHORTEST_MS * CLASS_GROWTH ** (Number(key) + 0.5)
+    left -= count
+    if (left <= 0) break
+  }
+  return found
+}

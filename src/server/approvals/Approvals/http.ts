@@ -1,0 +1,19 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Approvals } from "../Approvals.ts"
+
+/** The handlers of `/v1/agent-approvals`. */
+export const ApprovalsHttp = HttpApiBuilder.group(
+  Api,
+  "approvals",
+  Effect.fnUntraced(function* (handlers) {
+    const approvals = yield* Approvals
+    return handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(approvals.list(query), ({ items, next_cursor }) => ({ approvals: items, next_cursor })),
+      get: ({ params }) => approvals.get(params.id),
+      decide: ({ params, payload }) => approvals.decide(params.id, payload)
+    })
+  })
+)

@@ -1,0 +1,50 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { ApprovalFilter } from "../../../api/AgentApprovals.ts"
+import { DEFAULT_LIMIT, type PageRequest } from "../../../api/Pagination.ts"
+import type { ApprovalId, OrgId } from "../../../domain/Ids.ts"
+import { PAGE_BYTES, rowsFor } from "../../store/Pagination.ts"
+import { approvalColumns, ApprovalRow } from "./rows.ts"
+
+/**
+ * A page of an organization's approvals, newest first, for `cutPage`. Of what the page does not show no arguments are read.
+ */
+export const listApprovals = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<ApprovalId> & ApprovalFilter
+) =>
+  sql`
+    WITH candidates AS (
+      SELECT approval_id, arguments_bytes
+      FROM approvals
+      WHERE ${sql.and([
+        sql`org_id = ${org_id}`,
+        ...(request.cursor === undefined ? [] : [sql`approval_id < ${request.cursor}`]),
+        ...(request.status === undefined ? [] : [sql`status = ${request.status}`]),
+        ...(request.session_id === undefined ? [] : [sql`session_id = ${request.session_id}`]),
+        ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`])
+      ])}
+      ORDER BY approval_id DESC
+      LIMIT ${rowsFor(request)}
+    ), measured AS (
+      SELECT
+        approval_id,
+        row_number() OVER newest AS place,
+        sum(arguments_bytes) OVER newest AS bytes,
+        count(*) OVER ()::int AS found
+      FROM candidates
+      WINDOW newest AS (ORDER BY approval_id DESC)
+    )
+    SELECT ${sql.literal(approvalColumns)}, measured.found
+    FROM measured
+      JOIN approvals ON approvals.org_id = ${org_id} AND approvals.approval_id = measured.approval_id
+    WHERE measured.place = 1
+      OR (measured.place <= ${request.limit ?? DEFAULT_LIMIT}::int AND measured.bytes <= ${PAGE_BYTES}::int)
+    ORDER BY measured.place
+  `.pipe(Effect.flatMap(decodeListed))
+
+const decodeListed = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ ...ApprovalRow.fields, found: Schema.Int })),
+  { disableChecks: true }
+)

@@ -1,0 +1,175 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { NotFound } from "../../../api/Problems.ts"
+import {
+  type Approval,
+  ApprovalOutcome,
+  ApprovalStage,
+  ApprovalStatus,
+  DecisionSource
+} from "../../../domain/approvals/Approval.ts"
+import { type ApprovalState, nextDueAt } from "../../../domain/approvals/ApprovalState.ts"
+import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
+import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+
+/** An approval as the store holds it. */
+export const ApprovalRow = Schema.Struct({
+  org_id: OrgId,
+  approval_id: ApprovalId,
+  session_id: SessionId,
+  step_id: StepId,
+  task_id: Schema.NullOr(TaskId),
+  tool: Schema.String,
+  action_class: Schema.String,
+  /** As JSON text; null where the agent gave no arguments at all, which is not the same as the text `null`. */
+  arguments: Schema.NullOr(Schema.String),
+  arguments_digest: Schema.String,
+  status: ApprovalStatus,
+  stage: ApprovalStage,
+  requested_at: TimestampFromDate,
+  requested_by_id: KeyId,
+  review_deadline_at: TimestampFromDate,
+  escalation_deadline_at: Schema.NullOr(TimestampFromDate),
+  expires_at: TimestampFromDate,
+  expiring_seconds: Schema.NullOr(Schema.Number),
+  expiring_notified: Schema.Boolean,
+  escalated_at: Schema.NullOr(TimestampFromDate),
+  timeout_action: ApprovalOutcome,
+  self_approval: Schema.Boolean,
+  outcome: Schema.NullOr(ApprovalOutcome),
+  decision_source: Schema.NullOr(DecisionSource),
+  decided_at: Schema.NullOr(TimestampFromDate),
+  decided_by_id: Schema.NullOr(KeyId),
+  decided_by_name: Schema.NullOr(Schema.String),
+  comment: Schema.NullOr(Schema.String)
+})
+export type ApprovalRow = typeof ApprovalRow.Type
+
+/** The columns of `ApprovalRow`. Arguments are read as text: what the client parses can no longer tell `null` from absent. */
+export const approvalColumns = Object.keys(ApprovalRow.fields)
+  .map((column) =>
+    column === "arguments" ? "approvals.arguments::text AS arguments" : `approvals.${column}`
+  )
+  .join(", ")
+
+/** The same without the arguments, which can be 4 MiB each: for those that list many approvals at once. */
+export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
+  .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
+  .join(", ")
+
+/** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
+export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
+
+/** What an unknown approval is answered with, another organization's included. */
+export const noApproval = Effect.fail(
+  new NotFound({ detail: "There is no such approval in this organization" })
+)
+
+/** An approval of the organization, if it is one. */
+export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
+  sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM approvals
+    WHERE org_id = ${org_id}
+      AND approval_id = ${id}
+  `.pipe(
+    Effect.flatMap(decodeApprovals),
+    Effect.map((rows) => rows[0])
+  )
+
+/**
+ * The approval, with its session's row and its own held to the end of the transaction: the session first, as everyone who moves
+ * an approval does, since its events are numbered there.
+ */
+export const holdApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
+  sql`
+    SELECT ${sql.literal(approvalColumns)}
+    FROM agent_sessions
+      JOIN approvals USING (org_id, session_id)
+    WHERE org_id = ${org_id}
+      AND approvals.approval_id = ${id}
+    FOR NO KEY UPDATE OF agent_sessions, approvals
+  `.pipe(Effect.flatMap(decodeApprovals))
+
+/** The moving part of an approval. */
+export const stateOf = (row: ApprovalRow): ApprovalState => ({
+  status: row.status,
+  stage: row.stage,
+  requested_at: row.requested_at,
+  requested_by: row.requested_by_id,
+  review_deadline_at: row.review_deadline_at,
+  escalation_deadline_at: row.escalation_deadline_at,
+  expires_at: row.expires_at,
+  expiring_seconds: row.expiring_seconds,
+  expiring_notified: row.expiring_notified,
+  escalated_at: row.escalated_at,
+  timeout_action: row.timeout_action,
+  self_approval: row.self_approval,
+  outcome: row.outcome,
+  decision_source: row.decision_source,
+  decided_at: row.decided_at,
+  decided_by:
+    row.decided_by_id === null
+      ? null
+      : { id: row.decided_by_id, name: row.decided_by_name ?? row.decided_by_id },
+  comment: row.comment
+})
+
+/** The row with another state. */
+export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow => ({
+  ...row,
+  status: state.status,
+  stage: state.stage,
+  expires_at: state.expires_at,
+  expiring_notified: state.expiring_notified,
+  escalated_at: state.escalated_at,
+  outcome: state.outcome,
+  decision_source: state.decision_source,
+  decided_at: state.decided_at,
+  decided_by_id: state.decided_by?.id ?? null,
+  decided_by_name: state.decided_by?.name ?? null,
+  comment: state.comment
+})
+
+const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+
+/** An approval as it is shown. */
+export const toApproval = (row: ApprovalRow): Approval => {
+  const state = stateOf(row)
+  return {
+    approval_id: row.approval_id,
+    session_id: row.session_id,
+    step_id: row.step_id,
+    task_id: row.task_id,
+    tool: row.tool,
+    action_class: row.action_class,
+    ...(row.arguments === null ? {} : { arguments: parseArguments(row.arguments) }),
+    arguments_digest: row.arguments_digest,
+    status: state.status,
+    stage: state.stage,
+    requested_at: row.requested_at,
+    review_deadline_at: state.review_deadline_at,
+    escalation_deadline_at: state.escalation_deadline_at,
+    expires_at: state.expires_at,
+    escalated_at: state.escalated_at,
+    timeout_action: state.timeout_action,
+    outcome: state.outcome,
+    decision_source: state.decision_source,
+    decided_at: state.decided_at,
+    decided_by: state.decided_by,
+    comment: state.comment
+  }
+}
+
+/** Writes a new approval. */
+export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
+  const due = nextDueAt(stateOf(row))
+  const values = yield* Schema.encodeEffect(ApprovalRow)(row)
+  yield* sql`
+    INSERT INTO approvals ${sql.insert({
+      ...values,
+      arguments_bytes: values.arguments === null ? 0 : Buffer.byteLength(values.arguments),
+      next_due_at: due === null ? null : toDate(due)
+    })}
+  `
+})

@@ -1,0 +1,17 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Rules } from "../Rules.ts"
+
+/** The handlers of `/v1/approval-rules`. */
+export const RulesHttp = HttpApiBuilder.group(
+  Api,
+  "approval_rules",
+  Effect.fnUntraced(function* (handlers) {
+    const rules = yield* Rules
+    return handlers.handleAll({
+      list: () => rules.list,
+      replace: ({ payload }) => rules.replace(payload)
+    })
+  })
+)

@@ -1,0 +1,142 @@
+import { Array as Arr, Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import type { NewAgentSession } from "../../api/AgentSessions.ts"
+import { Authorized } from "../../api/Authorization.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { NotFound } from "../../api/Problems.ts"
+import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
+import { transition } from "../../domain/approvals/ApprovalState.ts"
+import { type ApprovalId, generateTraceId, SessionId } from "../../domain/Ids.ts"
+import { sessionClosed } from "../../domain/approvals/SessionEvent.ts"
+import { toDate } from "../../domain/Time.ts"
+import { pendingApprovals } from "./Approvals/transitionRows.ts"
+import { recordAll } from "./Approvals/record.ts"
+import { type ApprovalRow, stateOf } from "./Approvals/rows.ts"
+import { Audit } from "../identity/Audit.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { Notifications } from "../notifications/Notifications.ts"
+import { type Page, pageOf } from "../store/Pagination.ts"
+import { appendEvents } from "./SessionEvents.ts"
+import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
+import { noTaskNamed, taskThere } from "../tasks/Tasks/rows.ts"
+import { Spans } from "../telemetry/Spans.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { together } from "../concurrency/Batcher.ts"
+
+/** Approvals that one set of statements expires when a session closes. */
+const CLOSED_AT_ONCE = 1_000
+
+/** Sessions that are written in one statement. */
+const AT_ONCE = 64
+
+/** Agent sessions: what steps, approvals and events belong to. */
+export class Sessions extends Context.Service<
+  Sessions,
+  {
+    readonly create: (
+      input: NewAgentSession
+    ) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
+    readonly list: (
+      request: PageRequest<SessionId>
+    ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
+    readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
+    /** Ends a session: what still waits for a person expires, rejected, with nobody named. Closing again changes nothing. */
+    readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
+  }
+>()("countersign/server/approvals/Sessions") {
+  static readonly layer = Layer.effect(
+    Sessions,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const clock = yield* StoreClock
+      const audit = yield* Audit
+      const notifications = yield* Notifications
+      const spans = yield* Spans
+
+      const insert = yield* together({
+        atOnce: AT_ONCE,
+        run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertSessions(sql, rows), rows)
+      })
+
+      return Sessions.of({
+        // One statement for all that come at once, and the whole answer known before it: nothing is read back.
+        create: Effect.fnUntraced(function* (input) {
+          const { org_id, actor } = yield* Authorized("sessions.write")
+          const task_id = input.task_id ?? null
+          if (task_id !== null) yield* taskThere(sql, org_id, task_id, noTaskNamed)
+          const now = yield* clock.now
+          const session: AgentSession = {
+            session_id: yield* SessionId.generate,
+            task_id,
+            trace_id: yield* generateTraceId,
+            metadata: input.metadata ?? {},
+            status: "open",
+            created_at: now,
+            created_by: actor,
+            closed_at: null
+          }
+          yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
+          return session
+        }),
+        list: Effect.fn("Sessions.list")(function* (request) {
+          const { org_id } = yield* Authorized("sessions.read")
+          return pageOf(request, yield* listSessions(sql, org_id, request), ({ session_id }) => session_id)
+        }, Effect.orDie),
+        get: Effect.fn("Sessions.get")(function* (id) {
+          const { org_id } = yield* Authorized("sessions.read")
+          return yield* there(yield* Effect.orDie(findSession(sql, org_id, id)))
+        }),
+        close: Effect.fn("Sessions.close")(function* (id) {
+          const principal = yield* Authorized("sessions.write")
+          const { org_id } = principal
+          return yield* atomically(
+            Effect.gen(function* () {
+              yield* holdSession(sql, org_id, id)
+              const session = yield* there(yield* findSession(sql, org_id, id))
+              if (session.status === "closed") return session
+              const now = yield* clock.now
+              // Each set of statements begins after the last one's rows: what was expired before is not looked at again.
+              let expired = 0
+              for (let after: ApprovalId | "" = ""; ;) {
+                const rows: ReadonlyArray<ApprovalRow> = yield* pendingApprovals(
+                  sql,
+                  org_id,
+                  id,
+                  after,
+                  CLOSED_AT_ONCE
+                )
+                const moving = rows.flatMap((row) => {
+                  const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
+                  return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
+                })
+                if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, spans, sql }, moving, now)
+                expired += moving.length
+                const last = rows.at(-1)
+                if (last === undefined || rows.length < CLOSED_AT_ONCE) break
+                after = last.approval_id
+              }
+              yield* sql`
+                UPDATE agent_sessions
+                SET closed_at = ${toDate(now)}
+                WHERE org_id = ${org_id}
+                  AND session_id = ${id}
+              `
+              yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosed] }], now)
+              yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
+              return { ...session, status: "closed" as const, closed_at: now }
+            })
+          )
+        })
+      })
+    })
+  )
+}
+
+/** What an unknown session is answered with, another organization's included. */
+export const noSession = Effect.fail(
+  new NotFound({ detail: "There is no such session in this organization" })
+)
+
+const there = (session: Option.Option<AgentSession>): Effect.Effect<AgentSession, NotFound> =>
+  Option.match(session, { onNone: () => noSession, onSome: Effect.succeed })

@@ -1,0 +1,41 @@
+import { Effect, Option } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Sessions } from "../Sessions.ts"
+import { SessionStream } from "../SessionStream.ts"
+import { Steps } from "../Steps.ts"
+
+/** The handlers of `/v1/agent-sessions`. */
+export const SessionsHttp = HttpApiBuilder.group(
+  Api,
+  "sessions",
+  Effect.fnUntraced(function* (handlers) {
+    const sessions = yield* Sessions
+    const steps = yield* Steps
+    const streams = yield* SessionStream
+    return handlers.handleAll({
+      create: ({ payload }) => sessions.create(payload),
+      list: ({ query }) =>
+        Effect.map(sessions.list(query), ({ items, next_cursor }) => ({ sessions: items, next_cursor })),
+      get: ({ params }) => sessions.get(params.id),
+      step: ({ params, payload }) => steps.check(params.id, payload),
+      complete: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
+      close: ({ params }) => sessions.close(params.id),
+      stream: ({ headers, params, query }) =>
+        Effect.map(
+          streams.open(params.id, headers["last-event-id"] ?? query.after),
+          Option.match({
+            onNone: () => HttpServerResponse.empty({ status: 204 }),
+            onSome: (events) => HttpServerResponse.stream(events, streamed)
+          })
+        )
+    })
+  })
+)
+
+/** The head of a stream. Its frames are text already: the encoder of the contract knows neither comments nor `retry`. */
+const streamed: HttpServerResponse.Options.WithContentType = {
+  contentType: "text/event-stream",
+  headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
+}

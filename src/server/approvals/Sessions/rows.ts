@@ -1,0 +1,114 @@
+import { Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { PageRequest } from "../../../api/Pagination.ts"
+import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
+import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
+import { TimestampFromDate } from "../../../domain/Time.ts"
+import { texts, times } from "../../store/pgArrays.ts"
+import { olderThan, rowsFor } from "../../store/Pagination.ts"
+
+const SessionRow = Schema.Struct({
+  session_id: SessionId,
+  task_id: Schema.NullOr(TaskId),
+  trace_id: TraceId,
+  metadata: Schema.Record(Schema.String, Schema.Json),
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String,
+  closed_at: Schema.NullOr(TimestampFromDate)
+})
+
+const columns = Object.keys(SessionRow.fields).join(", ")
+
+const decodeSessions = Schema.decodeUnknownEffect(Schema.Array(SessionRow))
+
+const toSession = (row: typeof SessionRow.Type): AgentSession => ({
+  session_id: row.session_id,
+  task_id: row.task_id,
+  trace_id: row.trace_id,
+  metadata: row.metadata,
+  status: row.closed_at === null ? "open" : "closed",
+  created_at: row.created_at,
+  created_by: { id: row.created_by_id, name: row.created_by_name },
+  closed_at: row.closed_at
+})
+
+/** A new session as it is written: its metadata as text, made once. */
+export interface NewRow {
+  readonly org_id: OrgId
+  readonly session: AgentSession
+  readonly metadata: string
+}
+
+/** Writes new sessions. */
+export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
+  INSERT INTO agent_sessions (
+    org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name
+  )
+  SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name
+  FROM unnest(
+    ${texts(rows.map(({ org_id }) => org_id))}::text[],
+    ${texts(rows.map(({ session }) => session.session_id))}::text[],
+    ${texts(rows.map(({ session }) => session.task_id))}::text[],
+    ${texts(rows.map(({ session }) => session.trace_id))}::text[],
+    ${texts(rows.map(({ metadata }) => metadata))}::text[],
+    ${times(rows.map(({ session }) => session.created_at))}::timestamptz[],
+    ${texts(rows.map(({ session }) => session.created_by.id))}::text[],
+    ${texts(rows.map(({ session }) => session.created_by.name))}::text[]
+  ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+`
+
+/** The session of this id, if the organization has one. */
+export const findSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId
+) {
+  const rows = yield* sql`
+    SELECT ${sql.literal(columns)}
+    FROM agent_sessions
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+  `
+  return Option.map(Option.fromUndefinedOr((yield* decodeSessions(rows))[0]), toSession)
+})
+
+/** The organization's sessions, newest first, for `pageOf`. */
+export const listSessions = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<SessionId>
+) {
+  const rows = yield* sql`
+    SELECT ${sql.literal(columns)}
+    FROM agent_sessions
+    WHERE org_id = ${org_id}
+      ${olderThan(sql, "session_id", request.cursor)}
+    ORDER BY session_id DESC
+    LIMIT ${rowsFor(request)}
+  `
+  return (yield* decodeSessions(rows)).map(toSession)
+})
+
+/**
+ * Holds a session's row to the end of the transaction: one step of a session is decided at a time, and its events are numbered there.
+ * Of the session only what every step asks.
+ */
+export const holdSession = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: SessionId
+) {
+  const rows = yield* sql`
+    SELECT task_id, closed_at IS NOT NULL AS closed
+    FROM agent_sessions
+    WHERE org_id = ${org_id}
+      AND session_id = ${session_id}
+    FOR NO KEY UPDATE
+  `
+  return Option.fromUndefinedOr((yield* decodeHeld(rows))[0])
+})
+
+const decodeHeld = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))
+)

@@ -1,0 +1,257 @@
+import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
+import type { IpNetwork } from "effect/net"
+import type { ParsedKey } from "../../domain/identity/ApiKeyFormat.ts"
+import type { EgressOptions } from "../egress/Egress.ts"
+import { defaultDataDir } from "../store/EmbeddedPostgres.ts"
+import { type Environment, type Fault, readAll, textOf, unknownVariables } from "./Settings/read.ts"
+import type { Values } from "./Settings/variables.ts"
+
+export type { Environment } from "./Settings/read.ts"
+
+/** Where the store is. */
+export type StoreSettings =
+  | {
+      readonly kind: "external"
+      readonly url: Redacted.Redacted
+      readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted>
+    }
+  | {
+      readonly kind: "embedded"
+      readonly dataDir: string
+      /** Newest first; undefined: the one that is kept beside the store, made where there is none. */
+      readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted> | undefined
+    }
+
+/** Everything the operator decides, read and checked. `Settings/variables.ts` has the meaning and default of each. */
+export interface Settings {
+  readonly host: string
+  readonly port: number
+  /** Without a slash at its end. */
+  readonly publicUrl: string
+  readonly store: StoreSettings
+  readonly adminKey: ParsedKey | undefined
+  readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
+  readonly metricsToken: Redacted.Redacted | undefined
+  readonly egress: EgressOptions
+  /** Networks of the operator's own model servers. */
+  readonly providerAllow: ReadonlyArray<IpNetwork.IpNetwork>
+  readonly notifications: {
+    /** The delay before each attempt; as many attempts as entries. */
+    readonly delays: ReadonlyArray<Duration.Duration>
+    readonly queueLimit: number
+    readonly cooldownAfter: number
+    readonly cooldown: Duration.Duration
+    readonly maxCooldown: Duration.Duration
+    readonly retention: Duration.Duration
+  }
+  readonly telemetry: {
+    readonly queueLimit: number
+    readonly sampleRatio: number
+    readonly spansPerSecond: number
+    readonly flush: Duration.Duration
+    readonly payloadRetention: Duration.Duration
+  }
+  /** Requests per second and key; 0: no limit. */
+  readonly rateLimit: number
+  /** How long the audit log is kept. */
+  readonly auditRetention: Duration.Duration
+  /** Longest drain at a stop. */
+  readonly stop: Duration.Duration
+  /** The service's own telemetry; undefined: none is exported. */
+  readonly ownTelemetry:
+    | {
+        /** Where traces go, as it is written; undefined: nowhere. */
+        readonly traces: Redacted.Redacted | undefined
+        /** Where metrics go, likewise. */
+        readonly metrics: Redacted.Redacted | undefined
+        readonly headers: Redacted.Redacted | undefined
+        readonly serviceName: string
+        readonly attributes: Readonly<Record<string, string>>
+      }
+    | undefined
+}
+
+/** A variable is wrong. The message is one line, names the variable and never repeats a secret. */
+export class SettingsInvalid extends Schema.TaggedError<SettingsInvalid>()("SettingsInvalid", {
+  variable: Schema.String,
+  message: Schema.String
+}) {}
+
+/** What of the process the defaults depend on. */
+export interface Machine {
+  readonly cwd: string
+  readonly uid: number | undefined
+}
+
+/** Settings, and what the operator should hear about them: a line each. */
+export interface Decoded {
+  readonly settings: Settings
+  readonly warnings: ReadonlyArray<string>
+}
+
+/**
+ * Reads the settings from environment variables, which are given, so that tests and those who compose the service need no
+ * process for it. Nothing is required: `{}` is a service on the embedded store.
+ */
+export const decode = (
+  environment: Environment,
+  machine: Machine
+): Result.Result<Decoded, SettingsInvalid> => {
+  const read = readAll(environment)
+  if (Result.isFailure(read)) return Result.fail(invalid(read.failure))
+  const values = read.success
+  const contradictions = contradictionsOf(values, textOf(environment, "NODE_ENV") === "production")
+  if (contradictions.length > 0) return Result.fail(invalid(contradictions))
+  return Result.succeed({
+    settings: assemble(values, machine),
+    warnings: [...unknownVariables(environment), ...warningsOf(values)]
+  })
+}
+
+/** The first fault in full, the names of the others behind it. */
+const invalid = (faults: ReadonlyArray<Fault>): SettingsInvalid => {
+  const [first, ...others] = faults
+  const rest = others.length === 0 ? "" : ` (also wrong: ${others.map((one) => one.variable).join(", ")})`
+  return new SettingsInvalid({
+    variable: first?.variable ?? "",
+    message: `${first?.variable} ${first?.fault}${rest}`
+  })
+}
+
+/** What each variable may be, but not all of them together. */
+const contradictionsOf = (values: Values, production: boolean): ReadonlyArray<Fault> => {
+  const faults: Array<Fault> = []
+  if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_MASTER_KEY === undefined) {
+    faults.push({
+      variable: "COUNTERSIGN_MASTER_KEY",
+      fault:
+        "must be set with DATABASE_URL: 32 random bytes in base64, as from: openssl rand -base64 32; keep it, what it sealed opens with no other"
+    })
+  }
+  if (production && values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
+    faults.push({ variable: "COUNTERSIGN_EGRESS_ALLOW", fault: notInProduction })
+  }
+  if (production && values.COUNTERSIGN_EGRESS_HTTP) {
+    faults.push({ variable: "COUNTERSIGN_EGRESS_HTTP", fault: notInProduction })
+  }
+  if (values.COUNTERSIGN_SMTP_URL !== undefined && values.COUNTERSIGN_MAIL_FROM === undefined) {
+    faults.push({
+      variable: "COUNTERSIGN_MAIL_FROM",
+      fault: "must be set with COUNTERSIGN_SMTP_URL: the address that mail is sent from"
+    })
+  }
+  const { COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: first, COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: longest } =
+    values
+  if (Duration.isLessThan(longest, first)) {
+    faults.push({
+      variable: "COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS",
+      fault: `must be at least COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS, which is ${Duration.toSeconds(first)}`
+    })
+  }
+  return faults
+}
+
+const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests alone"
+
+const warningsOf = (values: Values): ReadonlyArray<string> => {
+  const warnings: Array<string> = []
+  if (values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
+    warnings.push(
+      "COUNTERSIGN_EGRESS_ALLOW lets requests through to addresses that are not public: for development and tests alone"
+    )
+  }
+  if (values.COUNTERSIGN_EGRESS_HTTP) {
+    warnings.push("COUNTERSIGN_EGRESS_HTTP lets requests go out without TLS: for development and tests alone")
+  }
+  if (values.COUNTERSIGN_MAIL_FROM !== undefined && values.COUNTERSIGN_SMTP_URL === undefined) {
+    warnings.push("COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL")
+  }
+  if (
+    values.COUNTERSIGN_PUBLIC_URL === undefined &&
+    (values.COUNTERSIGN_SMTP_URL !== undefined || !isLoopback(values.HOST))
+  ) {
+    warnings.push(
+      `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${addressUrl(values.HOST, values.PORT)}; set it to where people open the console`
+    )
+  }
+  if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
+    warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
+  }
+  return warnings
+}
+
+/** Whether only this machine reaches what listens there. */
+const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "::1" || host.startsWith("127.")
+
+const assemble = (values: Values, machine: Machine): Settings => {
+  const publicUrl = values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT)
+  const { COUNTERSIGN_SMTP_URL: smtp, COUNTERSIGN_MAIL_FROM: sender } = values
+  return {
+    host: values.HOST,
+    port: values.PORT,
+    publicUrl,
+    store: storeOf(values, machine),
+    adminKey: values.COUNTERSIGN_ADMIN_KEY,
+    mail: smtp === undefined || sender === undefined ? undefined : { url: smtp, from: sender },
+    metricsToken: values.COUNTERSIGN_METRICS_TOKEN,
+    egress: {
+      dnsServers: values.COUNTERSIGN_DNS_SERVERS ?? [],
+      allow: values.COUNTERSIGN_EGRESS_ALLOW ?? [],
+      allowHttp: values.COUNTERSIGN_EGRESS_HTTP,
+      deny: values.COUNTERSIGN_EGRESS_DENY ?? [],
+      ownHost: URL.parse(publicUrl)?.host
+    },
+    providerAllow: values.COUNTERSIGN_PROVIDER_ALLOW ?? [],
+    notifications: {
+      delays: values.COUNTERSIGN_NOTIFY_RETRY_SECONDS,
+      queueLimit: values.COUNTERSIGN_NOTIFY_QUEUE_LIMIT,
+      cooldownAfter: values.COUNTERSIGN_NOTIFY_COOLDOWN_AFTER,
+      cooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS,
+      maxCooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS,
+      retention: values.COUNTERSIGN_NOTIFY_RETENTION_DAYS
+    },
+    telemetry: {
+      queueLimit: values.COUNTERSIGN_TELEMETRY_QUEUE_LIMIT,
+      sampleRatio: values.COUNTERSIGN_TELEMETRY_SAMPLE_RATIO,
+      spansPerSecond: values.COUNTERSIGN_TELEMETRY_SPANS_PER_SECOND,
+      flush: values.COUNTERSIGN_TELEMETRY_FLUSH_SECONDS,
+      payloadRetention: values.COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS
+    },
+    rateLimit: values.COUNTERSIGN_RATE_LIMIT_PER_SECOND,
+    auditRetention: values.COUNTERSIGN_AUDIT_RETENTION_DAYS,
+    stop: values.COUNTERSIGN_STOP_SECONDS,
+    ownTelemetry: ownTelemetryOf(values)
+  }
+}
+
+/** Each signal goes to its own collector, or to that of all, under a path of its own (OpenTelemetry specification, OTLP exporter configuration). */
+const ownTelemetryOf = (values: Values): Settings["ownTelemetry"] => {
+  const under = (path: string) =>
+    values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
+      ? undefined
+      : Redacted.make(`${Redacted.value(values.OTEL_EXPORTER_OTLP_ENDPOINT).replace(/\/+$/, "")}${path}`, {
+          label: "OTEL_EXPORTER_OTLP_ENDPOINT"
+        })
+  const traces = values.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? under("/v1/traces")
+  const metrics = values.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT ?? under("/v1/metrics")
+  if ((traces === undefined && metrics === undefined) || values.OTEL_SDK_DISABLED) return undefined
+  return {
+    traces,
+    metrics,
+    headers: values.OTEL_EXPORTER_OTLP_HEADERS,
+    serviceName: values.OTEL_SERVICE_NAME,
+    attributes: values.OTEL_RESOURCE_ATTRIBUTES ?? {}
+  }
+}
+
+const storeOf = (values: Values, machine: Machine): StoreSettings => {
+  const masterKeys = values.COUNTERSIGN_MASTER_KEY
+  return values.DATABASE_URL !== undefined && masterKeys !== undefined
+    ? { kind: "external", url: values.DATABASE_URL, masterKeys }
+    : { kind: "embedded", dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine), masterKeys }
+}
+
+/** The URL of an address and port; an IPv6 address goes into brackets (RFC 3986, 3.2.2). */
+export const addressUrl = (host: string, port: number): string =>
+  `http://${host.includes(":") ? `[${host}]` : host}:${port}`

@@ -1,0 +1,180 @@
+import { type Array as Arr, Duration, Redacted, Result } from "effect"
+import { parse as parseKey, type ParsedKey } from "../../../domain/identity/ApiKeyFormat.ts"
+import * as KeyRing from "../../secrets/SecretBox/KeyRing.ts"
+import type { Reader } from "./Variable.ts"
+
+/** Longest part of a wrong value that is repeated to the operator. */
+const QUOTED_CHARACTERS = 40
+
+/** A wrong value as it is repeated to the operator: on one line, whatever is in it. */
+const quote = (text: string): string =>
+  JSON.stringify(text.length > QUOTED_CHARACTERS ? `${text.slice(0, QUOTED_CHARACTERS)}…` : text)
+
+const expected = (what: string, text: string): Result.Result<never, string> =>
+  Result.fail(`must be ${what}, not ${quote(text)}`)
+
+/** A whole number between two, both included, in decimal digits alone: no sign, no blank, no exponent. */
+export const wholeNumber =
+  (minimum: number, maximum: number): Reader<number> =>
+  (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+    return value >= minimum && value <= maximum
+      ? Result.succeed(value)
+      : expected(`a whole number from ${minimum} to ${maximum}`, text)
+  }
+
+/** A share: a decimal fraction from 0 to 1. */
+export const ratio: Reader<number> = (text) => {
+  const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
+  return value <= 1 ? Result.succeed(value) : expected("a number from 0 to 1, such as 0.25", text)
+}
+
+/** `true` or `false`. */
+export const trueOrFalse: Reader<boolean> = (text) =>
+  text === "true" || text === "false" ? Result.succeed(text === "true") : expected("true or false", text)
+
+const duration =
+  (of: (amount: number) => Duration.Duration) =>
+  (minimum: number, maximum: number): Reader<Duration.Duration> => {
+    const amount = wholeNumber(minimum, maximum)
+    return (text) => Result.map(amount(text), of)
+  }
+
+/** Whole seconds, hours and days, between two numbers of them. */
+export const seconds = duration(Duration.seconds)
+export const hours = duration(Duration.hours)
+export const days = duration(Duration.days)
+
+/** Most attempts of one delivery: the engine keeps each. */
+const MAX_ATTEMPTS = 50
+const LONGEST_DELAY_SECONDS = 30 * 24 * 3600
+
+/** The delay before each attempt, separated by commas: one to fifty of them, up to 30 days each. */
+export const delays: Reader<ReadonlyArray<Duration.Duration>> = (text) => {
+  const entries = text.split(",").map((entry) => entry.trim())
+  const read = Result.all(entries.map(seconds(0, LONGEST_DELAY_SECONDS)))
+  return Result.isSuccess(read) && entries.length <= MAX_ATTEMPTS
+    ? read
+    : expected(
+        `1 to ${MAX_ATTEMPTS} whole numbers of seconds from 0 to ${LONGEST_DELAY_SECONDS}, separated by commas`,
+        text
+      )
+}
+
+/** A host name or an address to listen at, without brackets. */
+export const host: Reader<string> = (text) =>
+  /^[0-9A-Za-z._:%-]{1,253}$/.test(text)
+    ? Result.succeed(text)
+    : expected("a host name or an address, such as 127.0.0.1, 0.0.0.0 or ::", text)
+
+/** An origin: what the service's own links begin with. Without the last slash. */
+export const publicUrl: Reader<string> = (text) => {
+  const url = URL.parse(text)
+  if (
+    url === null ||
+    (url.protocol !== "https:" && url.protocol !== "http:") ||
+    url.username + url.password + url.search + url.hash !== ""
+  ) {
+    // A user's password may stand in what was typed, so it is not repeated.
+    return Result.fail("must be an http or https URL without user, query and fragment")
+  }
+  // The console's page asks for its parts under /console, and for the API under /v1.
+  return url.pathname === "/"
+    ? Result.succeed(url.origin)
+    : Result.fail("must be without a path: give the service a host name of its own")
+}
+
+/** A path of the file system. */
+export const directory: Reader<string> = (text) =>
+  text.includes("\0") ? expected("a directory", text) : Result.succeed(text)
+
+const hide = (text: string, label: string) => Redacted.make(text, { label })
+
+const secretUrl =
+  (label: string, protocols: ReadonlyArray<string>, what: string): Reader<Redacted.Redacted> =>
+  (text) => {
+    const protocol = URL.parse(text)?.protocol
+    return protocol !== undefined && protocols.includes(protocol)
+      ? Result.succeed(hide(text, label))
+      : Result.fail(`must be ${what}`)
+  }
+
+/** Where a PostgreSQL is. */
+export const databaseUrl = secretUrl(
+  "DATABASE_URL",
+  ["postgres:", "postgresql:"],
+  "a URL such as postgres://user:password@host:5432/database"
+)
+
+/** Where a mail server is. */
+export const smtpUrl = secretUrl(
+  "COUNTERSIGN_SMTP_URL",
+  ["smtp:", "smtps:"],
+  "a URL such as smtps://user:password@host:465"
+)
+
+const collector = (name: string, path: string) =>
+  secretUrl(name, ["http:", "https:"], `an http or https URL such as http://localhost:4318${path}`)
+
+/** Where a collector of the service's own telemetry is. */
+export const collectorUrl = collector("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+
+/** Where one for traces alone is, with its path. */
+export const tracesUrl = collector("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")
+
+/** Where one for metrics alone is, with its path. */
+export const metricsUrl = collector("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/metrics")
+
+/** `name=value` pairs, separated by commas (OpenTelemetry specification, OTLP exporter configuration). */
+export const collectorHeaders: Reader<Redacted.Redacted> = (text) =>
+  text.split(",").every((pair) => /^\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e]*\s*$/.test(pair))
+    ? Result.succeed(hide(text, "OTEL_EXPORTER_OTLP_HEADERS"))
+    : Result.fail("must be name=value pairs, separated by commas, values percent-encoded")
+
+/** `name=value` pairs, percent-encoded and separated by commas (OpenTelemetry specification, resource SDK). */
+export const resourceAttributes: Reader<Readonly<Record<string, string>>> = (text) =>
+  Result.try({
+    try: () =>
+      Object.fromEntries(
+        text.split(",").map((pair) => {
+          const [, name, value] = /^\s*([^=\s]+)\s*=(.*)$/.exec(pair) ?? []
+          if (name === undefined || value === undefined) throw new Error("no pair")
+          return [decodeURIComponent(name), decodeURIComponent(value.trim())]
+        })
+      ),
+    catch: () => "must be name=value pairs, separated by commas, percent-encoded"
+  })
+
+/** Any text on one line. */
+export const line: Reader<string> = (text) =>
+  // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
+  /[\u0000-\u001f\u007f]/.test(text) ? expected("text on one line", text) : Result.succeed(text)
+
+/** A sender of mail: an address, or a name and an address in angle brackets. */
+export const mailbox: Reader<string> = (text) =>
+  /^([^<>@"\r\n]{1,200} <[^\s@<>"]+@[^\s@<>"]+>|[^\s@<>"]+@[^\s@<>"]+)$/.test(text)
+    ? Result.succeed(text)
+    : expected("an address such as countersign@example.com or Countersign <countersign@example.com>", text)
+
+/** A bearer token: RFC 6750, 2.1, and long enough not to be guessed. */
+export const bearerToken: Reader<Redacted.Redacted> = (text) =>
+  /^[0-9A-Za-z._~+/-]{16,512}=*$/.test(text)
+    ? Result.succeed(hide(text, "bearer token"))
+    : Result.fail("must be a bearer token: 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / -")
+
+/** An API key. */
+export const apiKey: Reader<ParsedKey> = (text) =>
+  Result.mapError(parseKey(text), (fault) =>
+    fault === "checksum"
+      ? "must be an API key, and this one is mistyped: its checksum does not fit"
+      : "must be an API key: csk_, 16 characters of 0-9A-Za-z, _, and 49 more of them"
+  )
+
+/** Master keys, newest first. */
+export const masterKeys: Reader<Arr.NonEmptyReadonlyArray<Redacted.Redacted>> = (text) => {
+  const keys = KeyRing.split(hide(text, "COUNTERSIGN_MASTER_KEY"))
+  return Result.mapBoth(KeyRing.fromTexts(keys), {
+    onSuccess: () => keys,
+    onFailure: (invalid) => `cannot be used: ${invalid.message}`
+  })
+}

@@ -1,0 +1,75 @@
+import { DateTime, Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
+import { ApprovalId, OrgId, type SessionId } from "../../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import {
+  approvalColumnsWithoutArguments,
+  decodeApprovals,
+  toApproval
+} from "../../approvals/Approvals/rows.ts"
+import { floats, texts } from "../../store/pgArrays.ts"
+
+/** Events older than this are no news: of a session that nobody followed before, only these are read. */
+const NEWS = { seconds: 60 }
+
+/** The most events of one session that are looked through for news. */
+const LOOKED_THROUGH = 1_000
+
+/** What waits for a person, in the order in which it closes, after a deadline and an id; without arguments. */
+export const pendingByDeadline = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  limit: number,
+  after: Timestamp | undefined,
+  after_id: ApprovalId | undefined
+) {
+  const rows = yield* sql`
+    SELECT ${sql.literal(approvalColumnsWithoutArguments)}
+    FROM approvals
+    WHERE org_id = ${org_id}
+      AND status = 'pending'
+      ${
+        after === undefined
+          ? sql.literal("")
+          : sql`AND (expires_at, approval_id) > (${toDate(after)}::timestamptz, ${after_id ?? ""}::text COLLATE "C")`
+      }
+    ORDER BY expires_at, approval_id
+    LIMIT ${limit}
+  `.pipe(Effect.flatMap(decodeApprovals))
+  return rows.map((row): ApprovalSnapshot => toApproval(row))
+})
+
+const decodeChanged = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ org_id: OrgId, approval_id: ApprovalId, approval: Schema.String }))
+)
+
+/**
+ * The approvals that changed in sessions that have news, each as its newest event shows it: a snapshot's JSON. One statement for all
+ * sessions; those of organizations that nobody follows are passed over.
+ */
+export const changedApprovals = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  organizations: ReadonlyArray<OrgId>,
+  sessions: ReadonlyArray<{
+    readonly session_id: SessionId
+    readonly after: number
+    readonly newest: number
+  }>,
+  now: Timestamp
+) {
+  const rows = yield* sql`
+    SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
+    FROM unnest(
+      ${texts(sessions.map(({ session_id }) => session_id))},
+      ${floats(sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH)))}
+    ) AS told (session_id, after)
+      JOIN session_events AS event ON event.org_id = ANY(${texts(organizations)})
+        AND event.session_id = told.session_id
+        AND event.number > told.after::bigint
+    WHERE event.type LIKE 'approval:%'
+      AND event.occurred_at > ${toDate(DateTime.subtract(now, NEWS))}::timestamptz
+    ORDER BY event.session_id, event.number
+  `.pipe(Effect.flatMap(decodeChanged))
+  return [...new Map(rows.map((row) => [row.approval_id, row])).values()]
+})

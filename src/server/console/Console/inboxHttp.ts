@@ -1,0 +1,26 @@
+import { Effect } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { ConsoleApi } from "../../../api/Console.ts"
+import { ApprovalFeed } from "../ApprovalFeed.ts"
+
+/** The handlers of `/console/inbox`. */
+export const ConsoleInboxHttp = HttpApiBuilder.group(
+  ConsoleApi,
+  "inbox",
+  Effect.fnUntraced(function* (handlers) {
+    const feed = yield* ApprovalFeed
+    return handlers.handleAll({
+      list: ({ query }) => feed.list(query),
+      get: ({ params }) => feed.get(params.id),
+      stream: () =>
+        Effect.map(feed.open, (events) =>
+          // Frames are text already, as those of session streams are.
+          HttpServerResponse.stream(events, {
+            contentType: "text/event-stream",
+            headers: { "x-accel-buffering": "no" }
+          })
+        )
+    })
+  })
+)

@@ -1,0 +1,225 @@
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHash, randomBytes } from "node:crypto"
+import type { ConsoleSession } from "../../api/Console.ts"
+import { InvalidApiKey } from "../../api/Problems.ts"
+import { KeyId, OrgId } from "../../domain/Ids.ts"
+import { Actor, type Principal } from "../../domain/identity/Principal.ts"
+import { Scope } from "../../domain/identity/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { heldScopes } from "../identity/ApiKeys/rows.ts"
+import { ApiKeys } from "../identity/ApiKeys.ts"
+import { Audit } from "../identity/Audit.ts"
+import { makeWatch, type SessionRow, sessionsOver } from "./ConsoleSessions/watch.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+
+/** How long a session lasts, whatever is done in it. A key that ends first ends it. */
+export const SESSION_LIFE: Duration.Duration = Duration.hours(8)
+
+/** Random bytes of a token. */
+const TOKEN_BYTES = 32
+
+/** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
+const CLEARED_AT_ONCE = 100
+
+/** How often the store is asked for sessions that ended elsewhere, and for their keys: revoking works within five seconds. */
+const CHECK = "4 seconds"
+
+/** A session as a request finds it. */
+export interface FoundSession {
+  readonly row: SessionRow
+  readonly principal: Principal
+  readonly shown: ConsoleSession
+  /** How much of it is left. */
+  readonly left: Duration.Duration
+}
+
+/**
+ * Browsers that signed in with an API key. The token is the browser's alone: the store knows its SHA-256. Each request is checked
+ * against session and key, so that revoking a key ends what was signed in with it at once.
+ */
+export class ConsoleSessions extends Context.Service<
+  ConsoleSessions,
+  {
+    /**
+     * A new session for who holds the key, with the token that stands for it. `lookUp` goes before the store is asked for a key, and
+     * `request` before a session is made for one: either can refuse that.
+     */
+    readonly open: <E>(
+      key: Redacted.Redacted,
+      limits: {
+        readonly lookUp: Effect.Effect<void, E>
+        readonly request: (key: KeyId) => Effect.Effect<void, E>
+      }
+    ) => Effect.Effect<
+      { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
+      InvalidApiKey | E
+    >
+    /** The session of a token: 401 where it is none, or over, or its key is. */
+    readonly find: (token: Redacted.Redacted) => Effect.Effect<FoundSession, InvalidApiKey>
+    /** Ends a session, and at once what waits for that here. A token of none changes nothing. */
+    readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
+    /**
+     * Waits until a session is over: by its time, by signing out, or with its key. At once where that happened in this process by
+     * signing out, else within five seconds.
+     */
+    readonly ended: (session: FoundSession) => Effect.Effect<void>
+    /** Finds the sessions that are over of those waited for; answers with how many. One statement for all, every four seconds. */
+    readonly check: Effect.Effect<number>
+  }
+>()("countersign/server/console/ConsoleSessions") {
+  static readonly layer = Layer.effect(
+    ConsoleSessions,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const keys = yield* ApiKeys
+      const audit = yield* Audit
+      const clock = yield* StoreClock
+      const watch = makeWatch()
+
+      const check = Effect.gen(function* () {
+        const sessions = watch.sessions()
+        if (sessions.length === 0) return 0
+        const over = yield* sessionsOver(sql, sessions, yield* clock.now)
+        over.forEach(watch.end)
+        return over.length
+      }).pipe(
+        Effect.catchCause((cause) =>
+          Effect.as(Effect.logDebug("Sessions of the console could not be checked", cause), 0)
+        )
+      )
+      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK)))
+
+      const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
+        const rows = yield* sql`
+          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${heldScopes(sql)} AS scopes, organizations.name AS organization
+          FROM console_sessions
+            JOIN api_keys USING (org_id, key_id)
+            JOIN organizations USING (org_id)
+          WHERE org_id = ${token.org_id}
+            AND console_sessions.digest = ${token.digest}
+            AND console_sessions.expires_at > ${toDate(now)}::timestamptz
+            AND api_keys.revoked_at IS NULL
+            AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+        `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+        return rows[0] === undefined ? undefined : found(token, rows[0], now)
+      })
+
+      return ConsoleSessions.of({
+        open: Effect.fn("ConsoleSessions.open")(function* (key, limits) {
+          const { actor, org_id } = yield* keys.verify(key, limits.lookUp)
+          yield* limits.request(actor.id)
+          const now = yield* clock.now
+          const secret = randomBytes(TOKEN_BYTES).toString("base64url")
+          const token: Token = { org_id, digest: digestOf(secret) }
+          const opened = yield* atomically(
+            Effect.gen(function* () {
+              yield* clearEnded(sql, org_id, now)
+              yield* sql`
+                INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
+                VALUES (
+                  ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
+                  ${toDate(DateTime.addDuration(now, SESSION_LIFE))}::timestamptz
+                )
+              `
+              yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
+              return (yield* look(token, now)) ?? (yield* notSignedIn)
+            })
+          )
+          return { token: Redacted.make(`${org_id}.${secret}`), session: opened.shown }
+        }),
+        find: Effect.fn("ConsoleSessions.find")(function* (text) {
+          const token = parse(text)
+          const session = token === undefined ? undefined : yield* look(token, yield* clock.now)
+          return session === undefined ? yield* notSignedIn : session
+        }),
+        close: Effect.fn("ConsoleSessions.close")(function* (text) {
+          const token = parse(text)
+          if (token === undefined) return
+          const { digest, org_id } = token
+          yield* atomically(
+            Effect.gen(function* () {
+              const rows = yield* sql`
+                DELETE FROM console_sessions
+                USING api_keys
+                WHERE console_sessions.org_id = ${org_id}
+                  AND console_sessions.digest = ${digest}
+                  AND api_keys.org_id = console_sessions.org_id
+                  AND api_keys.key_id = console_sessions.key_id
+                RETURNING api_keys.key_id AS id, api_keys.name
+              `.pipe(Effect.flatMap(decodeActors))
+              for (const actor of rows) yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
+            })
+          )
+          watch.end(hexOf(digest))
+        }),
+        ended: ({ left, row }) => Effect.raceFirst(Effect.sleep(left), watch.ended(row)),
+        check
+      })
+    })
+  )
+}
+
+/** What a token says: its row is found by the organization, as every row is, and the digest of its secret. */
+interface Token {
+  readonly org_id: OrgId
+  readonly digest: Uint8Array
+}
+
+const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest()
+
+const hexOf = (digest: Uint8Array): string => Buffer.from(digest).toString("hex")
+
+const TOKEN = /^(org_[0-9a-f]{32})\.([\w-]{43})$/
+
+const parse = (text: Redacted.Redacted): Token | undefined => {
+  const [, org = "", secret = ""] = TOKEN.exec(Redacted.value(text)) ?? []
+  return secret === "" ? undefined : { org_id: OrgId.make(org), digest: digestOf(secret) }
+}
+
+const decodeRows = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      expires_at: TimestampFromDate,
+      key_id: KeyId,
+      name: Schema.String,
+      scopes: Schema.Array(Scope),
+      organization: Schema.String
+    })
+  )
+)
+
+const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
+
+type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
+
+const found = ({ digest, org_id }: Token, row: Row, now: Timestamp): FoundSession => ({
+  row: { org_id, digest: hexOf(digest) },
+  principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
+  shown: {
+    organization: row.organization,
+    key: { id: row.key_id, name: row.name },
+    scopes: row.scopes,
+    expires_at: row.expires_at,
+    now
+  },
+  left: DateTime.distance(now, row.expires_at)
+})
+
+const clearEnded = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+  sql`
+    DELETE FROM console_sessions
+    WHERE org_id = ${org_id}
+      AND digest IN (
+        SELECT digest
+        FROM console_sessions
+        WHERE org_id = ${org_id}
+          AND expires_at <= ${toDate(now)}::timestamptz
+        ORDER BY expires_at
+        LIMIT ${CLEARED_AT_ONCE}
+      )
+  `.pipe(Effect.orDie)
+
+const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Sign in: there is no session, or it is over" }))

@@ -1,0 +1,72 @@
+import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import { HEALTH_HOURS, type HealthBucket } from "../../api/Console.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+
+/** The newest attempts that are counted: of a destination that is sent more in two days, the newest part is shown. */
+const COUNTED_ATTEMPTS = 50_000
+
+/** How sending to a destination went, hour by hour: for the console's plots. */
+export class DeliveryHealth extends Context.Service<
+  DeliveryHealth,
+  {
+    /** The last two days, oldest hour first; hours without an attempt are there too. */
+    readonly of: (
+      destination_id: string
+    ) => Effect.Effect<ReadonlyArray<HealthBucket>, never, Authorized<"org_config.read">>
+  }
+>()("countersign/server/console/DeliveryHealth") {
+  static readonly layer = Layer.effect(
+    DeliveryHealth,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+      return DeliveryHealth.of({
+        of: Effect.fn("DeliveryHealth.of")(function* (destination_id) {
+          const { org_id } = yield* Authorized("org_config.read")
+          const from = DateTime.subtract(hourOf(yield* clock.now), { hours: HEALTH_HOURS - 1 })
+          const rows = yield* sql`
+            SELECT date_trunc('hour', started_at) AS at,
+              count(*) FILTER (WHERE error IS NULL)::int AS delivered,
+              count(*) FILTER (WHERE error IS NOT NULL)::int AS failed,
+              percentile_disc(0.5) WITHIN GROUP (ORDER BY duration_ms) AS median_ms,
+              percentile_disc(0.95) WITHIN GROUP (ORDER BY duration_ms) AS slow_ms
+            FROM (
+              SELECT started_at, error, duration_ms
+              FROM delivery_attempts
+              WHERE org_id = ${org_id}
+                AND destination_id = ${destination_id}
+                AND started_at >= ${toDate(from)}::timestamptz
+              ORDER BY delivery_id DESC
+              LIMIT ${COUNTED_ATTEMPTS}
+            ) AS newest
+            GROUP BY 1
+          `.pipe(Effect.flatMap(decodeRows))
+          const known = new Map(rows.map((row) => [DateTime.toEpochMillis(row.at), row]))
+          return Array.from({ length: HEALTH_HOURS }, (_, hour): HealthBucket => {
+            const at = DateTime.add(from, { hours: hour })
+            return known.get(DateTime.toEpochMillis(at)) ?? { at, ...nothing }
+          })
+        }, Effect.orDie)
+      })
+    })
+  )
+}
+
+const nothing = { delivered: 0, failed: 0, median_ms: null, slow_ms: null }
+
+const hourOf = (at: Timestamp): Timestamp => DateTime.startOf(at, "hour")
+
+const decodeRows = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      at: TimestampFromDate,
+      delivered: Schema.Int,
+      failed: Schema.Int,
+      median_ms: Schema.NullOr(Schema.Int),
+      slow_ms: Schema.NullOr(Schema.Int)
+    })
+  )
+)

@@ -1,0 +1,148 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { NotFound } from "../../../api/Problems.ts"
+import { DeliveryAttempt } from "../../../domain/delivery/DeliveryState.ts"
+import { EventId, type OrgId } from "../../../domain/Ids.ts"
+import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
+import { ints, texts } from "../../store/pgArrays.ts"
+import { shardOf } from "./Shards.ts"
+
+/** Records in a list: the latest. */
+const LATEST = 50
+
+/** Attempts shown of one delivery: the latest, ten times the default schedule. */
+const ATTEMPTS = 100
+
+/** How a destination fares. */
+export interface DestinationHealth {
+  readonly cooldown_until: Timestamp | null
+  readonly consecutive_failures: number
+  /** Deliveries that wait or are being sent. */
+  readonly pending_deliveries: number
+}
+
+/** A delivery of whatever channel, as the log has it. Each noun shows of it what its own record has. */
+export const LoggedDelivery = Schema.Struct({
+  id: Schema.String,
+  event_id: EventId,
+  label: Schema.String,
+  /** How much it carries, in the channel's own unit. */
+  size: Schema.Int,
+  status: Schema.Literals(["pending", "delivering", "delivered", "partial", "failed"]),
+  attempts: Schema.Int,
+  replays: Schema.Int,
+  /** How much of what it carried was refused. */
+  rejected: Schema.Int,
+  /** What the peer last answered with, in the channel's protocol. */
+  status_code: Schema.NullOr(Schema.Int),
+  last_error: Schema.NullOr(Schema.String),
+  created_at: TimestampFromDate,
+  finished_at: Schema.NullOr(TimestampFromDate)
+})
+export type LoggedDelivery = typeof LoggedDelivery.Type
+
+/** The same with its latest hundred attempts, oldest first. */
+export interface LoggedDeliveryDetail extends LoggedDelivery {
+  readonly attempt_log: ReadonlyArray<DeliveryAttempt>
+}
+
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(LoggedDelivery))
+const decodeAttempts = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
+)
+const decodeHealth = Schema.decodeUnknownEffect(
+  Schema.Array(
+    Schema.Struct({
+      destination_id: Schema.String,
+      cooldown_until: Schema.NullOr(TimestampFromDate),
+      consecutive_failures: Schema.Int,
+      pending_deliveries: Schema.Int
+    })
+  )
+)
+
+/** The log of deliveries, to be read. `isSending`: whether an attempt at a delivery is under way in this process. */
+export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: string) => boolean) => {
+  const columns = sql.literal(
+    "delivery_id AS id, event_id, label, size, status, attempts, replays, rejected, status_code, last_error, created_at, finished_at"
+  )
+
+  const shown = (row: LoggedDelivery): LoggedDelivery =>
+    row.status === "pending" && isSending(row.id) ? { ...row, status: "delivering" } : row
+
+  const list = Effect.fn("Delivery.list")(function* (org_id: OrgId, destination_id: string) {
+    const rows = yield* sql`
+      SELECT ${columns}
+      FROM deliveries
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+      ORDER BY delivery_id DESC
+      LIMIT ${LATEST}
+    `
+    return (yield* decodeRows(rows)).map(shown)
+  }, Effect.orDie)
+
+  const get = Effect.fn("Delivery.get")(function* (
+    org_id: OrgId,
+    destination_id: string,
+    delivery_id: string
+  ) {
+    const rows = yield* Effect.orDie(
+      Effect.flatMap(
+        sql`
+          SELECT ${columns}
+          FROM deliveries
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+            AND delivery_id = ${delivery_id}
+        `,
+        decodeRows
+      )
+    )
+    const row = rows[0]
+    if (row === undefined) return yield* new NotFound({ detail: "There is no such delivery" })
+    const attempts = yield* Effect.orDie(
+      Effect.flatMap(
+        sql`
+          SELECT attempt, started_at, duration_ms, status, error
+          FROM delivery_attempts
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+            AND delivery_id = ${delivery_id}
+          ORDER BY attempt DESC
+          LIMIT ${ATTEMPTS}
+        `,
+        decodeAttempts
+      )
+    )
+    return { ...shown(row), attempt_log: attempts.toReversed() } satisfies LoggedDeliveryDetail
+  })
+
+  const health = Effect.fn("Delivery.health")(function* (org_id: OrgId, ids: ReadonlyArray<string>) {
+    const rows = yield* sql`
+      SELECT
+        l.destination_id,
+        CASE WHEN d.cooldown_until > now() THEN d.cooldown_until END AS cooldown_until,
+        coalesce(d.consecutive_failures, 0) AS consecutive_failures,
+        waiting.count AS pending_deliveries
+      FROM unnest(${ints(ids.map(shardOf))}::smallint[], ${texts(ids)}::text[]) AS l (shard, destination_id)
+      LEFT JOIN delivery_destinations d ON d.org_id = ${org_id} AND d.destination_id = l.destination_id
+      CROSS JOIN LATERAL (
+        SELECT count(*)::int AS count
+        FROM delivery_queue q
+        WHERE q.shard = l.shard
+          AND q.org_id = ${org_id}
+          AND q.destination_id = l.destination_id
+      ) waiting
+    `.unprepared
+    const found = yield* decodeHealth(rows)
+    return new Map(
+      found.map(({ destination_id, ...fares }): readonly [string, DestinationHealth] => [
+        destination_id,
+        fares
+      ])
+    )
+  }, Effect.orDie)
+
+  return { list, get, health }
+}

@@ -1,0 +1,156 @@
+import { Array as Arr, Effect, Metric, Random } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { afterCommit, atEnd, inCallersTransaction } from "../../store/Database/transaction.ts"
+import { queueFull } from "../../observability/definitions.ts"
+import type { Channel } from "./Channel.ts"
+import type { Enqueued, QueueRow } from "./QueuedDelivery.ts"
+import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
+import { shardOf } from "./Shards.ts"
+
+/** What a delivery is recorded with whose destination was removed before it was sent. */
+const REMOVED = "the destination was removed"
+
+/** What a transaction has queued. */
+export interface Queued {
+  /** As a read within the transaction would show them. */
+  readonly rows: ReadonlyArray<QueueRow>
+  /** Whether these are all. */
+  readonly complete: boolean
+}
+
+/**
+ * Called before a transaction queues anything. The function it returns is called when the transaction ends: with its rows if it
+ * committed, with undefined if it rolled back or the outcome is unknown.
+ */
+export type Handover = () => (committed: Queued | undefined) => Effect.Effect<void>
+
+/** The channel of a name. A row names only channels that the engine was given. */
+export const channelNamed = (
+  channels: ReadonlyMap<string, Channel>,
+  name: string
+): Effect.Effect<Channel> => {
+  const channel = channels.get(name)
+  return channel === undefined
+    ? Effect.die(new Error(`There is no channel ${name}`))
+    : Effect.succeed(channel)
+}
+
+/**
+ * The writing end of the queue. Everything here runs within the caller's transaction; `handover` hears of what it queued.
+ */
+export const makeQueue = (
+  sql: SqlClient.SqlClient,
+  channels: ReadonlyMap<string, Channel>,
+  now: Effect.Effect<Timestamp>,
+  handover: Handover
+) => {
+  const { insertRoomy, insertTight, lockDestination, room } = makeQueueWrites(sql)
+
+  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
+    if (list.length === 0) return []
+    yield* inCallersTransaction
+    const at = yield* now
+    const made: Array<Made> = []
+    for (const one of list) {
+      const { ids, policy } = yield* channelNamed(channels, one.channel)
+      const { capacity, retry } = policy
+      made.push({
+        size: 1,
+        ...one,
+        shard: shardOf(one.destination_id),
+        delivery_id: yield* ids.generate,
+        capacity,
+        delay: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
+        within: retry.within
+      })
+    }
+    const ids = made.map((one) => one.delivery_id)
+    const ended = handover()
+    let queued: Queued | undefined = undefined
+    yield* atEnd((committed) => ended(committed ? queued : undefined))
+    const places = new Map((yield* insertRoomy(made, at)).map((place) => [place.delivery_id, place]))
+    const rows = rowsOf(made, places)
+    queued = { rows, complete: rows.length === made.length }
+    if (queued.complete) return ids
+    const roomy = new Set(rows.map((row) => row.delivery_id))
+    const byDestination = Object.values(
+      Arr.groupBy(
+        made.filter((one) => !roomy.has(one.delivery_id)),
+        (one) => one.destination_id
+      )
+    )
+    // Locks are taken in one order everywhere, or two transactions could wait for each other.
+    byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
+    for (const destination of byDestination) {
+      const failed = yield* insertTight(destination, at)
+      yield* afterCommit(Metric.update(queueFull(destination[0].channel), failed))
+    }
+    return ids
+  })
+
+  const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
+    const at = yield* now
+    yield* sql`
+      WITH waiting AS MATERIALIZED (
+        -- In their order, as by whoever writes results down, or the two could wait for each other.
+        SELECT shard, seq
+        FROM delivery_queue
+        WHERE shard = ${shardOf(destination_id)}::smallint
+          AND org_id = ${org_id}
+          AND destination_id = ${destination_id}
+        ORDER BY shard, seq
+        FOR UPDATE
+      ), gone AS (
+        DELETE FROM delivery_queue q
+        USING waiting w
+        WHERE q.shard = w.shard
+          AND q.seq = w.seq
+        RETURNING q.delivery_id
+      )
+      UPDATE deliveries d
+      SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(at)}::timestamptz
+      FROM gone
+      WHERE d.org_id = ${org_id}
+        AND d.destination_id = ${destination_id}
+        AND d.delivery_id = gone.delivery_id
+    `
+    yield* sql`
+      DELETE FROM delivery_destinations
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+    `
+  })
+
+  return { enqueue, discard, lockDestination, room }
+}
+
+/** Those that were queued, as a read at this moment would show them. */
+const rowsOf = (made: ReadonlyArray<Made>, places: ReadonlyMap<string, Placed>): ReadonlyArray<QueueRow> => {
+  const rows: Array<QueueRow> = []
+  for (const one of made) {
+    const place = places.get(one.delivery_id)
+    if (place === undefined || place.seq === null) continue
+    rows.push({
+      shard: one.shard,
+      seq: place.seq,
+      org_id: one.org_id,
+      destination_id: one.destination_id,
+      delivery_id: one.delivery_id,
+      channel: one.channel,
+      event_id: one.event_id,
+      attempt: 0,
+      round_start: 0,
+      wait_ms: one.delay,
+      left_ms: one.within,
+      consecutive_failures: place.consecutive_failures,
+      cooldown_round: place.cooldown_round,
+      cooldown_ms: place.cooldown_ms
+    })
+  }
+  return rows
+}
+
+export type DeliveryQueue = ReturnType<typeof makeQueue>

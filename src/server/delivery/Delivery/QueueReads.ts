@@ -1,0 +1,118 @@
+import type { SqlClient } from "effect/sql"
+import { ints, longs, texts } from "../../store/pgArrays.ts"
+import type { QueueRow } from "./QueuedDelivery.ts"
+import type { Lane } from "./Lane.ts"
+
+/** Lanes of one page of a sweep. */
+export const SWEEP_LANES = 500
+
+/** The first row of a lane, as a sweep finds it. */
+export interface HeadRow extends QueueRow {
+  /** Lanes of the page that it was read with; of its channel those that cool down. */
+  readonly lanes: number
+  readonly cooling: number
+}
+
+/** The statements that read the queue. Their rows are typed, not decoded: this engine wrote them, and a burst reads thousands. */
+export const makeQueueReads = (sql: SqlClient.SqlClient) => {
+  const columns = sql.literal(`
+      q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
+      q.attempt, q.round_start,
+      (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
+      (extract(epoch FROM q.give_up_at - statement_timestamp()) * 1000)::float8 AS left_ms,
+      d.consecutive_failures, d.cooldown_round,
+      (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
+
+  return {
+    /** What comes behind the mark of each shard, `limit` rows of each at most. */
+    tail: (numbers: ReadonlyArray<number>, marks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
+      SELECT ${columns}
+      FROM unnest(${ints(numbers)}::smallint[], ${longs(marks)}::bigint[]) AS s (shard, mark)
+      CROSS JOIN LATERAL (
+        SELECT *
+        FROM delivery_queue q
+        WHERE q.shard = s.shard
+          AND q.seq > s.mark
+        ORDER BY q.seq
+        LIMIT ${limit}::int
+      ) q
+      LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+    `,
+
+    /**
+     * One page of a shard's lanes, those that come after a lane, as a skip scan: one probe a lane, not a row. Answers with the first
+     * rows of those that have something to do within the horizon, and with the last lane of each channel, so that the page's
+     * end and its counts are known.
+     */
+    heads: (shard: number, after: readonly [string, string], horizonMillis: number) => sql<HeadRow>`
+      WITH RECURSIVE lanes AS (
+        (
+          SELECT org_id, destination_id, 1 AS count
+          FROM delivery_queue
+          WHERE shard = ${shard}::smallint
+            AND (org_id, destination_id) > (${after[0]}, ${after[1]})
+          ORDER BY org_id, destination_id
+          LIMIT 1
+        )
+        UNION ALL
+        SELECT n.org_id, n.destination_id, l.count + 1
+        FROM lanes l
+        CROSS JOIN LATERAL (
+          SELECT org_id, destination_id
+          FROM delivery_queue
+          WHERE shard = ${shard}::smallint
+            AND (org_id, destination_id) > (l.org_id, l.destination_id)
+          ORDER BY org_id, destination_id
+          LIMIT 1
+        ) n
+        WHERE l.count < ${SWEEP_LANES}::int
+      ), page AS (
+        SELECT
+          ${columns},
+          greatest(q.due_at, d.cooldown_until)
+            <= statement_timestamp() + ${horizonMillis}::float8 * interval '1 millisecond' AS soon,
+          count(*) OVER () AS lanes,
+          count(*) FILTER (WHERE d.cooldown_until > statement_timestamp()) OVER (PARTITION BY q.channel) AS cooling,
+          row_number() OVER (PARTITION BY q.channel ORDER BY l.count DESC) AS place
+        FROM lanes l
+        CROSS JOIN LATERAL (
+          SELECT *
+          FROM delivery_queue q
+          WHERE q.shard = ${shard}::smallint
+            AND q.org_id = l.org_id
+            AND q.destination_id = l.destination_id
+          ORDER BY q.due_at, q.seq
+          LIMIT 1
+        ) q
+        LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+      )
+      SELECT
+        shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, round_start, wait_ms, left_ms,
+        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling::int AS cooling
+      FROM page
+      WHERE soon
+        OR place = 1
+      ORDER BY org_id, destination_id
+    `,
+
+    /** The first rows of each lane, so many at most. */
+    refill: (lanes: ReadonlyArray<Lane>, rows: number) => sql<QueueRow>`
+      SELECT ${columns}
+      FROM unnest(
+        ${ints(lanes.map((lane) => lane.shard))}::smallint[],
+        ${texts(lanes.map((lane) => lane.org_id))}::text[],
+        ${texts(lanes.map((lane) => lane.destination_id))}::text[]
+      ) AS l (shard, org_id, destination_id)
+      CROSS JOIN LATERAL (
+        SELECT *
+        FROM delivery_queue q
+        WHERE q.shard = l.shard
+          AND q.org_id = l.org_id
+          AND q.destination_id = l.destination_id
+        ORDER BY q.due_at, q.seq
+        LIMIT ${rows}::int
+      ) q
+      LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
+    `
+  }
+}

@@ -1,0 +1,148 @@
+import { DateTime, Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { NotFound, NotReplayable, QueueFull } from "../../../api/Problems.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { atomic } from "../../store/Database/transaction.ts"
+import { type Channel, type ChannelPolicy } from "./Channel.ts"
+import { uuidTime } from "../../../domain/Ids.ts"
+import { texts } from "../../store/pgArrays.ts"
+import { channelNamed, type DeliveryQueue } from "./Queue.ts"
+import { shardOf } from "./Shards.ts"
+
+/** How far the clock of a process that made an id may be off: an id tells its time by that clock, a record by the store's. */
+const CLOCKS = "1 hour"
+
+/** What an id begins with before its time: three characters and "_". */
+const PREFIX_LENGTH = 4
+
+/** Failed deliveries, queued again. The destination is locked first, as everywhere: then its count stands still. */
+export const makeReplay = (
+  sql: SqlClient.SqlClient,
+  channels: ReadonlyMap<string, Channel>,
+  { lockDestination, room }: DeliveryQueue
+) => {
+  const atomically = atomic(sql)
+
+  /** Failed deliveries become pending again, each with the whole schedule before it. */
+  const requeue = (
+    org_id: OrgId,
+    destination_id: string,
+    ids: ReadonlyArray<string>,
+    { retry }: ChannelPolicy
+  ) =>
+    Effect.map(
+      sql`
+        WITH again AS (
+          UPDATE deliveries
+          SET status = 'pending', replays = replays + 1, finished_at = NULL
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+            AND delivery_id = ANY(${texts(ids)}::text[])
+            AND status = 'failed'
+          RETURNING delivery_id, channel, event_id, attempts
+        )
+        INSERT INTO delivery_queue
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+        SELECT
+          ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
+          now(), now() + ${retry.within}::float8 * interval '1 millisecond', attempts, attempts
+        FROM again
+        ORDER BY delivery_id
+        RETURNING 1 AS queued
+      `,
+      (rows) => rows.length
+    )
+
+  const replay = Effect.fn("Delivery.replay")(function* (
+    org_id: OrgId,
+    destination_id: string,
+    delivery_id: string
+  ) {
+    yield* atomically(
+      Effect.gen(function* () {
+        yield* lockDestination(org_id, destination_id)
+        const rows = yield* sql<{ readonly status: string; readonly channel: string }>`
+          SELECT status, channel
+          FROM deliveries
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+            AND delivery_id = ${delivery_id}
+          FOR UPDATE
+        `
+        const row = rows[0]
+        if (row === undefined) return yield* new NotFound({ detail: "There is no such delivery" })
+        if (row.status !== "failed") {
+          return yield* new NotReplayable({ detail: `A delivery that is ${row.status} is not replayed` })
+        }
+        const { policy } = yield* channelNamed(channels, row.channel)
+        if ((yield* room(org_id, destination_id, policy.capacity)) <= 0) {
+          return yield* new QueueFull({
+            detail: `${policy.capacity} deliveries wait for this destination already`
+          })
+        }
+        yield* requeue(org_id, destination_id, [delivery_id], policy)
+      })
+    )
+  })
+
+  const replayWindow = Effect.fn("Delivery.replayWindow")(function* (
+    org_id: OrgId,
+    destination_id: string,
+    window: { readonly since: Timestamp; readonly until: Timestamp | null }
+  ) {
+    return yield* atomically(
+      Effect.gen(function* () {
+        const [oldest] = yield* sql<{ readonly delivery_id: string; readonly channel: string }>`
+          SELECT delivery_id, channel
+          FROM deliveries
+          WHERE org_id = ${org_id}
+            AND destination_id = ${destination_id}
+          ORDER BY delivery_id
+          LIMIT 1
+        `
+        if (oldest === undefined) return { queued: 0, skipped: 0 }
+        const { policy } = yield* channelNamed(channels, oldest.channel)
+        const idAt = (at: Timestamp) => oldest.delivery_id.slice(0, PREFIX_LENGTH) + uuidTime(at)
+        // By their ids, too, which are indexed: a long log is not read for a short window.
+        const inWindow = sql.and([
+          sql`org_id = ${org_id}`,
+          sql`destination_id = ${destination_id}`,
+          sql`status = 'failed'`,
+          sql`delivery_id >= ${idAt(DateTime.subtractDuration(window.since, CLOCKS))}`,
+          sql`created_at >= ${toDate(window.since)}`,
+          ...(window.until === null
+            ? []
+            : [
+                sql`delivery_id < ${idAt(DateTime.addDuration(window.until, CLOCKS))}`,
+                sql`created_at < ${toDate(window.until)}`
+              ])
+        ])
+        yield* lockDestination(org_id, destination_id)
+        const free = Math.max(0, yield* room(org_id, destination_id, policy.capacity))
+        const rows = yield* sql<{ readonly delivery_id: string }>`
+          SELECT delivery_id
+          FROM deliveries
+          WHERE ${inWindow}
+          ORDER BY delivery_id
+          LIMIT ${free}::int
+        `
+        const queued = yield* requeue(
+          org_id,
+          destination_id,
+          rows.map((row) => row.delivery_id),
+          policy
+        )
+        if (rows.length < free) return { queued, skipped: 0 }
+        const [left] = yield* sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM deliveries
+          WHERE ${inWindow}
+        `
+        return { queued, skipped: left?.count ?? 0 }
+      })
+    )
+  })
+
+  return { replay, replayWindow }
+}

@@ -1,0 +1,52 @@
+import { DateTime, Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import { uuidTime } from "../../../domain/Ids.ts"
+
+/**
+ * Removes a channel's events from before `cutoff`, `limit` at most: organization by organization, by their ids, which begin with the
+ * time they were made. The table's key is `(org_id, event_id)`, and it has `occurred_at`. Answers with how many.
+ */
+export const expireEvents = (
+  sql: SqlClient.SqlClient,
+  table: "approval_events" | "approval_mail",
+  cutoff: DateTime.Utc,
+  limit: number
+): Effect.Effect<number, SqlError.SqlError> =>
+  Effect.map(
+    sql`
+      WITH RECURSIVE organizations_with AS (
+        (SELECT org_id FROM ${sql(table)} ORDER BY org_id LIMIT 1)
+        UNION ALL
+        SELECT n.org_id
+        FROM organizations_with o
+        CROSS JOIN LATERAL (
+          SELECT org_id
+          FROM ${sql(table)}
+          WHERE org_id > o.org_id
+          ORDER BY org_id
+          LIMIT 1
+        ) n
+      ), old AS (
+        SELECT o.org_id, e.event_id
+        FROM organizations_with o
+        CROSS JOIN LATERAL (
+          SELECT event_id
+          FROM ${sql(table)} e
+          WHERE e.org_id = o.org_id
+            AND e.event_id < ${EVENT_PREFIX + uuidTime(cutoff)}
+            AND e.occurred_at < ${DateTime.toDateUtc(cutoff)}
+          ORDER BY event_id
+          LIMIT ${limit}::int
+        ) e
+        LIMIT ${limit}::int
+      )
+      DELETE FROM ${sql(table)} e
+      USING old
+      WHERE e.org_id = old.org_id
+        AND e.event_id = old.event_id
+      RETURNING 1 AS removed
+    `.unprepared,
+    (rows) => rows.length
+  )
+
+const EVENT_PREFIX = "evt_"

@@ -1,0 +1,69 @@
+import { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Health } from "../../../domain/delivery/Cooldown.ts"
+import { floats, ints, longs, texts } from "../../store/pgArrays.ts"
+import type { Lane } from "./Lane.ts"
+
+/**
+ * Writes the health of lanes; of those whose shard has another owner by now, nothing. Waits for nobody: answers with the keys of lanes
+ * whose row somebody else holds, which are not written. A healthy destination whose deliveries arrive is never written.
+ */
+export const writeHealth = (
+  sql: SqlClient.SqlClient,
+  lanes: ReadonlyMap<Lane, Health>,
+  now: number
+): Effect.Effect<ReadonlySet<string>, SqlError.SqlError> => {
+  const list = [...lanes]
+  return Effect.map(
+    sql<{ readonly org_id: string; readonly destination_id: string }>`
+      WITH given AS MATERIALIZED (
+        SELECT
+          l.org_id, l.destination_id, l.failures, l.round,
+          CASE WHEN l.wait >= 0 THEN statement_timestamp() + l.wait * interval '1 millisecond' END AS until
+        FROM unnest(
+          ${ints(list.map(([lane]) => lane.shard))}::smallint[],
+          ${longs(list.map(([lane]) => lane.owned.epoch))}::bigint[],
+          ${texts(list.map(([lane]) => lane.org_id))}::text[],
+          ${texts(list.map(([lane]) => lane.destination_id))}::text[],
+          ${ints(list.map(([, health]) => health.failures))}::int[],
+          ${ints(list.map(([, health]) => (health._tag === "Open" ? 0 : health.round)))}::int[],
+          ${floats(list.map(([, health]) => (health._tag === "Cooling" ? Math.max(0, health.until - now) : -1)))}::float8[]
+        ) AS l (shard, epoch, org_id, destination_id, failures, round, wait)
+        JOIN delivery_shards s ON s.shard = l.shard AND s.epoch = l.epoch
+      ), there AS MATERIALIZED (
+        SELECT d.org_id, d.destination_id
+        FROM given g
+        JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
+      ), held AS MATERIALIZED (
+        SELECT g.*
+        FROM given g
+        JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
+        FOR UPDATE OF d SKIP LOCKED
+      ), changed AS (
+        UPDATE delivery_destinations d
+        SET consecutive_failures = h.failures, cooldown_round = h.round, cooldown_until = h.until
+        FROM held h
+        WHERE d.org_id = h.org_id
+          AND d.destination_id = h.destination_id
+          AND (d.consecutive_failures, d.cooldown_round, d.cooldown_until)
+            IS DISTINCT FROM (h.failures, h.round, h.until)
+      ), added AS (
+        INSERT INTO delivery_destinations
+          (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
+        SELECT org_id, destination_id, failures, round, until
+        FROM given
+        WHERE (org_id, destination_id) NOT IN (SELECT org_id, destination_id FROM there)
+        ORDER BY org_id, destination_id
+        ON CONFLICT (org_id, destination_id) DO UPDATE
+        SET
+          consecutive_failures = EXCLUDED.consecutive_failures,
+          cooldown_round = EXCLUDED.cooldown_round,
+          cooldown_until = EXCLUDED.cooldown_until
+      )
+      SELECT org_id, destination_id FROM there
+      EXCEPT
+      SELECT org_id, destination_id FROM held
+    `,
+    (rows) => new Set(rows.map((row) => `${row.org_id}/${row.destination_id}`))
+  )
+}

@@ -1,0 +1,92 @@
+import { Effect } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import type { Verdict } from "../../../domain/delivery/DeliveryState.ts"
+import type { Ended } from "./Attempt.ts"
+import { booleans, floats, ints, longs, texts } from "../../store/pgArrays.ts"
+
+/** A result with what it makes of its delivery. */
+export interface Judged {
+  readonly ended: Ended
+  readonly verdict: Verdict
+}
+
+/**
+ * Writes down what attempts made of their deliveries, in one statement: the queue, the log, the attempts. It is fenced twice: by the
+ * row's attempt and by the shard's epoch. Answers with the numbers of the rows that were still at the attempt that ended.
+ */
+export const writeResults = (
+  sql: SqlClient.SqlClient,
+  group: ReadonlyArray<Judged>
+): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
+  const column = <A>(of: (judged: Judged) => A): Array<A> => group.map(of)
+  return Effect.map(
+    sql<{ readonly seq: number }>`
+      WITH ended AS (
+        SELECT *
+        FROM unnest(
+          ${ints(column(({ ended }) => ended.item.shard))}::smallint[],
+          ${longs(column(({ ended }) => ended.item.seq))}::bigint[],
+          ${longs(column(({ ended }) => ended.lane.owned.epoch))}::bigint[],
+          ${ints(column(({ ended }) => ended.item.attempt))}::int[],
+          ${booleans(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
+          ${texts(column(({ verdict }) => verdict._tag))}::text[],
+          ${floats(column(({ verdict }) => (verdict._tag === "Again" ? verdict.delay : 0)))}::float8[],
+          ${texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
+          ${ints(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
+          ${ints(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
+          ${floats(column(({ ended }) => ended.startedAt / 1000))}::float8[],
+          ${ints(column(({ ended }) => ended.durationMillis))}::int[]
+        ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
+      ), held AS MATERIALIZED (
+        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
+        FROM ended e
+        JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
+        JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
+        ORDER BY e.shard, e.seq
+        FOR UPDATE OF q
+      ), done AS (
+        DELETE FROM delivery_queue q
+        USING held h
+        WHERE q.shard = h.shard
+          AND q.seq = h.seq
+          AND h.verdict <> 'Again'
+      ), again AS (
+        UPDATE delivery_queue q
+        SET due_at = statement_timestamp() + h.delay * interval '1 millisecond', attempt = q.attempt + 1
+        FROM held h
+        WHERE q.shard = h.shard
+          AND q.seq = h.seq
+          AND h.verdict = 'Again'
+      ), logged AS (
+        INSERT INTO delivery_attempts
+          (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
+        SELECT org_id, destination_id, delivery_id, attempt + 1, to_timestamp(started), duration, status, error
+        FROM held
+        WHERE sent
+      ), noted AS (
+        UPDATE deliveries d
+        SET
+          status = CASE h.verdict
+            WHEN 'Again' THEN 'pending'
+            WHEN 'Delivered' THEN 'delivered'
+            WHEN 'Partial' THEN 'partial'
+            ELSE 'failed'
+          END,
+          attempts = d.attempts + h.sent::int,
+          rejected = h.rejected,
+          status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
+          last_error = h.error,
+          finished_at = CASE
+            WHEN h.verdict <> 'Again' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
+          END
+        FROM held h
+        WHERE d.org_id = h.org_id
+          AND d.destination_id = h.destination_id
+          AND d.delivery_id = h.delivery_id
+      )
+      SELECT seq::float8 AS seq
+      FROM held
+    `,
+    (rows) => new Set(rows.map((row) => row.seq))
+  )
+}

@@ -1,0 +1,8 @@
+import { InvalidUrl } from "../../../api/Problems.ts"
+import type { UrlRefused } from "./Failure.ts"
+
+/** What a caller is told of a URL that is refused, which stands at `pointer` of its request. */
+export const invalidUrl =
+  (pointer: string) =>
+  ({ phrase }: UrlRefused): InvalidUrl =>
+    new InvalidUrl({ detail: phrase, errors: [{ pointer, detail: phrase }] })

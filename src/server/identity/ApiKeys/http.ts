@@ -1,0 +1,20 @@
+import { Effect, Redacted } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { ApiKeys } from "../ApiKeys.ts"
+
+/** The handlers of `/v1/api-keys`. */
+export const ApiKeysHttp = HttpApiBuilder.group(
+  Api,
+  "api_keys",
+  Effect.fnUntraced(function* (handlers) {
+    const keys = yield* ApiKeys
+    return handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(keys.list(query), ({ items, next_cursor }) => ({ keys: items, next_cursor })),
+      create: ({ payload }) =>
+        Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
+      revoke: ({ params }) => keys.revoke(params.id)
+    })
+  })
+)

@@ -1,0 +1,113 @@
+import { Context, Effect, Layer, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import type { AuditFilter } from "../../api/AuditLog.ts"
+import { Authorized } from "../../api/Authorization.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.ts"
+import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
+import type { Actor } from "../../domain/identity/Principal.ts"
+import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { inCallersTransaction } from "../store/Database/transaction.ts"
+import { NO_REQUEST, RequestId } from "../http/Frame.ts"
+import { type Page, pageOf, rowsFor } from "../store/Pagination.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+
+/** Whose doing something is: a request's principal, or the operator, who has no key. */
+export interface Author {
+  readonly org_id: OrgId
+  readonly actor: Actor | null
+}
+
+/** The log of who did what. It is written to and read, and nothing in it is changed. */
+export class Audit extends Context.Service<
+  Audit,
+  {
+    /**
+     * Within the caller's transaction, beside the change that it tells of; a defect outside of one. `detail` is shown to every admin of
+     * the organization: no secret belongs there.
+     */
+    readonly record: (
+      author: Author,
+      action: AuditAction,
+      target_id: string,
+      detail?: AuditEntry["detail"]
+    ) => Effect.Effect<void>
+    /** Newest first. */
+    readonly list: (
+      request: PageRequest<AuditEntryId> & AuditFilter
+    ) => Effect.Effect<Page<AuditEntry, AuditEntryId>, never, Authorized<"approvals.admin">>
+  }
+>()("countersign/server/identity/Audit") {
+  static readonly layer = Layer.effect(
+    Audit,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+
+      return Audit.of({
+        record: Effect.fn("Audit.record")(function* ({ actor, org_id }, action, target_id, detail = {}) {
+          yield* inCallersTransaction
+          const request_id = yield* RequestId
+          const row = {
+            org_id,
+            entry_id: yield* AuditEntryId.generate,
+            action,
+            target_id,
+            actor_id: actor?.id ?? null,
+            actor_name: actor?.name ?? null,
+            occurred_at: toDate(yield* clock.now),
+            request_id: request_id === NO_REQUEST ? null : request_id,
+            detail: JSON.stringify(detail)
+          }
+          yield* sql`INSERT INTO audit_log ${sql.insert(row)}`
+        }, Effect.orDie),
+        list: Effect.fn("Audit.list")(function* (request) {
+          const { org_id } = yield* Authorized("approvals.admin")
+          const { action, actor_id, cursor, occurred_after, occurred_before, target_id } = request
+          const rows = yield* sql`
+            SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
+            FROM audit_log
+            WHERE ${sql.and([
+              sql`org_id = ${org_id}`,
+              ...(cursor === undefined ? [] : [sql`entry_id < ${cursor}`]),
+              ...(action === undefined ? [] : [sql`action = ${action}`]),
+              ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
+              ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
+              ...(occurred_after === undefined
+                ? []
+                : [
+                    sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idBound("aud", occurred_after, -1)}`
+                  ]),
+              ...(occurred_before === undefined
+                ? []
+                : [
+                    sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idBound("aud", occurred_before, 1)}`
+                  ])
+            ])}
+            ORDER BY entry_id DESC
+            LIMIT ${rowsFor(request)}
+          `.pipe(Effect.flatMap(decodeRows))
+          return pageOf(request, rows.map(toEntry), (entry) => entry.id)
+        }, Effect.orDie)
+      })
+    })
+  )
+}
+
+const Row = Schema.Struct({
+  entry_id: AuditEntryId,
+  action: AuditAction,
+  target_id: Schema.String,
+  actor_id: Schema.NullOr(KeyId),
+  actor_name: Schema.NullOr(Schema.String),
+  occurred_at: TimestampFromDate,
+  request_id: Schema.NullOr(Schema.String),
+  detail: Schema.Record(Schema.String, Schema.Json)
+})
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(Row))
+
+const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof Row.Type): AuditEntry => ({
+  ...row,
+  id: entry_id,
+  actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }
+})

@@ -1,0 +1,65 @@
+import { Context, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { NotFound } from "../../api/Problems.ts"
+import { OrgId } from "../../domain/Ids.ts"
+import { toDate } from "../../domain/Time.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+
+/** The tenants. An organization is named by the operator; everything else belongs to one. */
+export class Organizations extends Context.Service<
+  Organizations,
+  {
+    /** The organization of that name, made where there is none. */
+    readonly ensure: (name: string) => Effect.Effect<OrgId>
+    readonly named: (name: string) => Effect.Effect<OrgId, NotFound>
+    /** Holds the organization's row to the end of the transaction: for rules about all its keys. */
+    readonly lock: (org_id: OrgId) => Effect.Effect<void>
+    /** Holds the list of organizations to the end of the transaction. */
+    readonly lockAll: Effect.Effect<void>
+    /** Whether any organization has a key. */
+    readonly anyKey: Effect.Effect<boolean>
+  }
+>()("countersign/server/identity/Organizations") {
+  static readonly layer = Layer.effect(
+    Organizations,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const clock = yield* StoreClock
+
+      const find = Effect.fnUntraced(function* (name: string) {
+        const rows = yield* sql<{ readonly org_id: string }>`
+          SELECT org_id
+          FROM organizations
+          WHERE name = ${name}
+        `
+        return rows[0] === undefined ? undefined : OrgId.make(rows[0].org_id)
+      }, Effect.orDie)
+
+      return Organizations.of({
+        ensure: Effect.fn("Organizations.ensure")(function* (name) {
+          const now = yield* clock.now
+          const id = yield* OrgId.generate
+          yield* sql`
+            INSERT INTO organizations (org_id, name, created_at)
+            VALUES (${id}, ${name}, ${toDate(now)})
+            ON CONFLICT (name) DO NOTHING
+          `.pipe(Effect.orDie)
+          return (yield* find(name)) ?? id
+        }),
+        named: Effect.fn("Organizations.named")(function* (name) {
+          const id = yield* find(name)
+          return id ?? (yield* new NotFound({ detail: `There is no organization named ${name}` }))
+        }),
+        lock: (org_id) =>
+          Effect.asVoid(
+            Effect.orDie(sql`SELECT 1 FROM organizations WHERE org_id = ${org_id} FOR NO KEY UPDATE`)
+          ),
+        lockAll: Effect.asVoid(Effect.orDie(sql`LOCK TABLE organizations IN SHARE ROW EXCLUSIVE MODE`)),
+        anyKey: Effect.map(
+          Effect.orDie(sql<{ readonly found: boolean }>`SELECT EXISTS (SELECT 1 FROM api_keys) AS found`),
+          (rows) => rows[0]?.found === true
+        )
+      })
+    })
+  )
+}

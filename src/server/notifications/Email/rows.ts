@@ -1,0 +1,110 @@
+import { Array as Arr, Effect, type Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { heldScopes } from "../../identity/ApiKeys/rows.ts"
+import { Approval } from "../../../domain/approvals/Approval.ts"
+import { NoticeType } from "../../../domain/approvals/ApprovalEmail.ts"
+import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
+import { Scope } from "../../../domain/identity/Scope.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+
+/** Recipients of one event, at most. */
+const MAX_RECIPIENTS = 100
+
+/** The scope that makes the holder of a key a recipient. */
+const DECIDING: Scope = "approvals.decide"
+
+const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
+const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
+
+/** Keys that work, have an address, and may decide: one an address, and admins first, who alone are told of what is escalated. */
+export const recipientsOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  now: Timestamp
+) {
+  const rows = yield* sql`
+    SELECT key_id, scopes
+    FROM (
+      SELECT DISTINCT ON (address) *
+      FROM (
+        SELECT
+          key_id, lower(email) AS address, ${heldScopes(sql)} AS scopes,
+          'approvals.admin' = ANY(${heldScopes(sql)}) AS admin
+        FROM api_keys
+        WHERE org_id = ${org_id}
+          AND email IS NOT NULL
+          AND revoked_at IS NULL
+          AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+          AND ${DECIDING} = ANY(${heldScopes(sql)})
+      ) AS keys
+      ORDER BY address, admin DESC, key_id
+    ) AS recipients
+    ORDER BY admin DESC, address
+    LIMIT ${MAX_RECIPIENTS}::int
+  `
+  return yield* decodeRecipients(rows)
+})
+
+/** A mail to be written: of what, and to the holder of which key. */
+export interface MailRow {
+  readonly org_id: OrgId
+  readonly event_id: EventId
+  readonly type: NoticeType
+  readonly approval_id: ApprovalId
+  readonly key_id: KeyId
+  readonly occurred_at: Date
+}
+
+/** Writes mails down. */
+export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<MailRow>) =>
+  sql`INSERT INTO approval_mail ${sql.insert(Arr.map(rows, (row) => ({ ...row })))}`
+
+const { action_class, approval_id, decision_source, outcome, session_id, stage, status, step_id } =
+  Approval.fields
+const { task_id, timeout_action, tool } = Approval.fields
+const Loaded = Schema.Struct({
+  type: NoticeType,
+  occurred_at: TimestampFromDate,
+  approval_id,
+  session_id,
+  step_id,
+  task_id,
+  tool,
+  action_class,
+  status,
+  stage,
+  requested_at: TimestampFromDate,
+  expires_at: TimestampFromDate,
+  escalation_deadline_at: Schema.NullOr(TimestampFromDate),
+  timeout_action,
+  outcome,
+  decision_source,
+  organization: Schema.String,
+  key_name: Schema.String,
+  email: Schema.NullOr(Schema.String),
+  usable: Schema.Boolean
+})
+const decodeLoaded = Schema.decodeUnknownEffect(Schema.Array(Loaded))
+
+/** A mail with all it is written from, as that stands now. */
+export const loadMail = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  event_id: EventId
+) {
+  const rows = yield* sql`
+    SELECT
+      m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
+      a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
+      a.decision_source, o.name AS organization, k.name AS key_name, k.email,
+      k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AS usable
+    FROM approval_mail m
+    JOIN approvals a ON a.org_id = m.org_id AND a.approval_id = m.approval_id
+    JOIN api_keys k ON k.org_id = m.org_id AND k.key_id = m.key_id
+    JOIN organizations o ON o.org_id = m.org_id
+    WHERE m.org_id = ${org_id}
+      AND m.event_id = ${event_id}
+  `
+  return Arr.head(yield* Effect.orDie(decodeLoaded(rows)))
+})
+export type LoadedMail = Option.Option.Value<Effect.Success<ReturnType<typeof loadMail>>>

@@ -1,0 +1,35 @@
+import { Effect, Redacted } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Notifications } from "../Notifications.ts"
+
+/** The handlers of `/v1/notification-endpoints`. */
+export const NotificationsHttp = HttpApiBuilder.group(
+  Api,
+  "notification_endpoints",
+  Effect.fnUntraced(function* (handlers) {
+    const notifications = yield* Notifications
+    return handlers.handleAll({
+      list: () => notifications.list,
+      create: ({ payload }) =>
+        Effect.map(notifications.create(payload), ({ endpoint, secret }) => ({
+          endpoint,
+          secret: Redacted.value(secret)
+        })),
+      update: ({ params, payload }) => notifications.update(params.id, payload),
+      remove: ({ params }) => notifications.remove(params.id),
+      rotate_secret: ({ params }) =>
+        Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
+      test: ({ params }) => notifications.test(params.id),
+      deliveries: ({ params }) =>
+        Effect.map(notifications.deliveries(params.id), (deliveries) => ({ deliveries })),
+      delivery: ({ params }) => notifications.delivery(params.id, params.delivery),
+      replay: ({ params }) =>
+        Effect.as(notifications.replay(params.id, params.delivery), {
+          queued: true as const,
+          id: params.delivery
+        }),
+      replay_window: ({ params, payload }) => notifications.replayWindow(params.id, payload)
+    })
+  })
+)

@@ -1,0 +1,48 @@
+import { Array as Arr, Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { eventBody, type Moment } from "../../../domain/approvals/ApprovalEvent.ts"
+import { EventId, type OrgId } from "../../../domain/Ids.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+import type { Delivery } from "../../delivery/Delivery.ts"
+import { insertEvents, subscribersOf } from "./rows.ts"
+import { WEBHOOK } from "./WebhookChannel.ts"
+
+/**
+ * Within the caller's transaction: writes the events that somebody subscribed to, and a delivery for each endpoint that did and is
+ * active.
+ */
+export const publishToEndpoints = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  delivery: Delivery["Service"],
+  org_id: OrgId,
+  moments: Arr.NonEmptyReadonlyArray<Moment>,
+  now: Timestamp
+) {
+  const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
+  if (subscribers.length === 0) return
+  const wanted = moments.filter(({ event }) => subscribers.some(({ events }) => events.includes(event)))
+  const ids = yield* EventId.generateMany(wanted.length)
+  const events = Arr.zipWith(wanted, ids, ({ approval, event }, id) => ({
+    org_id,
+    event_id: id,
+    type: event,
+    approval_id: approval.approval_id,
+    body: Buffer.from(eventBody({ id, type: event, org_id, occurred_at: now, approval })),
+    occurred_at: now
+  }))
+  if (!Arr.isArrayNonEmpty(events)) return
+  yield* insertEvents(sql, events)
+  yield* delivery.enqueue(
+    events.flatMap(({ approval_id, event_id, type }) =>
+      subscribers
+        .filter(({ events }) => events.includes(type))
+        .map(({ endpoint_id }) => ({
+          org_id,
+          channel: WEBHOOK,
+          destination_id: endpoint_id,
+          event_id,
+          label: `${type} ${approval_id}`
+        }))
+    )
+  )
+})

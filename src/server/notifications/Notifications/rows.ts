@@ -1,0 +1,205 @@
+import { Array as Arr, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { ApprovalEventType, type EventType } from "../../../domain/approvals/ApprovalEvent.ts"
+import { EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { bytes, texts, times } from "../../store/pgArrays.ts"
+import type { Place } from "../../secrets/SecretBox.ts"
+
+/** An endpoint as the store holds it: its URL and its secret sealed. */
+export const EndpointRow = Schema.Struct({
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  url: Schema.Uint8Array,
+  url_hint: Schema.String,
+  secret: Schema.Uint8Array,
+  events: Schema.Array(ApprovalEventType),
+  active: Schema.Boolean,
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String
+})
+export type EndpointRow = typeof EndpointRow.Type
+
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(EndpointRow))
+
+/** The columns of an {@link EndpointRow}. */
+const columns = (sql: SqlClient.SqlClient) =>
+  sql.literal(
+    "org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name"
+  )
+
+/** Where a sealed column of an endpoint belongs. */
+export const endpointPlace = (
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  column: "url" | "secret" | "previous_secret"
+): Place => ({
+  org_id,
+  table: "notification_endpoints",
+  row_id: endpoint_id,
+  column
+})
+
+/** The organization's endpoints, newest first. There are 50 at most. */
+export const endpointsOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const rows = yield* sql`
+    SELECT ${columns(sql)}
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+    ORDER BY endpoint_id DESC
+  `
+  return yield* decodeRows(rows)
+})
+
+/** Whether the organization has the endpoint. */
+export const hasEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS found
+      FROM notification_endpoints
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+    `,
+    (rows) => rows.length > 0
+  )
+
+/** The same, and until the end of the transaction it is not removed. It may be changed. */
+export const holdEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS held
+      FROM notification_endpoints
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+      FOR KEY SHARE
+    `,
+    (rows) => rows.length > 0
+  )
+
+/** How many endpoints an organization has. */
+export const countEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const rows = yield* sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+  `
+  return rows[0]?.count ?? 0
+})
+
+/** Writes a new endpoint. */
+export const insertEndpoint = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: EndpointRow) {
+  const values = yield* Schema.encodeEffect(EndpointRow)(row)
+  yield* sql`INSERT INTO notification_endpoints ${sql.insert(values)}`
+})
+
+/** Changes an endpoint; as it is then, if there is one. */
+export const updateEndpoint = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  change: { readonly events?: ReadonlyArray<ApprovalEventType>; readonly active?: boolean }
+) {
+  const rows = yield* sql`
+    UPDATE notification_endpoints
+    SET
+      events = coalesce(${change.events === undefined ? null : texts(change.events)}::text[], events),
+      active = coalesce(${change.active ?? null}::boolean, active)
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    RETURNING ${columns(sql)}
+  `
+  return Arr.head(yield* decodeRows(rows))
+})
+
+/** The sealed secret in force, which stands still until the end of the transaction. */
+export const lockSecret = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId
+) {
+  const rows = yield* sql<{ readonly secret: Uint8Array }>`
+    SELECT secret
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    FOR NO KEY UPDATE
+  `
+  return Option.map(Arr.head(rows), (row) => row.secret)
+})
+
+/** Writes the secret in force and the one before it, which signs until `previous_until`. */
+export const updateSecrets = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId,
+  secrets: { readonly current: Uint8Array; readonly previous: Uint8Array; readonly previous_until: Timestamp }
+) => sql`
+  UPDATE notification_endpoints
+  SET
+    secret = ${secrets.current},
+    previous_secret = ${secrets.previous},
+    previous_secret_until = ${toDate(secrets.previous_until)}
+  WHERE org_id = ${org_id}
+    AND endpoint_id = ${endpoint_id}
+`
+
+/** Removes an endpoint; whether there was one. */
+export const deleteEndpoint = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  endpoint_id: EndpointId
+) {
+  const rows = yield* sql`
+    DELETE FROM notification_endpoints
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+    RETURNING 1 AS removed
+  `
+  return rows.length > 0
+})
+
+const Subscriber = Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType) })
+
+/** The active endpoints that subscribed to one of these event types. */
+export const subscribersOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  types: ReadonlyArray<ApprovalEventType>
+) {
+  const rows = yield* sql`
+    SELECT endpoint_id, events
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+      AND active
+      AND events && ${texts(types)}
+    ORDER BY endpoint_id
+  `
+  return yield* Schema.decodeUnknownEffect(Schema.Array(Subscriber))(rows)
+})
+
+/** An event as it is written: `body` is what will be signed, byte for byte. */
+export interface EventRow {
+  readonly org_id: OrgId
+  readonly event_id: EventId
+  readonly type: EventType
+  /** Null in a test. */
+  readonly approval_id: string | null
+  readonly body: Uint8Array
+  readonly occurred_at: Timestamp
+}
+
+/** Writes events. */
+export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReadonlyArray<EventRow>) =>
+  sql`
+    INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
+    SELECT *
+    FROM unnest(
+      ${texts(events.map((event) => event.org_id))}::text[],
+      ${texts(events.map((event) => event.event_id))}::text[],
+      ${texts(events.map((event) => event.type))}::text[],
+      ${texts(events.map((event) => event.approval_id))}::text[],
+      ${bytes(events.map((event) => event.body))}::bytea[],
+      ${times(events.map((event) => event.occurred_at))}::timestamptz[]
+    )
+  `

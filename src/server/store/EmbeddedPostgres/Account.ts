@@ -1,0 +1,102 @@
+import { Effect } from "effect"
+import { stat } from "node:fs/promises"
+import path from "node:path"
+import { codeOf } from "../errnoCode.ts"
+import { attempt, chooseAnother, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { run } from "./run.ts"
+
+/** The account that the server runs as. */
+export interface Account {
+  readonly uid: number
+  readonly gid: number
+}
+
+/** Accounts that exist on most systems and may do nothing else, best first. */
+const unprivileged = ["postgres", "nobody"]
+
+const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "-u" | "-g") {
+  const { code, output } = yield* run({
+    command: "id",
+    args: [flag, name],
+    account: undefined,
+    capture: true
+  })
+  const id = Number.parseInt(output.trim(), 10)
+  return code === 0 && Number.isInteger(id) && id > 0 ? id : undefined
+})
+
+const lookUp = Effect.fn("EmbeddedPostgres.lookUp")(function* () {
+  for (const name of unprivileged) {
+    const uid = yield* idOf(name, "-u")
+    const gid = yield* idOf(name, "-g")
+    if (uid !== undefined && gid !== undefined) return { uid, gid }
+  }
+  return yield* new EmbeddedPostgresFailed({
+    phrase:
+      "PostgreSQL does not run as root, and there is no account `postgres` or `nobody` to run it as: " +
+      "start this service as an ordinary account, or set DATABASE_URL"
+  })
+})
+
+/** Owner of a path; `undefined` where nothing is there. */
+const ownerOf = (target: string) =>
+  attempt(`looking at ${target}`, async () => {
+    try {
+      const { uid, gid } = await stat(target)
+      return { uid, gid }
+    } catch (cause) {
+      if (codeOf(cause) === "ENOENT") return undefined
+      throw cause
+    }
+  })
+
+/**
+ * The account to run the server as: `undefined` means this process's own. PostgreSQL refuses to run as root, so root
+ * takes the account that owns the cluster, else `postgres`, else `nobody`.
+ */
+export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(function* (
+  cluster: string
+): Effect.fn.Return<Account | undefined, EmbeddedPostgresFailed> {
+  // Windows has no numeric accounts.
+  const own = process.getuid?.()
+  if (own === undefined) return undefined
+  const owner = yield* ownerOf(cluster)
+  if (own === 0) return owner !== undefined && owner.uid !== 0 ? owner : yield* lookUp()
+  if (owner !== undefined && owner.uid !== own) {
+    return yield* new EmbeddedPostgresFailed({
+      phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${chooseAnother}`
+    })
+  }
+  return undefined
+})
+
+/** Whether the mode bits let an account do `need` (4 read, 2 write, 1 enter) to a thing of this owner and mode. */
+const allows = (
+  account: Account,
+  thing: { uid: number; gid: number; mode: number },
+  need: number
+): boolean => {
+  const shift = thing.uid === account.uid ? 6 : thing.gid === account.gid ? 3 : 0
+  return ((thing.mode >> shift) & need) === need
+}
+
+/**
+ * The first directory on the way to `target` that the account cannot pass, or `undefined` where it can reach and
+ * read `target` itself.
+ */
+export const firstBarrier = Effect.fn("EmbeddedPostgres.firstBarrier")(function* (
+  account: Account,
+  target: string
+): Effect.fn.Return<string | undefined, EmbeddedPostgresFailed> {
+  const steps: Array<string> = []
+  for (let at = path.resolve(target); ; at = path.dirname(at)) {
+    steps.unshift(at)
+    if (at === path.dirname(at)) break
+  }
+  for (const step of steps) {
+    const facts = yield* attempt(`looking at ${step}`, () => stat(step))
+    const need = facts.isDirectory() ? 1 : 4
+    if (!allows(account, facts, need)) return step
+  }
+  return undefined
+})

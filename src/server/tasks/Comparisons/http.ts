@@ -1,0 +1,23 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Comparisons } from "../Comparisons.ts"
+
+/** The handlers of comparisons. */
+export const ComparisonsHttp = HttpApiBuilder.group(
+  Api,
+  "comparisons",
+  Effect.fnUntraced(function* (handlers) {
+    const comparisons = yield* Comparisons
+    return handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.map(comparisons.list(params.task_id, query), ({ items, next_cursor }) => ({
+          comparisons: items,
+          next_cursor
+        })),
+      create: ({ params, payload }) =>
+        Effect.map(comparisons.create(params.task_id, payload), (comparison) => ({ comparison })),
+      get: ({ params, query }) => comparisons.get(params.id, query)
+    })
+  })
+)

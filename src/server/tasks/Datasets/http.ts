@@ -1,0 +1,28 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Datasets } from "../Datasets.ts"
+
+/** The handlers of datasets. */
+export const DatasetsHttp = HttpApiBuilder.group(
+  Api,
+  "datasets",
+  Effect.fnUntraced(function* (handlers) {
+    const datasets = yield* Datasets
+    return handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.map(datasets.list(params.task_id, query), ({ items, next_cursor }) => ({
+          datasets: items,
+          next_cursor
+        })),
+      create: ({ params, payload }) => datasets.create(params.task_id, payload),
+      get: ({ params }) => datasets.get(params.id),
+      examples: ({ params, query }) =>
+        Effect.map(datasets.examples(params.id, query), ({ items, next_cursor }) => ({
+          examples: items,
+          next_cursor
+        })),
+      export: ({ params }) => datasets.export(params.id)
+    })
+  })
+)

@@ -1,0 +1,106 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { FeedbackFilter } from "../../../api/Feedback.ts"
+import type { PageRequest } from "../../../api/Pagination.ts"
+import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
+import { FeedbackId, idBound, type OrgId } from "../../../domain/Ids.ts"
+import { toDate } from "../../../domain/Time.ts"
+import { ints, texts } from "../../store/pgArrays.ts"
+import { PAGE_BYTES, rowsFor } from "../../store/Pagination.ts"
+import { readFeedback } from "./rows.ts"
+
+/** A page of an organization's feedback, newest first: at most as many as asked for and some 8 MiB, one at least. */
+export const listFeedback = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<FeedbackId> & FeedbackFilter
+) {
+  const limit = rowsFor(request)
+  const where = sql.and([
+    sql`org_id = ${org_id}`,
+    ...(request.cursor === undefined ? [] : [sql`feedback_id < ${request.cursor}`]),
+    ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`]),
+    ...(request.inference_log_id === undefined ? [] : [sql`trace_id = ${request.inference_log_id}`]),
+    ...(request.created_after === undefined
+      ? []
+      : [
+          sql`created_at >= ${toDate(request.created_after)} AND feedback_id >= ${idBound("fbk", request.created_after, -1)}`
+        ]),
+    ...(request.created_before === undefined
+      ? []
+      : [
+          sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idBound("fbk", request.created_before, 1)}`
+        ])
+  ])
+  const statuses = texts(statusesOf(request))
+  const scores = ints(request.score === undefined ? Score.literals : [request.score])
+  const sized = yield* (
+    isWalked(request)
+      ? sql`
+          SELECT feedback_id, bytes
+          FROM feedback
+          WHERE ${where}
+            ${request.inference_log_id === undefined ? sql.literal("") : sql`AND status = ANY(${statuses}) AND score = ANY(${scores})`}
+          ORDER BY feedback_id DESC
+          LIMIT ${limit}
+        `
+      : sql`
+          WITH listed AS MATERIALIZED (
+            SELECT found.feedback_id
+            FROM unnest(${statuses}) AS statuses (status)
+              CROSS JOIN unnest(${scores}) AS scores (score)
+              CROSS JOIN LATERAL (
+                SELECT feedback_id
+                FROM feedback
+                WHERE ${where}
+                  AND status = statuses.status
+                  AND score = scores.score
+                ORDER BY feedback_id DESC
+                LIMIT ${limit}
+              ) AS found
+            ORDER BY found.feedback_id DESC
+            LIMIT ${limit}
+          )
+          SELECT feedback_id, bytes
+          FROM feedback
+          WHERE org_id = ${org_id}
+            AND feedback_id = ANY(ARRAY(SELECT feedback_id FROM listed))
+          ORDER BY feedback_id DESC
+        `
+  ).pipe(Effect.flatMap(decodeSized))
+  const { ids, next } = cut(sized, limit - 1)
+  return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
+})
+
+/** The statuses that a list is put together of. */
+const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<FeedbackStatus> =>
+  FeedbackStatus.literals.filter(
+    (other) =>
+      (status === undefined || other === status) &&
+      (has_correction === undefined || has_correction === (other !== "recorded"))
+  )
+
+/** Whether a list is a walk of one index that passes over little: of all there is, or of one run's. */
+const isWalked = ({ has_correction, inference_log_id, score, status, task_id }: FeedbackFilter): boolean =>
+  inference_log_id !== undefined ||
+  [has_correction, score, status, task_id].every((filter) => filter === undefined)
+
+const decodeSized = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int })),
+  { disableChecks: true }
+)
+
+/** The first ids, as many and of as many bytes as a page may hold, and where the next page goes on. */
+export const cut = (
+  sized: ReadonlyArray<{ readonly feedback_id: FeedbackId; readonly bytes: number }>,
+  limit: number
+) => {
+  let bytes = 0
+  const ids: Array<FeedbackId> = []
+  for (const row of sized) {
+    bytes += row.bytes
+    if (ids.length > 0 && (ids.length === limit || bytes > PAGE_BYTES)) break
+    ids.push(row.feedback_id)
+  }
+  return { ids, next: ids.length < sized.length ? (ids.at(-1) ?? null) : null }
+}

@@ -1,0 +1,90 @@
+import { Effect } from "effect"
+import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../../api/Problems.ts"
+import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { type KnownValues, redact, redactText, textsOf } from "../../../domain/redaction/Redaction.ts"
+import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
+import type { Shape } from "../../../domain/tasks/Shape.ts"
+
+/** Where a correction stands in its request. */
+const AT = "#/correction"
+
+/** Characters of a correction from which its texts are searched one by one, with pauses for other requests. */
+const LARGE = 64 * 1024
+
+/** A correction that may be kept. */
+export interface SafeCorrection {
+  readonly correction: JsonObject
+  /** Its JSON text. */
+  readonly text: string
+  /** Names the fields that something was removed from, where something was. */
+  readonly warning: string | undefined
+}
+
+/**
+ * A correction that fits the shape, without protected values: it is checked, what must not be kept is removed, and what is left is
+ * checked again. No problem holds a value.
+ */
+export const safeCorrection = Effect.fnUntraced(function* (
+  correction: JsonObject,
+  shape: Shape,
+  known: Effect.Effect<KnownValues>
+) {
+  const faults = shape.check(correction, AT)
+  const values = yield* known
+  if (faults.length > 0) {
+    return yield* new InvalidCorrection({
+      detail: "The correction does not fit the task's answer shape",
+      errors: withoutSecrets(faults, values)
+    })
+  }
+  const text = JSON.stringify(correction)
+  const cleaned = text.length > LARGE ? yield* cleanedTexts(correction, values) : undefined
+  const redaction = redact(correction, values, AT, cleaned)
+  if (redaction._tag === "Unsearchable") {
+    const { detail, pointer } = redaction
+    return yield* new PayloadTooLarge({
+      detail: "The correction is too large to be searched for protected values",
+      errors: [{ pointer, detail }]
+    })
+  }
+  if (redaction.count === 0) {
+    const safe: SafeCorrection = { correction, text, warning: undefined }
+    return safe
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
+  const left = redaction.value as JsonObject
+  const unfit = shape.check(left, AT)
+  if (unfit.length > 0) {
+    return yield* new CorrectionNeedsSafeValue({
+      detail:
+        "A protected value was removed, and without it the correction does not fit: put an example value there",
+      errors: withoutSecrets(unfit, values)
+    })
+  }
+  const safe: SafeCorrection = {
+    correction: left,
+    text: JSON.stringify(left),
+    warning: warningOf(redaction.pointers, redaction.count)
+  }
+  return safe
+})
+
+/** The texts of a large value, searched one by one. */
+const cleanedTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
+  const cleaned = new Map<string, string>()
+  let since = 0
+  for (const text of textsOf(correction)) {
+    cleaned.set(text, redactText(text, known))
+    since += text.length
+    if (since > LARGE) {
+      since = 0
+      yield* Effect.yieldNow
+    }
+  }
+  return cleaned
+})
+
+const warningOf = (pointers: ReadonlyArray<string>, count: number): string => {
+  const more = count - pointers.length
+  return `Protected values were removed from ${pointers.join(", ")}${more > 0 ? ` and ${more} more` : ""}`
+}

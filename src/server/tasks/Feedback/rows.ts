@@ -1,0 +1,219 @@
+import { Array as Arr, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
+import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../../../domain/Ids.ts"
+import type { Actor } from "../../../domain/identity/Principal.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { ints, texts, times } from "../../store/pgArrays.ts"
+import { secretsState } from "../../secrets/KnownSecrets/rows.ts"
+
+/** Feedback as the store holds it. */
+export const FeedbackRow = Schema.Struct({
+  feedback_id: FeedbackId,
+  task_id: TaskId,
+  trace_id: TraceId,
+  score: Score,
+  correction: Schema.NullOr(JsonObject),
+  status: FeedbackStatus,
+  redaction_warning: Schema.NullOr(Schema.String),
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String,
+  reviewed_at: Schema.NullOr(TimestampFromDate),
+  reviewed_by_id: Schema.NullOr(KeyId),
+  reviewed_by_name: Schema.NullOr(Schema.String),
+  review_note: Schema.NullOr(Schema.String),
+  dataset_id: Schema.NullOr(DatasetId)
+})
+export type FeedbackRow = typeof FeedbackRow.Type
+
+export const feedbackColumns = Object.keys(FeedbackRow.fields).join(", ")
+
+const decodeFeedback = Schema.decodeUnknownEffect(Schema.Array(FeedbackRow), { disableChecks: true })
+
+/** Feedback as it is shown. */
+export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
+  id: row.feedback_id,
+  task_id: row.task_id,
+  inference_log_id: row.trace_id,
+  score: row.score,
+  correction: row.correction,
+  status: row.status,
+  ...(row.redaction_warning === null ? {} : { redaction_warning: row.redaction_warning }),
+  created_at: row.created_at,
+  created_by: { id: row.created_by_id, name: row.created_by_name },
+  reviewed_at: row.reviewed_at,
+  reviewed_by:
+    row.reviewed_by_id === null ? null : { id: row.reviewed_by_id, name: row.reviewed_by_name ?? "" },
+  review_note: row.review_note,
+  dataset_id: row.dataset_id
+})
+
+/** New feedback to be written. `correction` is its JSON text. */
+export interface NewRow {
+  readonly org_id: OrgId
+  readonly record: FeedbackRecord
+  readonly correction: string | null
+}
+
+/** Writes new feedback. */
+export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
+  INSERT INTO feedback (
+    org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning, created_at,
+    created_by_id, created_by_name
+  )
+  SELECT
+    org_id, feedback_id, task_id, trace_id, score, correction::json, coalesce(octet_length(correction), 0), status,
+    redaction_warning, created_at, created_by_id, created_by_name
+  FROM unnest(
+    ${texts(rows.map(({ org_id }) => org_id))}::text[],
+    ${texts(rows.map(({ record }) => record.id))}::text[],
+    ${texts(rows.map(({ record }) => record.task_id))}::text[],
+    ${texts(rows.map(({ record }) => record.inference_log_id))}::text[],
+    ${ints(rows.map(({ record }) => record.score))}::int[],
+    ${texts(rows.map(({ correction }) => correction))}::text[],
+    ${texts(rows.map(({ record }) => record.status))}::text[],
+    ${texts(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
+    ${times(rows.map(({ record }) => record.created_at))}::timestamptz[],
+    ${texts(rows.map(({ record }) => record.created_by.id))}::text[],
+    ${texts(rows.map(({ record }) => record.created_by.name))}::text[]
+  ) AS r (
+    org_id, feedback_id, task_id, trace_id, score, correction, status, redaction_warning, created_at,
+    created_by_id, created_by_name
+  )
+`
+
+/** Feedback by ids, newest first. */
+export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  sql`
+    SELECT ${sql.literal(feedbackColumns)}
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ANY(${texts(ids)})
+    ORDER BY feedback_id DESC
+  `.pipe(Effect.flatMap(decodeFeedback))
+
+/** One of them, which nobody else reviews until the end of the transaction. */
+export const holdFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
+  sql`
+    SELECT ${sql.literal(feedbackColumns)}
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND feedback_id = ${id}
+    FOR NO KEY UPDATE
+  `.pipe(Effect.flatMap(decodeFeedback), Effect.map(Arr.head))
+
+/** What a review writes. */
+export interface Review {
+  readonly status: FeedbackStatus
+  readonly at: Timestamp
+  readonly by: Actor
+  readonly note: string | null
+  /** The input of the run that a staged correction is the answer to. */
+  readonly input: { readonly digest: string; readonly bytes: number } | null
+}
+
+/** Writes what a reviewer decided; the feedback as it is then. */
+export const writeReview = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  row: FeedbackRow,
+  { at, by, input, note, status }: Review
+) {
+  yield* sql`
+    UPDATE feedback
+    SET
+      status = ${status},
+      reviewed_at = ${toDate(at)},
+      reviewed_by_id = ${by.id},
+      reviewed_by_name = ${by.name},
+      review_note = ${note},
+      input_digest = ${input?.digest ?? null},
+      input_bytes = ${input?.bytes ?? null}
+    WHERE org_id = ${org_id}
+      AND feedback_id = ${row.feedback_id}
+  `
+  const reviewed: FeedbackRow = {
+    ...row,
+    status,
+    reviewed_at: at,
+    reviewed_by_id: by.id,
+    reviewed_by_name: by.name,
+    review_note: note
+  }
+  return reviewed
+})
+
+/** A run as feedback names it. */
+export interface RunName {
+  readonly org_id: OrgId
+  readonly trace_id: TraceId
+}
+
+/** What a run's feedback belongs to. */
+const RunTask = Schema.Struct({
+  task_id: TaskId,
+  /** The digest of the task's answer shape, which never changes once the task has run. */
+  answer_shape: Schema.String,
+  /** What the organization's secrets are known by now. */
+  secrets_state: Schema.String
+})
+
+const decodeRunTasks = Schema.decodeUnknownEffect(
+  Schema.Array(Schema.Struct({ ...RunTask.fields, number: Schema.Int })),
+  { disableChecks: true }
+)
+
+/** The tasks of runs, in their order; none where the organization has no such run. */
+export const tasksOfRuns = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunName>) =>
+  sql`
+    WITH named AS (
+      SELECT *
+      FROM unnest(
+        ${texts(runs.map(({ org_id }) => org_id))}::text[],
+        ${texts(runs.map(({ trace_id }) => trace_id))}::text[]
+      ) WITH ORDINALITY AS n (org_id, trace_id, number)
+    ), states AS (
+      SELECT org_id, ${secretsState(sql, sql.literal("o.org_id"))} AS secrets_state
+      FROM (SELECT DISTINCT org_id FROM named) AS o
+    )
+    SELECT number::int AS number, task_id, answer_shape, secrets_state
+    FROM named AS n
+      JOIN states USING (org_id)
+      -- One look-up for each, whatever the planner makes of a table that was small once.
+      CROSS JOIN LATERAL (
+        SELECT task_id, answer_shape
+        FROM runs
+          JOIN tasks USING (org_id, task_id)
+        WHERE runs.org_id = n.org_id
+          AND runs.trace_id = n.trace_id
+        LIMIT 1
+      ) AS task
+  `.pipe(
+    Effect.flatMap(decodeRunTasks),
+    Effect.catchTag("SchemaError", Effect.die),
+    Effect.map((rows) => {
+      const found = new Map(rows.map(({ number, ...task }) => [number, task]))
+      return runs.map((_, index) => Option.fromUndefinedOr(found.get(index + 1)))
+    })
+  )
+
+/** The schema that a task's answers fit. */
+export const answerSchemaOf = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+) {
+  const rows = yield* sql`
+    SELECT answer_schema
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+  `.pipe(Effect.flatMap(decodeSchemas))
+  return Option.getOrThrow(Arr.head(rows)).answer_schema
+}, Effect.orDie)
+
+const decodeSchemas = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ answer_schema: JsonObject })), {
+  disableChecks: true
+})

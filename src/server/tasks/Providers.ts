@@ -1,0 +1,39 @@
+import { Context, Effect, Layer } from "effect"
+import { NearestExample } from "./Providers/NearestExample.ts"
+import { OpenAi } from "./Providers/OpenAi.ts"
+import type { NoAnswer, ProviderAnswer, ProviderRequest } from "./Providers/request.ts"
+
+export {
+  NoAnswer,
+  type ProviderAnswer,
+  type ProviderCall,
+  type ProviderRequest
+} from "./Providers/request.ts"
+
+/** Who answers runs: each kind of provider has its layer, and a test may have its own. */
+export class Providers extends Context.Service<
+  Providers,
+  {
+    /** An answer that fits the shape, or none. Ends within the provider's time-out. */
+    readonly answer: (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
+  }
+>()("countersign/server/tasks/Providers") {
+  static readonly layer = Layer.effect(
+    Providers,
+    Effect.gen(function* () {
+      const examples = yield* NearestExample
+      const openai = yield* OpenAi
+      return Providers.of({
+        answer: (request) => {
+          const { provider } = request
+          switch (provider.kind) {
+            case "examples":
+              return examples.answer({ ...request, provider })
+            case "openai":
+              return openai.answer({ ...request, provider })
+          }
+        }
+      })
+    })
+  )
+}

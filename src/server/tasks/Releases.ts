@@ -1,0 +1,159 @@
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import type { NewRelease } from "../../api/Comparisons.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import { ComparisonUnfinished, NotFound } from "../../api/Problems.ts"
+import { type ComparisonId, type OrgId, ReleaseId, type TaskId } from "../../domain/Ids.ts"
+import type { Release } from "../../domain/tasks/Task.ts"
+import { Audit } from "../identity/Audit.ts"
+import { findComparison } from "./Comparisons/rows.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { type Page, pageOf } from "../store/Pagination.ts"
+import { findRelease, insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { findTask, type TaskRow, taskThere } from "./Tasks/rows.ts"
+
+/** What tasks' runs are answered by, and were before. */
+export class Releases extends Context.Service<
+  Releases,
+  {
+    readonly list: (
+      task_id: TaskId,
+      request: PageRequest<ReleaseId>
+    ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
+    /**
+     * Makes the candidate of a finished comparison live, or an earlier release again. Where it is live already, that release is the answer.
+     * The task's working copy becomes the candidate, unless it was changed since the comparison began; at a way back it stays as it is.
+     */
+    readonly create: (
+      task_id: TaskId,
+      input: NewRelease
+    ) => Effect.Effect<Release, NotFound | ComparisonUnfinished, Authorized<"tasks.write">>
+  }
+>()("countersign/server/tasks/Releases") {
+  static readonly layer = Layer.effect(
+    Releases,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const audit = yield* Audit
+      const clock = yield* StoreClock
+
+      const candidate = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        task: TaskRow,
+        live: Release,
+        comparison_id: ComparisonId
+      ) {
+        const found = yield* findComparison(sql, org_id, comparison_id)
+        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noComparison
+        const comparison = found.value
+        if (comparison.status !== "completed") {
+          return yield* new ComparisonUnfinished({
+            detail: `${comparison.compared} of ${comparison.example_count} examples are compared; release it when all are`
+          })
+        }
+        const content = {
+          instructions: comparison.candidate_instructions,
+          provider: comparison.candidate_provider,
+          dataset_id: comparison.candidate_dataset_id,
+          comparison_id,
+          restored_release_id: null
+        }
+        const chosen: Chosen = {
+          content,
+          isLive: live.comparison_id === comparison_id,
+          copy: task.revision === comparison.task_revision ? content : task
+        }
+        return chosen
+      })
+
+      const earlier = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        task: TaskRow,
+        live: Release,
+        release_id: ReleaseId
+      ) {
+        const found = yield* findRelease(sql, org_id, release_id)
+        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noRelease
+        const { dataset_id, instructions, provider } = found.value
+        const chosen: Chosen = {
+          content: {
+            instructions,
+            provider,
+            dataset_id,
+            comparison_id: null,
+            restored_release_id: release_id
+          },
+          isLive: live.id === release_id || live.restored_release_id === release_id,
+          copy: task
+        }
+        return chosen
+      })
+
+      return Releases.of({
+        list: Effect.fn("Releases.list")(function* (task_id, request) {
+          const { org_id } = yield* Authorized("tasks.read")
+          const rows = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
+          if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
+          return pageOf(request, rows, (release) => release.id)
+        }),
+        create: Effect.fn("Releases.create")(function* (task_id, input) {
+          const principal = yield* Authorized("tasks.write")
+          const { actor, org_id } = principal
+          const now = yield* clock.now
+          return yield* atomically(
+            Effect.gen(function* () {
+              // Of two releases at once one follows the other.
+              const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
+              const live = yield* releaseOf(sql, org_id, task.live_release_id)
+              const { content, copy, isLive } =
+                "release_id" in input
+                  ? yield* earlier(org_id, task, live, input.release_id)
+                  : yield* candidate(org_id, task, live, input.comparison_id)
+              if (isLive) return live
+              const release: Release = {
+                id: yield* ReleaseId.generate,
+                task_id,
+                ...content,
+                created_at: now,
+                created_by: actor
+              }
+              yield* insertRelease(sql, org_id, release)
+              yield* sql`
+                UPDATE tasks
+                SET
+                  live_release_id = ${release.id},
+                  instructions = ${copy.instructions},
+                  provider = ${JSON.stringify(copy.provider)}
+                WHERE org_id = ${org_id}
+                  AND task_id = ${task_id}
+              `
+              yield* audit.record(principal, "release.created", release.id, { task_id, ...input })
+              return release
+            })
+          )
+        })
+      })
+    })
+  )
+}
+
+/** What is to be made live. */
+interface Chosen {
+  readonly content: Pick<
+    Release,
+    "instructions" | "provider" | "dataset_id" | "comparison_id" | "restored_release_id"
+  >
+  readonly isLive: boolean
+  /** The task's working copy after it. */
+  readonly copy: Pick<Release, "instructions" | "provider">
+}
+
+const noSuch = (pointer: string, detail: string) =>
+  Effect.fail(new NotFound({ detail, errors: [{ pointer, detail }] }))
+
+const noComparison = noSuch("#/comparison_id", "There is no such comparison of this task")
+
+const noRelease = noSuch("#/release_id", "There is no such release of this task")

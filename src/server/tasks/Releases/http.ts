@@ -1,0 +1,21 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Releases } from "../Releases.ts"
+
+/** The handlers of releases. */
+export const ReleasesHttp = HttpApiBuilder.group(
+  Api,
+  "releases",
+  Effect.fnUntraced(function* (handlers) {
+    const releases = yield* Releases
+    return handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.map(releases.list(params.task_id, query), ({ items, next_cursor }) => ({
+          releases: items,
+          next_cursor
+        })),
+      create: ({ params, payload }) => releases.create(params.task_id, payload)
+    })
+  })
+)

@@ -1,0 +1,86 @@
+import { Array as Arr, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { PageRequest } from "../../../api/Pagination.ts"
+import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
+import type { Release } from "../../../domain/tasks/Task.ts"
+import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { olderThan, rowsFor } from "../../store/Pagination.ts"
+
+const ReleaseRow = Schema.Struct({
+  release_id: ReleaseId,
+  task_id: TaskId,
+  instructions: Schema.String,
+  provider: Provider,
+  dataset_id: Schema.NullOr(DatasetId),
+  comparison_id: Schema.NullOr(ComparisonId),
+  restored_release_id: Schema.NullOr(ReleaseId),
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String
+})
+
+const columns = Object.keys(ReleaseRow.fields).join(", ")
+
+const decodeReleases = Schema.decodeUnknownEffect(Schema.Array(ReleaseRow), { disableChecks: true })
+
+const toRelease = (row: typeof ReleaseRow.Type): Release => ({
+  id: row.release_id,
+  task_id: row.task_id,
+  instructions: row.instructions,
+  provider: row.provider,
+  dataset_id: row.dataset_id,
+  comparison_id: row.comparison_id,
+  restored_release_id: row.restored_release_id,
+  created_at: row.created_at,
+  created_by: { id: row.created_by_id, name: row.created_by_name }
+})
+
+/** The organization's release, if there is one of this id. */
+export const findRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
+  sql`
+    SELECT ${sql.literal(columns)}
+    FROM releases
+    WHERE org_id = ${org_id}
+      AND release_id = ${id}
+  `.pipe(
+    Effect.flatMap(decodeReleases),
+    Effect.map((rows) => Option.map(Arr.head(rows), toRelease))
+  )
+
+/** A release that is known to be there. */
+export const releaseOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
+  Effect.map(findRelease(sql, org_id, id), Option.getOrThrow)
+
+/** The releases of a task, newest first, one more than the page holds. */
+export const listReleases = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  request: PageRequest<ReleaseId>
+) =>
+  sql`
+    SELECT ${sql.literal(columns)}
+    FROM releases
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      ${olderThan(sql, "release_id", request.cursor)}
+    ORDER BY release_id DESC
+    LIMIT ${rowsFor(request)}
+  `.pipe(
+    Effect.flatMap(decodeReleases),
+    Effect.map((rows) => rows.map(toRelease))
+  )
+
+/** Writes a release. */
+export const insertRelease = (sql: SqlClient.SqlClient, org_id: OrgId, release: Release) => sql`
+  INSERT INTO releases (
+    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, created_at,
+    created_by_id, created_by_name
+  )
+  VALUES (
+    ${org_id}, ${release.id}, ${release.task_id}, ${release.instructions}, ${JSON.stringify(release.provider)},
+    ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${toDate(release.created_at)},
+    ${release.created_by.id}, ${release.created_by.name}
+  )
+`

@@ -1,0 +1,213 @@
+import { Context, Effect, Layer, Option } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import {
+  type IdempotencyKeyInUse,
+  type IdempotencyKeyReused,
+  InvalidInput,
+  NotFound,
+  ProviderFailed
+} from "../../api/Problems.ts"
+import type { NewRun } from "../../api/Tasks.ts"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
+import type { OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
+import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
+import type { TaskRun } from "../../domain/tasks/Run.ts"
+import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
+import type { Shape } from "../../domain/tasks/Shape.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
+import { beginRun, type Begun } from "./Runs/runLog.ts"
+import { type Keep, makeOncePerKey } from "./Runs/runIdempotency.ts"
+import { type FinishedRun, fixShapes, type Plan, planOf } from "./Runs/rows.ts"
+import { SecretBox } from "../secrets/SecretBox.ts"
+import { Shapes } from "./Shapes.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { noTask, schemasOf } from "./Tasks/rows.ts"
+
+/** The headers of a run. */
+export interface RunHeaders {
+  /** The caller's place in a trace of its own, which the run links to. */
+  readonly traceparent?: string
+  readonly "idempotency-key"?: string
+}
+
+export type { FinishedRun, LoggedRun } from "./Runs/rows.ts"
+
+/** What is told of every run once it is logged. It must not fail, and hold no run up. */
+export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect<void>>(
+  "countersign/server/tasks/Runs/RunFinished",
+  { defaultValue: () => () => Effect.void }
+)
+
+/** The log of tasks' runs, and the running. */
+export class Runs extends Context.Service<
+  Runs,
+  {
+    /**
+     * Has the live release answer, or logs the answer that is given. The run is logged before this answers; one that failed, or whose
+     * caller went away meanwhile, is logged as failed. With an idempotency key the same run again has the same answer.
+     */
+    readonly run: (
+      task_id: TaskId,
+      input: NewRun,
+      headers: RunHeaders
+    ) => Effect.Effect<
+      TaskRun,
+      NotFound | InvalidInput | ProviderFailed | IdempotencyKeyReused | IdempotencyKeyInUse,
+      Authorized<"tasks.run">
+    >
+  }
+>()("countersign/server/tasks/Runs") {
+  static readonly layer = Layer.effect(
+    Runs,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const box = yield* SecretBox
+      const clock = yield* StoreClock
+      const providers = yield* Providers
+      const shapes = yield* Shapes
+      const finished = yield* RunFinished
+
+      const shapeOf = (
+        org_id: OrgId,
+        task_id: TaskId,
+        digest: string,
+        which: "input_schema" | "answer_schema"
+      ) =>
+        shapes.stored(
+          digest,
+          Effect.map(schemasOf(sql, org_id, task_id), (schemas) => schemas[which])
+        )
+
+      /** The plan of a run whose input, and answer if it has one, fit the shapes, which are fixed from here on. */
+      const planned = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        task_id: TaskId,
+        session_id: SessionId | null,
+        { answer, input }: NewRun
+      ) {
+        for (;;) {
+          const found = yield* Effect.orDie(planOf(sql, org_id, task_id, session_id))
+          if (Option.isNone(found)) return yield* noTask
+          const plan = found.value
+          if (!plan.session_known) {
+            return yield* new NotFound({
+              detail: "There is no such session in this organization",
+              errors: [{ pointer: "#/session_id", detail: "There is no such session" }]
+            })
+          }
+          const inputs = yield* shapeOf(org_id, task_id, plan.input_shape, "input_schema")
+          const answers = yield* shapeOf(org_id, task_id, plan.answer_shape, "answer_schema")
+          yield* checked(inputs, input, "#/input")
+          if (answer !== undefined) yield* checked(answers, answer, "#/answer")
+          if (plan.fixed) return { plan, answers }
+          // The first run fixes the shapes. Where they changed in this very moment, it is judged by the new ones.
+          if (yield* atomically(fixShapes(sql, org_id, task_id, plan, yield* clock.now))) {
+            return { plan, answers }
+          }
+        }
+      })
+
+      const answerOf = (
+        org_id: OrgId,
+        task_id: TaskId,
+        input: JsonObject,
+        { answers, plan }: { readonly plan: Plan; readonly answers: Shape },
+        noted: (call: ProviderCall) => void
+      ) =>
+        providers.answer({
+          org_id,
+          task_id,
+          provider: plan.provider,
+          instructions: plan.instructions,
+          dataset_id: plan.dataset_id,
+          input,
+          noted,
+          answer: {
+            shape: answers,
+            schema: Effect.map(schemasOf(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
+          }
+        })
+
+      const oncePerKey = makeOncePerKey(sql, box, clock)
+
+      /** Has the provider answer a run that has begun, whose end is logged whatever it is. */
+      const ask = (
+        run: Begun,
+        answer: (noted: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
+      ) =>
+        Effect.uninterruptibleMask((restore) => {
+          const calls: Array<ProviderCall> = []
+          return restore(answer((call) => calls.push(call))).pipe(
+            Effect.onInterrupt(() =>
+              run.failed("The caller went away before the answer came", {
+                // What was answered until then is to be paid for.
+                usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
+                calls
+              })
+            ),
+            Effect.flatMap(run.answered),
+            Effect.catchTag("NoAnswer", (none) =>
+              Effect.andThen(
+                run.failed(none.detail, none),
+                Effect.fail(new ProviderFailed({ detail: none.detail, trace_id: run.trace_id }))
+              )
+            )
+          )
+        })
+
+      /** A run, logged together with what `keep` makes of its answer, where it is given. */
+      const perform = Effect.fnUntraced(function* (
+        principal: Principal,
+        task_id: TaskId,
+        given: NewRun,
+        { traceparent }: RunHeaders,
+        keep?: Keep
+      ) {
+        const { org_id } = principal
+        const ready = yield* planned(org_id, task_id, given.session_id ?? null, given)
+        const { plan } = ready
+        const run = yield* beginRun(sql, clock, finished, {
+          principal,
+          task_id,
+          given,
+          traceparent,
+          plan,
+          keep
+        })
+        return given.answer === undefined
+          ? yield* ask(run, (noted) => answerOf(org_id, task_id, given.input, ready, noted))
+          : yield* run.given(given.answer)
+      })
+
+      return Runs.of({
+        run: Effect.fn("Runs.run")(function* (task_id, given, headers) {
+          const principal = yield* Authorized("tasks.run")
+          const key = headers["idempotency-key"]
+          if (key === undefined) return yield* perform(principal, task_id, given, headers)
+          return yield* oncePerKey({ principal, key, task_id, input: given }, (keep) =>
+            perform(principal, task_id, given, headers, keep)
+          )
+        })
+      })
+    })
+  )
+}
+
+const checked = (shape: Shape, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
+  const faults = shape.check(value, at)
+  return faults.length > 0
+    ? Effect.fail(
+        new InvalidInput({
+          detail:
+            at === "#/input"
+              ? "The input does not fit the task's shape"
+              : "The answer does not fit the task's shape",
+          errors: withoutSecrets(faults)
+        })
+      )
+    : Effect.void
+}

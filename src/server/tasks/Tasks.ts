@@ -1,0 +1,270 @@
+import { Context, Effect, Layer, type Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import type { PageRequest } from "../../api/Pagination.ts"
+import {
+  type InvalidSchema,
+  type InvalidUrl,
+  LimitReached,
+  type NotFound,
+  ProviderKeyExists,
+  TaskInUse
+} from "../../api/Problems.ts"
+import type { NewTask, TaskChange } from "../../api/Tasks.ts"
+import { isSameJson } from "../../domain/json/CanonicalJson.ts"
+import { type OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
+import {
+  completedProvider,
+  examplesProvider,
+  type NewProvider,
+  Provider
+} from "../../domain/tasks/Provider.ts"
+import type { JsonSchema, Task } from "../../domain/tasks/Task.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { Audit } from "../identity/Audit.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { holdFreeDataset } from "./Datasets/datasetLock.ts"
+import { ProviderEgress } from "../egress/Egress.ts"
+import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
+import { Organizations } from "../identity/Organizations.ts"
+import { type Page, pageOf } from "../store/Pagination.ts"
+import { addProviderKey, putProviderKey } from "./Providers/keys.ts"
+import { insertRelease } from "./Releases/rows.ts"
+import { SecretBox } from "../secrets/SecretBox.ts"
+import { Shapes } from "./Shapes.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import {
+  countTasks,
+  findTask,
+  insertTask,
+  listTasks,
+  type TaskRow,
+  toTask,
+  updateTask
+} from "./Tasks/rows.ts"
+
+/** The most tasks an organization may have. */
+const MAX_TASKS = 10_000
+
+/** A provider that came with its key. */
+type Keyed = Extract<NewProvider, { readonly kind: "openai" }> & { readonly api_key: Redacted.Redacted }
+
+const isKeyed = (provider: NewProvider | undefined): provider is Keyed =>
+  provider?.kind === "openai" && provider.api_key !== undefined
+
+/** The base URL as releases name it. */
+const keyedUrl = ({ base_url }: Keyed): string => base_url.replace(/\/+$/, "")
+
+const isSameProvider = Schema.toEquivalence(Provider)
+
+/** A schema that was compiled, and the digest it is kept by. */
+interface Compiled {
+  readonly schema: JsonSchema
+  readonly digest: string
+}
+
+/** What a change makes of a schema: the one that is kept stays where it is given again, in whatever order its keys come. */
+const changed = (kept: Compiled, given: Compiled | undefined): Compiled =>
+  given === undefined || isSameJson(given.schema, kept.schema) ? kept : given
+
+/** What an AI is asked over and over. */
+export class Tasks extends Context.Service<
+  Tasks,
+  {
+    readonly list: (
+      request: PageRequest<TaskId>
+    ) => Effect.Effect<Page<Task, TaskId>, never, Authorized<"tasks.read">>
+    readonly get: (id: TaskId) => Effect.Effect<Task, NotFound, Authorized<"tasks.read">>
+    /** With its first release, which is live at once. */
+    readonly create: (
+      input: NewTask
+    ) => Effect.Effect<Task, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
+    /** The name, and the working copy that the next comparison tries. What is live stays. */
+    readonly update: (
+      id: TaskId,
+      change: TaskChange
+    ) => Effect.Effect<Task, NotFound | InvalidSchema | InvalidUrl | TaskInUse, Authorized<"tasks.write">>
+    /** Judges the base URL of a provider that is given, at `pointer` of the request. */
+    readonly vetProvider: (
+      provider: NewProvider | undefined,
+      pointer: string
+    ) => Effect.Effect<void, InvalidUrl>
+    /**
+     * Within the caller's transaction, which holds the task: keeps the key that came with a provider at `pointer` of the request, if one
+     * did. The key that the task has for the base URL stays: what is live may use it.
+     */
+    readonly addKey: (
+      org_id: OrgId,
+      task_id: TaskId,
+      provider: NewProvider | undefined,
+      pointer: string,
+      now: Timestamp
+    ) => Effect.Effect<void, ProviderKeyExists>
+  }
+>()("countersign/server/tasks/Tasks") {
+  static readonly layer = Layer.effect(
+    Tasks,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const atomically = atomic(sql)
+      const audit = yield* Audit
+      const box = yield* SecretBox
+      const clock = yield* StoreClock
+      const egress = yield* ProviderEgress
+      const organizations = yield* Organizations
+      const shapes = yield* Shapes
+
+      const vetProvider = Effect.fn("Tasks.vetProvider")(function* (
+        provider: NewProvider | undefined,
+        pointer: string
+      ) {
+        if (provider?.kind !== "openai") return
+        yield* Effect.mapError(egress.vet(provider.base_url), invalidUrl(`${pointer}/base_url`))
+      })
+
+      const compiled = Effect.fnUntraced(function* (schema: JsonSchema | undefined, at: string) {
+        if (schema === undefined) return
+        const { digest } = yield* shapes.compile(schema, at)
+        return { schema, digest }
+      })
+
+      const keepKey = Effect.fn("Tasks.keepKey")(function* (
+        org_id: OrgId,
+        task_id: TaskId,
+        provider: NewProvider | undefined,
+        now: Timestamp
+      ) {
+        if (!isKeyed(provider)) return
+        yield* putProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+      }, Effect.orDie)
+
+      const addKey = Effect.fn("Tasks.addKey")(function* (
+        org_id: OrgId,
+        task_id: TaskId,
+        provider: NewProvider | undefined,
+        pointer: string,
+        now: Timestamp
+      ) {
+        if (!isKeyed(provider)) return
+        const isKept = yield* Effect.orDie(
+          addProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+        )
+        if (isKept) return
+        const detail =
+          "The task has another key for this base URL: leave this one out, or renew it by a PATCH of the task"
+        return yield* new ProviderKeyExists({ detail, errors: [{ pointer: `${pointer}/api_key`, detail }] })
+      })
+
+      return Tasks.of({
+        vetProvider,
+        addKey,
+        list: Effect.fn("Tasks.list")(function* (request) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return pageOf(request, (yield* listTasks(sql, org_id, request)).map(toTask), (task) => task.id)
+        }, Effect.orDie),
+        get: Effect.fn("Tasks.get")(function* (id) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return toTask(yield* findTask(sql, org_id, id))
+        }),
+        create: Effect.fn("Tasks.create")(function* (input) {
+          const principal = yield* Authorized("tasks.write")
+          const { actor, org_id } = principal
+          const inputs = yield* shapes.compile(input.input_schema, "#/input_schema")
+          const answers = yield* shapes.compile(input.answer_schema, "#/answer_schema")
+          yield* vetProvider(input.provider, "#/provider")
+          const now = yield* clock.now
+          const row: TaskRow = {
+            task_id: yield* TaskId.generate,
+            name: input.name,
+            instructions: input.instructions ?? "",
+            input_schema: input.input_schema,
+            answer_schema: input.answer_schema,
+            input_shape: inputs.digest,
+            answer_shape: answers.digest,
+            provider: input.provider === undefined ? examplesProvider : completedProvider(input.provider),
+            revision: 1,
+            live_release_id: yield* ReleaseId.generate,
+            dataset_id: null,
+            first_run_at: null,
+            created_at: now,
+            created_by_id: actor.id,
+            created_by_name: actor.name,
+            provider_key_set: isKeyed(input.provider)
+          }
+          return yield* atomically(
+            Effect.gen(function* () {
+              // One creation of an organization at a time, or the limit could be passed by a race.
+              yield* organizations.lock(org_id)
+              if ((yield* countTasks(sql, org_id)) >= MAX_TASKS) {
+                return yield* new LimitReached({ detail: `An organization has ${MAX_TASKS} tasks at most` })
+              }
+              yield* insertTask(sql, org_id, row)
+              yield* insertRelease(sql, org_id, {
+                id: row.live_release_id,
+                task_id: row.task_id,
+                instructions: row.instructions,
+                provider: row.provider,
+                dataset_id: null,
+                comparison_id: null,
+                restored_release_id: null,
+                created_at: now,
+                created_by: actor
+              })
+              yield* keepKey(org_id, row.task_id, input.provider, now)
+              yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
+              return toTask(row)
+            })
+          )
+        }),
+        update: Effect.fn("Tasks.update")(function* (id, change) {
+          const principal = yield* Authorized("tasks.write")
+          const { org_id } = principal
+          const { answer_schema, input_schema, provider } = change
+          const inputs = yield* compiled(input_schema, "#/input_schema")
+          const answers = yield* compiled(answer_schema, "#/answer_schema")
+          yield* vetProvider(provider, "#/provider")
+          const now = yield* clock.now
+          return yield* atomically(
+            Effect.gen(function* () {
+              const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
+              const input = changed({ schema: row.input_schema, digest: row.input_shape }, inputs)
+              const answer = changed({ schema: row.answer_schema, digest: row.answer_shape }, answers)
+              const reshaped = input.digest !== row.input_shape || answer.digest !== row.answer_shape
+              if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
+                return yield* new TaskInUse({
+                  detail: "What is logged and kept fits the shapes as they are: make another task for others"
+                })
+              }
+              if (reshaped && !(yield* holdFreeDataset(sql, org_id, id))) {
+                return yield* new TaskInUse({
+                  detail:
+                    "Examples are being brought in that fit the shapes as they are: ask again once that has ended"
+                })
+              }
+              const copy = {
+                instructions: change.instructions ?? row.instructions,
+                provider: provider === undefined ? row.provider : completedProvider(provider)
+              }
+              const isSame =
+                copy.instructions === row.instructions && isSameProvider(copy.provider, row.provider)
+              yield* updateTask(sql, org_id, {
+                ...row,
+                ...copy,
+                name: change.name ?? row.name,
+                input_schema: input.schema,
+                answer_schema: answer.schema,
+                input_shape: input.digest,
+                answer_shape: answer.digest,
+                revision: isSame ? row.revision : row.revision + 1
+              })
+              yield* keepKey(org_id, id, provider, now)
+              // What it was changed to is the task's to tell: instructions may be long, and a key is a secret.
+              yield* audit.record(principal, "task.updated", id, { changed: Object.keys(change) })
+              return toTask(yield* findTask(sql, org_id, id))
+            })
+          )
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,38 @@
+import { Effect } from "effect"
+import { HttpEffect, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { TRACE_HEADER } from "../../../api/Tasks.ts"
+import type { TraceId } from "../../../domain/Ids.ts"
+import { Runs } from "../Runs.ts"
+import { Tasks } from "../Tasks.ts"
+
+/** The handlers of `/v1/tasks`. */
+export const TasksHttp = HttpApiBuilder.group(
+  Api,
+  "tasks",
+  Effect.fnUntraced(function* (handlers) {
+    const tasks = yield* Tasks
+    const runs = yield* Runs
+    return handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(tasks.list(query), ({ items, next_cursor }) => ({ tasks: items, next_cursor })),
+      create: ({ payload }) => tasks.create(payload),
+      get: ({ params }) => tasks.get(params.task_id),
+      update: ({ params, payload }) => tasks.update(params.task_id, payload),
+      run: ({ headers, params, payload }) =>
+        runs.run(params.task_id, payload, headers).pipe(
+          Effect.tap(({ trace_id }) => named(trace_id)),
+          Effect.tapErrorTag("PROVIDER_FAILED", ({ trace_id }) =>
+            trace_id === undefined ? Effect.void : named(trace_id)
+          )
+        )
+    })
+  })
+)
+
+/** Puts the run's trace on the answer's head, also where the run failed. */
+const named = (trace_id: TraceId) =>
+  HttpEffect.appendPreResponseHandler((_request, response) =>
+    Effect.succeed(HttpServerResponse.setHeader(response, TRACE_HEADER, trace_id))
+  )

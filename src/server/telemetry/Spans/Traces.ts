@@ -1,0 +1,44 @@
+import type { TraceId } from "../../../domain/Ids.ts"
+
+/** Traces of one generation; two are kept of each kind. With 32 digits each that is some 10 MB at most. */
+const GENERATION = 16_384
+
+/** Remembers trace ids, the latest thousands of them: when one generation is full, the one before it is forgotten. */
+const remembered = () => {
+  let young = new Set<TraceId>()
+  let old = new Set<TraceId>()
+  return {
+    has: (trace_id: TraceId): boolean => young.has(trace_id) || old.has(trace_id),
+    add: (trace_id: TraceId): void => {
+      if (young.size >= GENERATION) {
+        old = young
+        young = new Set()
+      }
+      young.add(trace_id)
+    }
+  }
+}
+
+/** What the limits made of a trace. */
+type Fate = "admitted" | "refused"
+
+/**
+ * Which traces the limits let in and which they kept out, so that one is whole or is not there: its later spans go the way of its first,
+ * as far back as this reaches. Four kinds are remembered apart, or a flood of one would push out the others: those let in and those kept
+ * out, and of each those that were whole, which feedback may follow, and those that go on.
+ */
+export const makeTraces = () => {
+  const kinds = () => ({ admitted: remembered(), refused: remembered() })
+  const parts = kinds()
+  const wholes = kinds()
+  return {
+    known: (trace_id: TraceId): Fate | undefined =>
+      parts.admitted.has(trace_id) || wholes.admitted.has(trace_id)
+        ? "admitted"
+        : parts.refused.has(trace_id) || wholes.refused.has(trace_id)
+          ? "refused"
+          : undefined,
+    remember: (trace_id: TraceId, fate: Fate, whole: boolean): void =>
+      (whole ? wholes : parts)[fate].add(trace_id)
+  }
+}

@@ -1,0 +1,226 @@
+import { Context, Effect, Layer, Option, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../api/Authorization.ts"
+import {
+  DestinationExists,
+  ExportFailed,
+  InvalidHeaders,
+  type InvalidUrl,
+  type NotFound,
+  type NotReplayable,
+  type QueueFull,
+  RateLimited
+} from "../../api/Problems.ts"
+import type { CreatedTelemetryDestination, NewTelemetryDestination } from "../../api/TelemetryDestinations.ts"
+import { judgeCollectorHeaders } from "../../domain/telemetry/CollectorHeaders.ts"
+import { generateTraceId, type TelemetryDeliveryId, TelemetryDestinationId } from "../../domain/Ids.ts"
+import { encodeSpan, envelope } from "../../domain/telemetry/OtlpJson.ts"
+import { tracesUrl } from "../../domain/telemetry/OtlpUrl.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
+import { urlHint } from "../../domain/network/PublicUrl.ts"
+import { samplingAt } from "../../domain/telemetry/SpanSampling.ts"
+import { sourceOf, testSpan } from "../../domain/telemetry/SpanConventions.ts"
+import type { TelemetryDelivery, TelemetryDestination } from "../../domain/telemetry/TelemetryDestination.ts"
+import { Audit } from "../identity/Audit.ts"
+import { afterCommit, atomic } from "../store/Database/transaction.ts"
+import { Delivery } from "../delivery/Delivery.ts"
+import { Egress } from "../egress/Egress.ts"
+import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
+import { SecretBox } from "../secrets/SecretBox.ts"
+import { Spans } from "./Spans.ts"
+import { MAX_BATCH_BYTES } from "./Spans/Buffer.ts"
+import { BatchWriter } from "./Spans/BatchWriter.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { makeDeliveries, noDestination } from "./Telemetry/deliveries.ts"
+import {
+  addressToTest,
+  deleteDestination,
+  destinationOf,
+  destinationPlace,
+  hasDestination,
+  insertDestination,
+  secondsToTest
+} from "./Telemetry/rows.ts"
+import { encodeHeaders, openAddress, sendSpans } from "./Telemetry/send.ts"
+
+/** Between two tests of one destination. */
+const TEST_SECONDS = 10
+
+/** The collector of an organization, and the batches of spans on their way to it. */
+export class Telemetry extends Context.Service<
+  Telemetry,
+  {
+    /** One at most. */
+    readonly list: Effect.Effect<ReadonlyArray<TelemetryDestination>, never, Authorized<"org_config.read">>
+    /** The URL is looked up and judged now, and again at every attempt. Spans go out from the commit on. */
+    readonly create: (
+      input: NewTelemetryDestination
+    ) => Effect.Effect<
+      CreatedTelemetryDestination,
+      InvalidUrl | InvalidHeaders | DestinationExists,
+      Authorized<"org_config.write">
+    >
+    /** Sends one span, once; ends when the collector has accepted it. Leaves nothing in any count or log. */
+    readonly test: (
+      id: TelemetryDestinationId
+    ) => Effect.Effect<void, NotFound | RateLimited | ExportFailed, Authorized<"org_config.write">>
+    /** Drops what waits. A request in flight may still arrive. */
+    readonly remove: (
+      id: TelemetryDestinationId
+    ) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
+    /** The latest 50, newest first. */
+    readonly deliveries: (
+      id: TelemetryDestinationId
+    ) => Effect.Effect<ReadonlyArray<TelemetryDelivery>, NotFound, Authorized<"org_config.read">>
+    /** Queues a failed batch again, while its spans are kept. Of two at once one is refused. */
+    readonly replay: (
+      id: TelemetryDestinationId,
+      delivery_id: TelemetryDeliveryId
+    ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull, Authorized<"org_config.write">>
+  }
+>()("countersign/server/telemetry/Telemetry") {
+  /** `queueLimit`: spans of an organization that may wait. Default 10,000. */
+  static readonly layer = (options: { readonly queueLimit?: number } = {}) =>
+    Layer.effect(
+      Telemetry,
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const atomically = atomic(sql)
+        const clock = yield* StoreClock
+        const box = yield* SecretBox
+        const egress = yield* Egress
+        const delivery = yield* Delivery
+        const spans = yield* Spans
+        const audit = yield* Audit
+        const deliveries = makeDeliveries(sql, delivery, audit, options.queueLimit ?? 10_000)
+
+        const vetted = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
+          const faults = judgeCollectorHeaders(Object.entries(headers))
+          const [fault] = faults
+          if (fault !== undefined) {
+            return yield* new InvalidHeaders({
+              detail: fault.detail,
+              errors: faults.map(({ detail, pointer }) => ({ pointer, detail }))
+            })
+          }
+          const address = tracesUrl(url)
+          yield* Effect.mapError(egress.vet(address), invalidUrl("#/url"))
+          return { address, headers }
+        })
+
+        /** One span in a request of its own, to a collector as it stands. */
+        const sendTest = Effect.fnUntraced(function* (principal: Principal, id: TelemetryDestinationId) {
+          const { org_id } = principal
+          const now = yield* clock.now
+          const address = yield* atomically(
+            Effect.gen(function* () {
+              const found = yield* addressToTest(sql, org_id, id, now, TEST_SECONDS)
+              if (Option.isSome(found)) yield* audit.record(principal, "destination.tested", id)
+              return found
+            })
+          )
+          if (Option.isNone(address)) {
+            return yield* new RateLimited({
+              detail: `A destination is tested once in ${TEST_SECONDS} seconds`,
+              retry_after_seconds: yield* Effect.orDie(secondsToTest(sql, org_id, id, now, TEST_SECONDS))
+            })
+          }
+          const to = yield* Effect.orDie(openAddress(box, org_id, id, address.value))
+          const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
+          const request = new BatchWriter(envelope(sourceOf(org_id)), MAX_BATCH_BYTES)
+          request.append(encodeSpan(span, samplingAt(1).traceState))
+          return yield* sendSpans(egress, id, to, request.finish(), 1)
+        })
+
+        return Telemetry.of({
+          list: Effect.gen(function* () {
+            const { org_id } = yield* Authorized("org_config.read")
+            const found = yield* destinationOf(sql, org_id)
+            if (Option.isNone(found)) return []
+            const { dropped_spans, waiting_spans, ...destination } = found.value
+            const here = spans.held(org_id)
+            return [
+              {
+                ...destination,
+                last_error: yield* deliveries.lastError(org_id, destination.id),
+                pending_spans: waiting_spans + here.waiting,
+                dropped_spans: dropped_spans + here.dropped
+              }
+            ]
+          }).pipe(Effect.orDie, Effect.withSpan("Telemetry.list")),
+          create: Effect.fn("Telemetry.create")(function* (input) {
+            const principal = yield* Authorized("org_config.write")
+            const { actor, org_id } = principal
+            const { address, headers } = yield* vetted(input)
+            const destination_id = yield* TelemetryDestinationId.generate
+            const sealed = (column: "url" | "headers", text: string) =>
+              box.seal(destinationPlace(org_id, destination_id, column), Redacted.make(text))
+            const row = {
+              org_id,
+              destination_id,
+              url: yield* sealed("url", address),
+              url_hint: urlHint(address),
+              headers: yield* sealed("headers", yield* Effect.orDie(encodeHeaders(headers))),
+              content: input.content ?? false,
+              created_at: yield* clock.now,
+              created_by_id: actor.id,
+              created_by_name: actor.name
+            }
+            yield* atomically(
+              Effect.gen(function* () {
+                if (!(yield* insertDestination(sql, row))) {
+                  return yield* new DestinationExists({
+                    detail: "Remove the destination that there is before another is configured"
+                  })
+                }
+                yield* audit.record(principal, "destination.created", destination_id, {
+                  url_hint: row.url_hint,
+                  content: row.content
+                })
+                yield* afterCommit(spans.forget(org_id))
+              })
+            )
+            return { id: destination_id, url_hint: row.url_hint }
+          }),
+          test: Effect.fn("Telemetry.test")(function* (id) {
+            const principal = yield* Authorized("org_config.write")
+            const { org_id } = principal
+            if (!(yield* Effect.orDie(hasDestination(sql, org_id, id)))) return yield* noDestination
+            const outcome = yield* sendTest(principal, id)
+            if (outcome._tag !== "Delivered") return yield* new ExportFailed({ detail: outcome.error })
+          }),
+          remove: Effect.fn("Telemetry.remove")(function* (id) {
+            const principal = yield* Authorized("org_config.write")
+            const { org_id } = principal
+            const waited = yield* atomically(
+              Effect.gen(function* () {
+                // Places in the queue are held first, as where results are written down, and those discarded too that came in between.
+                yield* delivery.discard(org_id, id)
+                const waiting = yield* deleteDestination(sql, org_id, id)
+                if (Option.isNone(waiting)) return yield* noDestination
+                yield* delivery.discard(org_id, id)
+                yield* audit.record(principal, "destination.removed", id, { dropped_spans: waiting.value })
+                yield* afterCommit(spans.forget(org_id))
+                return waiting.value
+              })
+            )
+            yield* Effect.logInfo(
+              "A telemetry destination was removed, and the spans that waited for it dropped",
+              {
+                org_id,
+                destination_id: id,
+                spans: waited
+              }
+            )
+          }),
+          deliveries: Effect.fn("Telemetry.deliveries")(function* (id) {
+            const { org_id } = yield* Authorized("org_config.read")
+            return yield* deliveries.list(org_id, id)
+          }),
+          replay: Effect.fn("Telemetry.replay")(function* (id, delivery_id) {
+            yield* deliveries.replay(yield* Authorized("org_config.write"), id, delivery_id)
+          })
+        })
+      })
+    )
+}

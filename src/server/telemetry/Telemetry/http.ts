@@ -1,0 +1,26 @@
+import { Effect } from "effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "../../../api/Api.ts"
+import { Telemetry } from "../Telemetry.ts"
+
+/** The handlers of `/v1/telemetry-destinations`. */
+export const TelemetryHttp = HttpApiBuilder.group(
+  Api,
+  "telemetry_destinations",
+  Effect.fnUntraced(function* (handlers) {
+    const telemetry = yield* Telemetry
+    return handlers.handleAll({
+      list: () => Effect.map(telemetry.list, (destinations) => ({ destinations })),
+      create: ({ payload }) => telemetry.create(payload),
+      test: ({ params }) => Effect.as(telemetry.test(params.id), { delivered: true as const }),
+      remove: ({ params }) => telemetry.remove(params.id),
+      deliveries: ({ params }) =>
+        Effect.map(telemetry.deliveries(params.id), (deliveries) => ({ deliveries })),
+      replay: ({ params }) =>
+        Effect.as(telemetry.replay(params.id, params.delivery), {
+          queued: true as const,
+          id: params.delivery
+        })
+    })
+  })
+)

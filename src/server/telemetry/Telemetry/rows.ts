@@ -1,0 +1,158 @@
+import { Array as Arr, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
+import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import type { Place } from "../../secrets/SecretBox.ts"
+
+/** A destination as it is written: its URL and its headers sealed. */
+const DestinationRow = Schema.Struct({
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId,
+  url: Schema.Uint8Array,
+  url_hint: Schema.String,
+  headers: Schema.Uint8Array,
+  content: Schema.Boolean,
+  created_at: TimestampFromDate,
+  created_by_id: KeyId,
+  created_by_name: Schema.String
+})
+type DestinationRow = typeof DestinationRow.Type
+
+/** What of a destination is shown. */
+const Shown = Schema.Struct({
+  id: TelemetryDestinationId,
+  url_hint: Schema.String,
+  created_at: TimestampFromDate,
+  last_delivered_at: Schema.NullOr(TimestampFromDate),
+  waiting_spans: Schema.Int,
+  dropped_spans: Schema.Int
+})
+
+/** The sealed address of a destination, and what goes with each request to it. */
+const Address = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Uint8Array })
+export type Address = typeof Address.Type
+
+const decodeShown = Schema.decodeUnknownEffect(Schema.Array(Shown))
+const decodeAddress = Schema.decodeUnknownEffect(Schema.Array(Address))
+
+/** Where a sealed column of a destination belongs. */
+export const destinationPlace = (
+  org_id: OrgId,
+  destination_id: string,
+  column: "url" | "headers"
+): Place => ({ org_id, table: "telemetry_destinations", row_id: destination_id, column })
+
+/** The organization's destination, if it has one. */
+export const destinationOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const rows = yield* sql`
+    SELECT
+      destination_id AS id, url_hint, created_at, last_delivered_at,
+      waiting_spans::float8 AS waiting_spans, dropped_spans::float8 AS dropped_spans
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+  `
+  return Arr.head(yield* decodeShown(rows))
+})
+
+/** Whether this is the organization's destination. */
+export const hasDestination = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId
+) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS found
+      FROM telemetry_destinations
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+    `,
+    (rows) => rows.length > 0
+  )
+
+/** The same, and until the end of the transaction it and its counts stand still. */
+export const holdDestination = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId
+) =>
+  Effect.map(
+    sql`
+      SELECT 1 AS held
+      FROM telemetry_destinations
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+      FOR NO KEY UPDATE
+    `,
+    (rows) => rows.length > 0
+  )
+
+/** Writes a destination; whether it is the organization's first and only one. */
+export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: DestinationRow) {
+  const values = yield* Schema.encodeEffect(DestinationRow)(row)
+  const rows = yield* sql`
+    INSERT INTO telemetry_destinations ${sql.insert(values)}
+    ON CONFLICT (org_id) DO NOTHING
+    RETURNING 1 AS inserted
+  `
+  return rows.length > 0
+})
+
+/** Removes a destination with its payloads; the spans that waited for it, if there was such a one. */
+export const deleteDestination = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId
+) {
+  const rows = yield* sql<{ readonly waiting: number }>`
+    DELETE FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+    RETURNING waiting_spans::float8 AS waiting
+  `
+  if (rows.length > 0) {
+    yield* sql`
+      DELETE FROM telemetry_batches
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+    `
+  }
+  return Option.map(Arr.head(rows), ({ waiting }) => waiting)
+})
+
+/**
+ * The sealed address for a test, at most once in `seconds`, whichever replica is asked: none where it is too early, or where there is no
+ * such destination.
+ */
+export const addressToTest = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId,
+  now: Timestamp,
+  seconds: number
+) {
+  const rows = yield* sql`
+    UPDATE telemetry_destinations
+    SET tested_at = ${toDate(now)}
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+      AND (tested_at > ${toDate(now)}::timestamptz - ${seconds}::float8 * interval '1 second') IS NOT TRUE
+    RETURNING url, headers
+  `
+  return Arr.head(yield* decodeAddress(rows))
+})
+
+/** Whole seconds, 1 or more, until `addressToTest` has an address again. */
+export const secondsToTest = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: TelemetryDestinationId,
+  now: Timestamp,
+  seconds: number
+) =>
+  sql<{ readonly seconds: number }>`
+    SELECT ceil(${seconds}::float8 - extract(epoch FROM ${toDate(now)}::timestamptz - tested_at))::int AS seconds
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+  `.pipe(Effect.map(([found]) => Math.max(1, Math.min(found?.seconds ?? 1, seconds))))

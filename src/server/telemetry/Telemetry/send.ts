@@ -1,0 +1,81 @@
+import { Clock, Effect, Redacted, Schema } from "effect"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { type ExportOutcome, judgeAnswer, MAX_ANSWER_BYTES } from "../../../domain/telemetry/OtlpAnswer.ts"
+import { VERSION } from "../../../domain/Version.ts"
+import type { Egress } from "../../egress/Egress.ts"
+import type { EgressReason } from "../../egress/Egress/Failure.ts"
+import type { SecretBox } from "../../secrets/SecretBox.ts"
+import { type Address, destinationPlace } from "./rows.ts"
+
+/** The longest that a collector may take: look-up, connection, TLS, request and answer. */
+export const EXPORT_MILLIS = 10_000
+
+/** Headers as they are sealed. */
+const Headers = Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
+export const encodeHeaders = Schema.encodeEffect(Headers)
+const decodeHeaders = Schema.decodeEffect(Headers)
+
+/** Where a collector is, opened: for one moment, in memory alone. */
+export interface Opened {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+/** Opens a sealed address. */
+export const openAddress = Effect.fnUntraced(function* (
+  box: SecretBox["Service"],
+  org_id: OrgId,
+  destination_id: string,
+  { headers, url }: Address
+) {
+  const opened = yield* box.open(destinationPlace(org_id, destination_id, "url"), url)
+  const text = yield* box.open(destinationPlace(org_id, destination_id, "headers"), headers)
+  return { url: Redacted.value(opened), headers: yield* decodeHeaders(Redacted.value(text)) } satisfies Opened
+})
+
+/**
+ * What is not sent again: the rule about where requests may go says no, the request cannot be written, or there was an answer, and OTLP
+ * names those that may be sent again: what breaks the rules of HTTP is none of them.
+ */
+const final: ReadonlySet<EgressReason> = new Set([
+  "RefusedUrl",
+  "RefusedAddress",
+  "RefusedRequest",
+  "HeadersTooLarge",
+  "MalformedAnswer"
+])
+
+/** Sends one request with `spans` spans, once, and judges the answer. `payload` is compressed. */
+export const sendSpans = (
+  egress: Egress["Service"],
+  destination_id: string,
+  to: Opened,
+  payload: Uint8Array,
+  spans: number
+): Effect.Effect<ExportOutcome> =>
+  egress
+    .send({
+      pool: destination_id,
+      url: to.url,
+      method: "POST",
+      headers: {
+        ...to.headers,
+        "content-type": "application/json",
+        "content-encoding": "gzip",
+        "user-agent": `Countersign/${VERSION}`
+      },
+      body: payload,
+      timeout: EXPORT_MILLIS,
+      maxResponseBytes: MAX_ANSWER_BYTES
+    })
+    .pipe(
+      Effect.matchEffect({
+        onSuccess: (answer) => Effect.map(Clock.currentTimeMillis, (now) => judgeAnswer(answer, spans, now)),
+        onFailure: ({ phrase, reason }) =>
+          Effect.succeed<ExportOutcome>(
+            final.has(reason)
+              ? { _tag: "Failed", error: phrase, status: null }
+              : { _tag: "Retry", error: phrase, status: null, retryAfter: null }
+          )
+      })
+    )

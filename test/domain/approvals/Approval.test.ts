@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { Approval, encodeWithoutArguments } from "../../../src/domain/approvals/Approval.ts"
+
+const pending: typeof Approval.Encoded = {
+  approval_id: `apr_${"1".repeat(32)}`,
+  session_id: `ses_${"2".repeat(32)}`,
+  step_id: "step 1",
+  task_id: null,
+  tool: "payments.refund",
+  action_class: "write",
+  arguments: { amount: 25.5 },
+  arguments_digest: "0".repeat(64),
+  status: "pending",
+  stage: "reviewer",
+  requested_at: "2026-11-21T02:33:05.123Z",
+  review_deadline_at: "2026-11-21T03:33:05.123Z",
+  escalation_deadline_at: null,
+  expires_at: "2026-11-21T03:33:05.123Z",
+  escalated_at: null,
+  timeout_action: "reject",
+  outcome: null,
+  decision_source: null,
+  decided_at: null,
+  decided_by: null,
+  comment: null
+}
+
+const escalated: typeof Approval.Encoded = {
+  ...pending,
+  task_id: `tsk_${"3".repeat(32)}`,
+  status: "approved",
+  stage: "admin",
+  escalation_deadline_at: "2026-11-21T04:33:05.123Z",
+  escalated_at: "2026-11-21T03:33:05.200Z",
+  outcome: "allow",
+  decision_source: "human",
+  decided_at: "2026-11-21T03:40:00.000Z",
+  decided_by: { id: `key_${"4".repeat(32)}`, name: "Ada" },
+  comment: "Fine"
+}
+
+describe("an approval in an event", () => {
+  it.each([pending, escalated])("reads as it does everywhere, without its arguments: $status", (wire) => {
+    const { arguments: _, ...shown } = wire
+    assert.deepStrictEqual(encodeWithoutArguments(Schema.decodeSync(Approval)(wire)), shown)
+  })
+})

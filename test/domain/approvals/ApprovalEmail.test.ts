@@ -1,0 +1,171 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import fc from "fast-check"
+import {
+  audienceOf,
+  isNoticeType,
+  type Notice,
+  NoticeType,
+  writeNotice
+} from "../../../src/domain/approvals/ApprovalEmail.ts"
+import { approvalEventTypes } from "../../../src/domain/approvals/ApprovalEvent.ts"
+import { ApprovalId, SessionId, StepId, TaskId } from "../../../src/domain/Ids.ts"
+
+const digits = "0".repeat(32)
+
+const notice: Notice = {
+  type: "approval.requested",
+  approval: {
+    approval_id: ApprovalId.make(`apr_${digits}`),
+    session_id: SessionId.make(`ses_${digits}`),
+    step_id: StepId.make("refund-1"),
+    task_id: null,
+    tool: "payments.refund",
+    action_class: "write",
+    stage: "reviewer",
+    requested_at: DateTime.makeUnsafe("2026-11-21T07:45:53.474Z"),
+    expires_at: DateTime.makeUnsafe("2026-11-21T08:45:53.474Z"),
+    escalation_deadline_at: null,
+    timeout_action: "reject",
+    outcome: null,
+    decision_source: null
+  },
+  organization: "acme",
+  key: "Ada",
+  publicUrl: "https://countersign.example.com"
+}
+
+const of = (type: NoticeType, approval: Partial<Notice["approval"]> = {}): Notice => ({
+  ...notice,
+  type,
+  approval: { ...notice.approval, ...approval }
+})
+
+const expired = { outcome: "reject", decision_source: "timeout" } as const
+
+describe("writeNotice", () => {
+  it("says what waits, until when, what silence does, and where to decide", () => {
+    const { subject, text } = writeNotice(notice)
+    assert.strictEqual(subject, "payments.refund waits for a decision")
+    assert.strictEqual(
+      text,
+      `An agent asks for leave to use a tool, and waits.
+
+  Tool            payments.refund
+  Action class    write
+  Requested       2026-11-21 07:45 UTC
+  Decide by       2026-11-21 08:45 UTC
+  If nobody does  the step is rejected
+  Session         ses_${digits}
+  Step            refund-1
+  Approval        apr_${digits}
+
+Review and decide:
+https://countersign.example.com/console/approvals/apr_${digits}
+
+-- 
+You get this because the API key "Ada" of acme has your address and may decide approvals. Replies are not read.
+`
+    )
+  })
+
+  it("has the same facts in both forms", () => {
+    for (const type of NoticeType.literals) {
+      const one = of(type, { task_id: TaskId.make(`tsk_${digits}`) })
+      const { html, text } = writeNotice(one)
+      for (const fact of [
+        one.approval.tool,
+        one.approval.approval_id,
+        one.approval.session_id,
+        one.approval.step_id,
+        `tsk_${digits}`,
+        "2026-11-21 07:45 UTC",
+        `https://countersign.example.com/console/approvals/apr_${digits}`
+      ]) {
+        assert.include(text, fact)
+        assert.include(html, fact)
+      }
+    }
+  })
+
+  it("tells what a silent end of the open window does", () => {
+    const deadline = DateTime.makeUnsafe("2026-11-21T09:45:53.474Z")
+    assert.include(
+      writeNotice(of("approval.requested", { timeout_action: "allow" })).text,
+      "the step is allowed"
+    )
+    const escalates = { escalation_deadline_at: deadline, timeout_action: "allow" } as const
+    assert.include(writeNotice(of("approval.expiring", escalates)).text, "the admins are asked")
+    assert.include(
+      writeNotice(of("approval.escalated", { ...escalates, stage: "admin" })).text,
+      "the step is allowed"
+    )
+  })
+
+  it("tells how it ended", () => {
+    assert.strictEqual(
+      writeNotice(of("approval.expired", expired)).subject,
+      "payments.refund was rejected without a decision"
+    )
+    const allowed = writeNotice(of("approval.expired", { ...expired, outcome: "allow" }))
+    assert.strictEqual(allowed.subject, "payments.refund was allowed without a decision")
+    assert.notInclude(allowed.text, "Decide by")
+    const closed = writeNotice(of("approval.expired", { ...expired, decision_source: "session_closed" }))
+    assert.include(closed.text, "The session was closed")
+  })
+
+  it("keeps what an agent or a person wrote on one line, and out of the markup", () => {
+    const hostile = fc.oneof(
+      fc.string({ unit: "binary", maxLength: 200 }),
+      fc.constantFrom(
+        "x\r\nBcc: mallory@example.net\r\n\r\n<script>",
+        '"><img src=x onerror=alert(1)>',
+        "</title><script>alert(1)</script>",
+        "safe\u202egnp.exe",
+        "a\u2028b\u0000c\u0085d"
+      )
+    )
+    const plainTags = writeNotice(notice).html.match(/<[^>]*>/g)
+    fc.assert(
+      fc.property(hostile, hostile, hostile, (one, two, three) => {
+        const written = writeNotice({
+          ...of("approval.requested", {
+            tool: one,
+            action_class: two,
+            step_id: StepId.make(three, { disableChecks: true })
+          }),
+          organization: two,
+          key: three
+        })
+        assert.notMatch(written.subject, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+        assert.isTrue(written.subject.isWellFormed())
+        assert.isAtMost([...written.subject].length, 150)
+        assert.lengthOf(written.text.split("\n"), writeNotice(notice).text.split("\n").length)
+        assert.deepStrictEqual(written.html.match(/<[^>]*>/g), plainTags)
+      })
+    )
+    assert.include(
+      writeNotice(of("approval.requested", { tool: "<b>&'\"" })).html,
+      "&lt;b&gt;&amp;&#39;&quot;"
+    )
+  })
+})
+
+describe("audienceOf", () => {
+  it("is whoever may decide, and the admins alone while it is theirs", () => {
+    assert.strictEqual(audienceOf("approval.requested", "reviewer"), "approvals.decide")
+    assert.strictEqual(audienceOf("approval.expiring", "reviewer"), "approvals.decide")
+    assert.strictEqual(audienceOf("approval.escalated", "admin"), "approvals.admin")
+    assert.strictEqual(audienceOf("approval.expiring", "admin"), "approvals.admin")
+    assert.strictEqual(audienceOf("approval.expired", "admin"), "approvals.decide")
+  })
+})
+
+describe("isNoticeType", () => {
+  it("leaves what a person decided to receivers", () => {
+    assert.deepStrictEqual(
+      approvalEventTypes.filter((type) => !isNoticeType(type)),
+      ["approval.approved", "approval.rejected"]
+    )
+  })
+})

@@ -1,0 +1,84 @@
+import { assert, describe, it } from "@effect/vitest"
+import fc from "fast-check"
+import { type ApprovalRule, judge, matchesPattern } from "../../../src/domain/approvals/ApprovalRule.ts"
+import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
+
+const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
+  id: RuleId.make(`rul_${"0".repeat(32)}`),
+  tool: "*",
+  action_class: "*",
+  task_id: null,
+  effect: "require_approval",
+  review_seconds: 60,
+  expiring_seconds: 15,
+  escalation_seconds: null,
+  timeout_action: "reject",
+  self_approval: false,
+  reason: "",
+  ...over
+})
+const step = { tool: "payments.refund", action_class: "write", task_id: null }
+
+describe("ApprovalRule", () => {
+  it("lets the first rule that matches decide", () => {
+    const verdict = judge(
+      [
+        rule({ tool: "payments.read" }),
+        rule({ tool: "payments.*", effect: "reject", reason: "Never" }),
+        rule({ effect: "allow" })
+      ],
+      step
+    )
+    assert.strictEqual(verdict.effect, "reject")
+    assert.strictEqual(verdict.reason, "Never")
+  })
+
+  it("asks a person where no rule matches: an hour, a warning a quarter before its end, then reject", () => {
+    assert.deepStrictEqual(judge([rule({ tool: "mail.send", effect: "allow" })], step), {
+      rule_id: null,
+      effect: "require_approval",
+      reason: "No rule matches, so a person is asked",
+      terms: {
+        review_seconds: 3600,
+        expiring_seconds: null,
+        escalation_seconds: null,
+        timeout_action: "reject",
+        self_approval: false
+      }
+    })
+  })
+
+  it("matches a task only where the rule names it", () => {
+    const task_id = TaskId.make(`tsk_${"1".repeat(32)}`)
+    const rules = [rule({ task_id, effect: "allow" })]
+    assert.strictEqual(judge(rules, { ...step, task_id }).effect, "allow")
+    assert.strictEqual(judge(rules, step).effect, "require_approval")
+  })
+
+  it.each([
+    ["*", "", true],
+    ["a*", "a", true],
+    ["*a", "ba", true],
+    ["a*a", "a", false],
+    ["a*b*c", "axxbyyc", true],
+    ["a*b*c", "axxcyyb", false],
+    ["a.b", "axb", false],
+    ["(a+)+$", "(a+)+$", true],
+    ["**", "anything", true]
+  ])("matches %s against %s: %s", (pattern, text, expected) => {
+    assert.strictEqual(matchesPattern(pattern, text), expected)
+  })
+
+  it("matches as a regular expression of the same meaning does", () => {
+    const letters = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 8 })
+    fc.assert(
+      fc.property(letters, fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 10 }), (pattern, text) => {
+        assert.strictEqual(
+          matchesPattern(pattern, text),
+          new RegExp(`^${pattern.replaceAll("*", ".*")}$`).test(text)
+        )
+      }),
+      { numRuns: 3000 }
+    )
+  })
+})

@@ -1,0 +1,246 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import fc from "fast-check"
+import {
+  type ApprovalInput,
+  type ApprovalMove,
+  type ApprovalState,
+  type ApprovalTerms,
+  nextDueAt,
+  request,
+  transition
+} from "../../../src/domain/approvals/ApprovalState.ts"
+import { KeyId } from "../../../src/domain/Ids.ts"
+import type { Actor } from "../../../src/domain/identity/Principal.ts"
+
+const actor = (digit: string): Actor => ({
+  id: KeyId.make(`key_${digit.repeat(32)}`),
+  name: `actor ${digit}`
+})
+const asker = actor("a")
+const reviewer = actor("b")
+const other = actor("c")
+
+const start = DateTime.makeUnsafe("2026-11-21T00:00:00.000Z")
+const at = (seconds: number) => DateTime.add(start, { seconds })
+
+const terms: ApprovalTerms = {
+  review_seconds: 100,
+  expiring_seconds: 25,
+  escalation_seconds: 50,
+  timeout_action: "reject",
+  self_approval: false
+}
+
+const decide = (
+  decision: "approve" | "reject",
+  by: Actor = reviewer,
+  admin = false
+): ApprovalInput & { readonly _tag: "Decide" } => ({
+  _tag: "Decide",
+  decision,
+  actor: by,
+  admin,
+  comment: null
+})
+const time: ApprovalInput = { _tag: "Time" }
+
+const events = (moves: ReadonlyArray<ApprovalMove>) => moves.map(({ event }) => event)
+
+/** Runs a story of inputs, each at its second, and tells the events of each. */
+const story = (
+  from: ApprovalTerms,
+  ...inputs: ReadonlyArray<readonly [seconds: number, input: ApprovalInput]>
+) => {
+  let state = request(from, asker.id, start)
+  const told = inputs.map(([seconds, input]) => {
+    const next = transition(state, input, at(seconds))
+    state = next.state
+    return next.refusal ?? events(next.moves)
+  })
+  return { state, told }
+}
+
+describe("ApprovalState", () => {
+  it("waits, warns once a window, escalates once, and expires by its timeout", () => {
+    const { state, told } = story(
+      terms,
+      [10, time],
+      [75, time],
+      [80, time],
+      [100, time],
+      [110, time],
+      [125, time],
+      [130, time],
+      [150, time],
+      [900, time]
+    )
+    assert.deepStrictEqual(told, [
+      [],
+      ["approval.expiring"],
+      [],
+      ["approval.escalated"],
+      [],
+      ["approval.expiring"],
+      [],
+      ["approval.expired"],
+      []
+    ])
+    assert.strictEqual(state.outcome, "reject")
+    assert.strictEqual(state.decision_source, "timeout")
+    assert.isNull(state.decided_by)
+  })
+
+  it("warns a quarter of each window before its end where the terms say nothing", () => {
+    const { told } = story(
+      { ...terms, expiring_seconds: null },
+      [74, time],
+      [75, time],
+      [100, time],
+      [137, time],
+      [138, time]
+    )
+    assert.deepStrictEqual(told, [
+      [],
+      ["approval.expiring"],
+      ["approval.escalated"],
+      [],
+      ["approval.expiring"]
+    ])
+  })
+
+  it("does what the timeout says, without naming anybody", () => {
+    const { state } = story({ ...terms, escalation_seconds: null, timeout_action: "allow" }, [100, time])
+    assert.strictEqual(state.status, "expired")
+    assert.strictEqual(state.outcome, "allow")
+    assert.isNull(state.decided_by)
+  })
+
+  it("takes one decision; the same actor's same decision again changes nothing", () => {
+    const { state, told } = story(
+      terms,
+      [10, decide("approve")],
+      [11, decide("approve")],
+      [12, decide("reject")],
+      [13, decide("approve", other)]
+    )
+    assert.deepStrictEqual(told, [["approval.approved"], [], "AlreadyDecided", "AlreadyDecided"])
+    assert.deepStrictEqual(state.decided_by, reviewer)
+    assert.deepStrictEqual(state.decided_at, at(10))
+  })
+
+  it("refuses a decision after the deadline, though nobody came by to close the window", () => {
+    const { state, told } = story({ ...terms, escalation_seconds: null }, [100, decide("approve")])
+    assert.deepStrictEqual(told, ["Expired"])
+    assert.strictEqual(state.status, "expired")
+  })
+
+  it("asks for an admin once the reviewers' window is over, though nobody came by to escalate", () => {
+    const late = transition(request(terms, asker.id, start), decide("approve"), at(101))
+    assert.strictEqual(late.refusal, "AdminRequired")
+    assert.deepStrictEqual(events(late.moves), ["approval.escalated"])
+    const admin = transition(request(terms, asker.id, start), decide("approve", reviewer, true), at(101))
+    assert.deepStrictEqual(events(admin.moves), ["approval.escalated", "approval.approved"])
+    assert.strictEqual(admin.moves[0]?.state.status, "pending")
+  })
+
+  it("does not let the asker decide, unless the rule does", () => {
+    assert.deepStrictEqual(story(terms, [1, decide("approve", asker, true)]).told, ["SelfApproval"])
+    assert.deepStrictEqual(story({ ...terms, self_approval: true }, [1, decide("approve", asker)]).told, [
+      ["approval.approved"]
+    ])
+  })
+
+  it("closes with its session: expired, rejected, nobody named", () => {
+    const { state, told } = story(terms, [80, { _tag: "CloseSession" }], [81, { _tag: "CloseSession" }])
+    assert.deepStrictEqual(told, [["approval.expired"], []])
+    assert.strictEqual(state.outcome, "reject")
+    assert.strictEqual(state.decision_source, "session_closed")
+  })
+
+  it("skips the events of a window that passed unseen as a whole", () => {
+    assert.deepStrictEqual(story(terms, [150, time]).told, [["approval.expired"]])
+  })
+
+  const anyTerms: fc.Arbitrary<ApprovalTerms> = fc.record({
+    review_seconds: fc.integer({ min: 1, max: 60 }),
+    expiring_seconds: fc.option(fc.integer({ min: 0, max: 90 }), { nil: null }),
+    escalation_seconds: fc.option(fc.integer({ min: 1, max: 60 }), { nil: null }),
+    timeout_action: fc.constantFrom("allow" as const, "reject" as const),
+    self_approval: fc.boolean()
+  })
+  const anyInput: fc.Arbitrary<ApprovalInput> = fc.oneof(
+    fc.constant(time),
+    fc.constant<ApprovalInput>({ _tag: "CloseSession" }),
+    fc.record({
+      _tag: fc.constant("Decide" as const),
+      decision: fc.constantFrom("approve" as const, "reject" as const),
+      actor: fc.constantFrom(asker, reviewer, other),
+      admin: fc.boolean(),
+      comment: fc.constant(null)
+    })
+  )
+
+  it("never reaches an illegal state, tells an event twice, or lets two decisions win", () => {
+    const anyStory = fc.array(fc.tuple(fc.integer({ min: 0, max: 40 }), anyInput), { maxLength: 30 })
+    fc.assert(
+      fc.property(anyTerms, anyStory, (from, inputs) => {
+        let state = request(from, asker.id, start)
+        let second = 0
+        const told: Array<string> = []
+        for (const [pause, input] of inputs) {
+          second += pause
+          const before = state
+          const next = transition(state, input, at(second))
+          state = next.state
+          told.push(...events(next.moves))
+
+          if (before.status !== "pending") assert.deepStrictEqual(state, before)
+          if (state.status === "approved" && before.status === "pending") {
+            assert.isTrue(
+              DateTime.isLessThan(at(second), before.escalation_deadline_at ?? before.review_deadline_at)
+            )
+          }
+          assertLegal(state)
+        }
+        const count = (event: string) => told.filter((one) => one === event).length
+        assert.isAtMost(
+          count("approval.approved") + count("approval.rejected") + count("approval.expired"),
+          1
+        )
+        assert.isAtMost(count("approval.escalated"), 1)
+        assert.isAtMost(count("approval.expiring"), from.escalation_seconds === null ? 1 : 2)
+      }),
+      { numRuns: 2000 }
+    )
+  })
+
+  it("is moved by its due time, always, and is due no more once it is closed", () => {
+    fc.assert(
+      fc.property(anyTerms, (from) => {
+        let state = request(from, asker.id, start)
+        for (let due = nextDueAt(state), steps = 0; due !== null; due = nextDueAt(state), steps++) {
+          assert.isBelow(steps, 5)
+          const next = transition(state, time, due)
+          assert.lengthOf(next.moves, 1)
+          state = next.state
+        }
+        assert.strictEqual(state.status, "expired")
+      })
+    )
+  })
+})
+
+const assertLegal = (state: ApprovalState) => {
+  const open = state.status === "pending"
+  assert.strictEqual(state.outcome === null, open)
+  assert.strictEqual(state.decision_source === null, open)
+  assert.strictEqual(state.decided_at === null, open)
+  assert.strictEqual(state.decided_by !== null, state.decision_source === "human")
+  assert.strictEqual(
+    state.status === "approved",
+    state.outcome === "allow" && state.decision_source === "human"
+  )
+  assert.strictEqual(state.status === "expired", !open && state.decision_source !== "human")
+  if (state.stage === "admin") assert.isNotNull(state.escalated_at)
+}

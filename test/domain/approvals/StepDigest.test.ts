@@ -1,0 +1,64 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { type StepContent, stepDigest } from "../../../src/domain/approvals/StepDigest.ts"
+
+const step: StepContent = {
+  org_id: "org_1",
+  session_id: "ses_1",
+  step_id: "step 1",
+  tool: "refund",
+  action_class: "payment"
+}
+
+describe("stepDigest", () => {
+  it("gives the digests of canonical texts written by hand, as openssl computes them", () => {
+    // printf '["countersign-step-v1","org_1","ses_1","step 1","refund","payment",...]' | openssl dgst -sha256
+    const given = JSON.parse(String.raw`{"z":[null,true,0.10],"b":"\u2602\u000F\u0022\\","a":1e21}`)
+    assert.strictEqual(
+      stepDigest({ ...step, arguments: given }),
+      "a27a5259cb0170d168af92185687b4b2a7266fb36a5e119e7360c849724a0fe1"
+    )
+    assert.strictEqual(stepDigest(step), "82b60b93c82adc46f6e96a989772761cd488ed4bfc87dfa734cf214fd0df779c")
+    assert.strictEqual(
+      stepDigest({ ...step, arguments: null }),
+      "dc6ce28666dcbda3da8b3a9a94dc2a3a162432eb2f4bedc82a69d085e8c1cf14"
+    )
+    assert.strictEqual(
+      stepDigest({ ...step, arguments: {} }),
+      "af6cc92f1dae38bfaf143b7ba8ca568570aca465dbd615631c992b88c29a000e"
+    )
+  })
+
+  it("tells apart whatever differs in any part", () => {
+    const part = fc.string({ unit: fc.constantFrom("a", '"', ",", "[", "\\", "\n"), maxLength: 3 })
+    const content = fc.record(
+      {
+        org_id: part,
+        session_id: part,
+        step_id: part,
+        tool: part,
+        action_class: part,
+        arguments: fc.constantFrom(null, {}, [], "", 0, false, { a: 1 }, { a: "1" }, { a: null })
+      },
+      { requiredKeys: ["org_id", "session_id", "step_id", "tool", "action_class"] }
+    )
+    fc.assert(
+      fc.property(content, content, (left, right) => {
+        const same = JSON.stringify(left) === JSON.stringify(right)
+        assert.strictEqual(stepDigest(left) === stepDigest(right), same)
+      }),
+      { numRuns: 3_000 }
+    )
+  })
+
+  it("does not mind the order of names", () => {
+    assert.strictEqual(
+      stepDigest({ ...step, arguments: { a: 1, b: { c: 2, d: 3 } } }),
+      stepDigest({ ...step, arguments: { b: { d: 3, c: 2 }, a: 1 } })
+    )
+  })
+
+  it("throws on what has no canonical form", () => {
+    assert.throws(() => stepDigest({ ...step, tool: "\ud800" }), /no canonical JSON form/)
+  })
+})

@@ -1,0 +1,124 @@
+import { assert, describe, it } from "@effect/vitest"
+import fc from "fast-check"
+import {
+  allowance,
+  at,
+  cooldownLength,
+  type CooldownPolicy,
+  defaultCooldownPolicy,
+  failed,
+  type Health,
+  healthy,
+  succeeded
+} from "../../../src/domain/delivery/Cooldown.ts"
+
+const policies: fc.Arbitrary<CooldownPolicy> = fc.record({
+  after: fc.integer({ min: 1, max: 10 }),
+  first: fc.integer({ min: 0, max: 60_000 }),
+  longest: fc.integer({ min: 60_000, max: 900_000 })
+})
+
+/** A second of waiting, an attempt's end, or the passing of more time. */
+type Step = { readonly pass: number } | "success" | "failure"
+const steps: fc.Arbitrary<ReadonlyArray<Step>> = fc.array(
+  fc.oneof(
+    fc.constant("failure" as const),
+    fc.constant("failure" as const),
+    fc.constant("success" as const),
+    fc.record({ pass: fc.integer({ min: 0, max: 2_000_000 }) })
+  ),
+  { maxLength: 60 }
+)
+
+describe("Cooldown", () => {
+  it("begins with the fifth failure in a row, and doubles from 30 s to 15 min", () => {
+    let health: Health = healthy
+    for (let i = 0; i < 4; i++) {
+      health = failed(health, defaultCooldownPolicy, 0)
+      assert.strictEqual(allowance(health, 8), 8)
+    }
+    let now = 0
+    const lengths: Array<number> = []
+    for (let round = 0; round < 7; round++) {
+      health = failed(health, defaultCooldownPolicy, now)
+      if (health._tag !== "Cooling") return assert.fail("the destination cools down")
+      lengths.push((health.until - now) / 1000)
+      assert.strictEqual(allowance(at(health, health.until - 1), 8), 0)
+      now = health.until
+      health = at(health, now)
+      assert.strictEqual(allowance(health, 8), 1)
+    }
+    assert.deepStrictEqual(lengths, [30, 60, 120, 240, 480, 900, 900])
+  })
+
+  it("without a length lets one through at a time, and never waits", () => {
+    const policy: CooldownPolicy = { after: 5, first: 0, longest: 0 }
+    let health: Health = healthy
+    for (let count = 1; count <= 100; count++) {
+      health = at(failed(health, policy, 0), 0)
+      assert.strictEqual(allowance(health, 8), count < 5 ? 8 : 1)
+    }
+    assert.strictEqual(allowance(succeeded(health), 8), 8)
+  })
+
+  it("is over with one success, wherever it comes from", () => {
+    fc.assert(
+      fc.property(policies, steps, (policy, list) => {
+        assert.deepStrictEqual(succeeded(run(policy, list).health), healthy)
+      })
+    )
+  })
+
+  it("counts every failure since the last success", () => {
+    fc.assert(
+      fc.property(policies, steps, (policy, list) => {
+        const sinceSuccess = list.slice(list.lastIndexOf("success") + 1)
+        const failures = sinceSuccess.filter((step) => step === "failure").length
+        assert.strictEqual(run(policy, list).health.failures, failures)
+      })
+    )
+  })
+
+  it("lets nothing through while it lasts, one probe after it, and all only below the limit of failures", () => {
+    fc.assert(
+      fc.property(policies, steps, fc.integer({ min: 1, max: 8 }), (policy, list, concurrency) => {
+        const { health, now } = run(policy, list)
+        switch (health._tag) {
+          case "Open":
+            assert.isBelow(health.failures, policy.after)
+            assert.strictEqual(allowance(health, concurrency), concurrency)
+            break
+          case "Cooling":
+            assert.isAbove(health.until, now)
+            assert.isAtMost(health.until - now, cooldownLength(policy, health.round))
+            assert.strictEqual(allowance(health, concurrency), 0)
+            break
+          case "Probing":
+            assert.isAtLeast(health.failures, policy.after)
+            assert.strictEqual(allowance(health, concurrency), 1)
+        }
+      })
+    )
+  })
+
+  it("never cools down for longer than the longest, however many rounds", () => {
+    fc.assert(
+      fc.property(policies, fc.integer({ min: 1, max: 10_000 }), (policy, round) => {
+        assert.isAtMost(cooldownLength(policy, round), policy.longest)
+        assert.isAtLeast(cooldownLength(policy, round + 1), cooldownLength(policy, round))
+      })
+    )
+  })
+})
+
+const run = (policy: CooldownPolicy, list: ReadonlyArray<Step>): { health: Health; now: number } => {
+  let now = 0
+  let health: Health = healthy
+  for (const step of list) {
+    if (step === "success") health = succeeded(health)
+    else if (step === "failure") health = failed(health, policy, now)
+    else now += step.pass
+    health = at(health, now)
+  }
+  return { health, now }
+}

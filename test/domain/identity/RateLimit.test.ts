@@ -1,0 +1,69 @@
+import { assert, describe, it } from "@effect/vitest"
+import fc from "fast-check"
+import { rateLimit, take } from "../../../src/domain/identity/RateLimit.ts"
+
+/** Sends at the given times; whether each was allowed. */
+const send = (perSecond: number, times: ReadonlyArray<number>) => {
+  let fullAt = Number.NEGATIVE_INFINITY
+  return times.map((now) => {
+    const taken = take(rateLimit(perSecond), fullAt, now)
+    fullAt = taken.fullAt
+    return taken
+  })
+}
+
+describe("a rate with a burst", () => {
+  it("lets the burst through at once, and then one for each interval", () => {
+    const times = [0, 0, 0, 0, 249, 250, 250, 499, 500, 2_000, 2_000, 2_000, 2_000, 2_000]
+    assert.deepStrictEqual(
+      send(4, times).map(({ allowed, remaining }) => (allowed ? remaining : "refused")),
+      [3, 2, 1, 0, "refused", 0, "refused", "refused", 0, 3, 2, 1, 0, "refused"]
+    )
+  })
+
+  it("says how long to wait, and lets through whoever does", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 1_000 }),
+        fc.double({ min: 0, max: 1e9, noNaN: true }),
+        (perSecond, now) => {
+          const limit = rateLimit(perSecond)
+          const burst = send(
+            perSecond,
+            Array.from({ length: perSecond + 1 }, () => now)
+          )
+          const last = burst.at(-1)
+          assert.isTrue(burst.slice(0, -1).every(({ allowed }) => allowed))
+          assert.isFalse(last?.allowed)
+          assert.isAtMost(last?.waitMillis ?? 0, limit.intervalMillis + 1e-3)
+          assert.isTrue(take(limit, last?.fullAt ?? 0, now + (last?.waitMillis ?? 0)).allowed)
+        }
+      ),
+      { numRuns: 50, seed: 3 }
+    )
+  })
+
+  it("never lets more through, in any stretch of time, than the rate for that time and one burst", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20 }),
+        fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 200 }),
+        (perSecond, gaps) => {
+          let now = 0
+          const times = gaps.map((gap) => (now += gap))
+          const allowed = send(perSecond, times).flatMap(({ allowed }, index) =>
+            allowed ? [times[index] ?? 0] : []
+          )
+          for (const [from, begin] of allowed.entries()) {
+            for (const [to, end] of allowed.entries()) {
+              if (to < from) continue
+              const most = perSecond + ((end - begin) * perSecond) / 1000
+              assert.isAtMost(to - from + 1, most + 1e-3)
+            }
+          }
+        }
+      ),
+      { numRuns: 200, seed: 5 }
+    )
+  })
+})

@@ -1,0 +1,143 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result, type Schema } from "effect"
+import * as fc from "fast-check"
+import { canonicalJson, NotCanonical } from "../../../src/domain/json/CanonicalJson.ts"
+import { scan } from "../../../src/domain/json/StrictJson.ts"
+
+const canonical = (value: Schema.Json) => Result.getOrThrow(canonicalJson(value))
+
+/** The double of these 64 bits, as RFC 8785 writes them in its Appendix B. */
+const double = (bits: string) => {
+  const view = new DataView(new ArrayBuffer(8))
+  view.setBigUint64(0, BigInt(`0x${bits}`))
+  return view.getFloat64(0)
+}
+
+describe("canonicalJson", () => {
+  it("writes the RFC's example (3.2.2 to 3.2.4)", () => {
+    const input = String.raw`{
+      "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
+      "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
+      "literals": [null, true, false]
+    }`
+    assert.strictEqual(
+      canonical(JSON.parse(input)),
+      String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`
+    )
+  })
+
+  it("orders names by UTF-16 code units (3.2.3)", () => {
+    const input = String.raw`{
+      "\u20ac": "Euro Sign",
+      "\r": "Carriage Return",
+      "\ufb33": "Hebrew Letter Dalet With Dagesh",
+      "1": "One",
+      "\ud83d\ude00": "Emoji: Grinning Face",
+      "\u0080": "Control",
+      "\u00f6": "Latin Small Letter O With Diaeresis"
+    }`
+    const expected = [
+      "Carriage Return",
+      "One",
+      "Control",
+      "Latin Small Letter O With Diaeresis",
+      "Euro Sign",
+      "Emoji: Grinning Face",
+      "Hebrew Letter Dalet With Dagesh"
+    ]
+    const text = canonical(JSON.parse(input))
+    const places = expected.map((value) => text.indexOf(JSON.stringify(value)))
+    assert.deepStrictEqual(
+      places,
+      places.toSorted((left, right) => left - right)
+    )
+    assert.isAbove(places[0]!, 0)
+  })
+
+  it("writes numbers as the RFC does (Appendix B)", () => {
+    const vectors: ReadonlyArray<readonly [bits: string, text: string]> = [
+      ["0000000000000000", "0"],
+      ["8000000000000000", "0"],
+      ["0000000000000001", "5e-324"],
+      ["8000000000000001", "-5e-324"],
+      ["7fefffffffffffff", "1.7976931348623157e+308"],
+      ["ffefffffffffffff", "-1.7976931348623157e+308"],
+      ["4340000000000000", "9007199254740992"],
+      ["c340000000000000", "-9007199254740992"],
+      ["4430000000000000", "295147905179352830000"],
+      ["44b52d02c7e14af5", "9.999999999999997e+22"],
+      ["44b52d02c7e14af6", "1e+23"],
+      ["44b52d02c7e14af7", "1.0000000000000001e+23"],
+      ["444b1ae4d6e2ef4e", "999999999999999700000"],
+      ["444b1ae4d6e2ef4f", "999999999999999900000"],
+      ["444b1ae4d6e2ef50", "1e+21"],
+      ["3eb0c6f7a0b5ed8c", "9.999999999999997e-7"],
+      ["3eb0c6f7a0b5ed8d", "0.000001"],
+      ["41b3de4355555553", "333333333.3333332"],
+      ["41b3de4355555554", "333333333.33333325"],
+      ["41b3de4355555555", "333333333.3333333"],
+      ["41b3de4355555556", "333333333.3333334"],
+      ["41b3de4355555557", "333333333.33333343"],
+      ["becbf647612f3696", "-0.0000033333333333333333"],
+      ["43143ff3c1cb0959", "1424953923781206.2"]
+    ]
+    for (const [bits, text] of vectors) assert.strictEqual(canonical(double(bits)), text, bits)
+  })
+
+  it("refuses what has no canonical form, and says nothing of the value", () => {
+    for (const value of [
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      [Number.NEGATIVE_INFINITY],
+      "\ud800secret",
+      { "secret\udfff": 1 },
+      { a: ["secret\ud83d"] }
+    ]) {
+      const refused = canonicalJson(value)
+      assert.isTrue(Result.isFailure(refused) && refused.failure instanceof NotCanonical)
+      if (Result.isFailure(refused)) assert.notInclude(refused.failure.message, "secret")
+    }
+  })
+
+  const shuffled = (value: Schema.Json, seed: number): Schema.Json => {
+    if (Array.isArray(value)) return value.map((item: Schema.Json) => shuffled(item, seed))
+    if (typeof value !== "object" || value === null) return value
+    const members = Object.entries(value).map(([name, member]) => [name, shuffled(member, seed)] as const)
+    const turn = members.length === 0 ? 0 : seed % members.length
+    return Object.fromEntries([...members.slice(turn), ...members.slice(0, turn)].toReversed())
+  }
+
+  it("is one text for equal values, and stands for the value", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ stringUnit: "grapheme" }), fc.nat(), (made, seed) => {
+        const value: Schema.Json = JSON.parse(JSON.stringify(made))
+        const text = canonical(value)
+        assert.strictEqual(canonical(shuffled(value, seed)), text)
+        assert.strictEqual(canonical(JSON.parse(text)), text)
+        assert.deepStrictEqual(JSON.parse(text), value)
+      }),
+      { numRuns: 2_000 }
+    )
+  })
+
+  it("exists for every text that the strict scan passes", () => {
+    const units = fc.constantFrom("a", "\\ud83d", "\\ude00", "\ud83d", "\\u0000", "\\n")
+    fc.assert(
+      fc.property(
+        fc.string({ unit: units, maxLength: 4 }),
+        fc.constantFrom("1", "1e400", "-0"),
+        (name, number) => {
+          const text = `{"${name}":[${number},"${name}"]}`
+          if (Result.isSuccess(scan(text))) assert.isTrue(Result.isSuccess(canonicalJson(JSON.parse(text))))
+        }
+      ),
+      { numRuns: 2_000 }
+    )
+  })
+
+  it("does not mind depth", () => {
+    let value: Schema.Json = 1
+    for (let level = 0; level < 100_000; level++) value = [value]
+    assert.strictEqual(canonical(value).length, 200_001)
+  })
+})

@@ -1,0 +1,65 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import type { Outcome } from "../../../src/domain/tasks/Comparison.ts"
+import { ComparisonTally, emptyTally, summaryOf, tallied } from "../../../src/domain/tasks/ComparisonTally.ts"
+
+const outcome = (more: Partial<Outcome> = {}): Outcome => ({
+  answer: { category: "other" },
+  agrees: true,
+  disagreeing: [],
+  failure: null,
+  input_tokens: 10,
+  output_tokens: 2,
+  cost: null,
+  duration_ms: 100,
+  ...more
+})
+
+const failed = outcome({ answer: null, agrees: false, failure: "The model server answered 500" })
+
+describe("the tally of a comparison", () => {
+  it("shows nothing of nothing", () => {
+    const { candidate, difference, fields } = summaryOf(emptyTally)
+    assert.deepInclude(candidate, { agreed: 0, agreement: null, latency_ms: null, cost: null })
+    assert.deepStrictEqual(difference, { value: 0, low: -1, high: 1 })
+    assert.deepStrictEqual(fields, [])
+  })
+
+  it("adds up what both sides made, failures apart", () => {
+    const fields = ["category"]
+    let tally = emptyTally
+    tally = tallied(tally, { candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
+    tally = tallied(tally, {
+      candidate: outcome({ cost: 0.25, duration_ms: 300 }),
+      live: outcome({ agrees: false, disagreeing: ["category"] }),
+      fields
+    })
+    tally = tallied(tally, { candidate: failed, live: outcome(), fields })
+    const summary = summaryOf(tally)
+    assert.deepInclude(summary.candidate, { agreed: 2, failed: 1, input_tokens: 30, cost: 0.75 })
+    assert.deepInclude(summary.live, { agreed: 2, failed: 0, cost: null })
+    assert.strictEqual(summary.candidate.latency_ms?.mean, 200)
+    assert.strictEqual(summary.difference.value, 0)
+    assert.deepStrictEqual(summary.fields, [{ field: "category", compared: 3, candidate: 2, live: 2 }])
+  })
+
+  it("knows percentiles to within a twentieth", () => {
+    let tally = emptyTally
+    for (let millis = 1; millis <= 1_000; millis++) {
+      tally = tallied(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
+    }
+    const times = summaryOf(tally).candidate.latency_ms
+    assert.closeTo(times?.p50 ?? 0, 500, 25)
+    assert.closeTo(times?.p95 ?? 0, 950, 47.5)
+  })
+
+  it("stays small, whatever the answers are made of, and is kept as JSON", () => {
+    let tally = emptyTally
+    for (let n = 0; n < 300; n++) {
+      tally = tallied(tally, { candidate: outcome(), live: outcome(), fields: [`field ${n}`] })
+    }
+    assert.lengthOf(tally.fields, 100)
+    const kept: unknown = JSON.parse(JSON.stringify(tally))
+    assert.deepStrictEqual(Schema.decodeUnknownSync(ComparisonTally)(kept), tally)
+  })
+})

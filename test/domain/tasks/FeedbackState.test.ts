@@ -1,0 +1,50 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import fc from "fast-check"
+import { FeedbackStatus } from "../../../src/domain/tasks/Feedback.ts"
+import { type FeedbackInput, opened, transition } from "../../../src/domain/tasks/FeedbackState.ts"
+
+const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject"]
+
+describe("a correction", () => {
+  it("moves as the diagram says, and in no other way", () => {
+    const moves = FeedbackStatus.literals.flatMap((status) =>
+      inputs.flatMap((input) => {
+        const next = transition(status, input)
+        return Result.isSuccess(next) && next.success !== status ? [`${status} ${input} ${next.success}`] : []
+      })
+    )
+    assert.deepStrictEqual(moves, ["pending Stage staged", "pending Reject rejected"])
+  })
+
+  it("takes the same verdict again, and no other", () => {
+    for (const status of ["staged", "promoted", "superseded"] as const) {
+      assert.deepStrictEqual(transition(status, "Stage"), Result.succeed(status))
+      assert.deepStrictEqual(transition(status, "Reject"), Result.fail("AlreadyReviewed"))
+    }
+    assert.deepStrictEqual(transition("rejected", "Reject"), Result.succeed("rejected"))
+    assert.deepStrictEqual(transition("rejected", "Stage"), Result.fail("AlreadyReviewed"))
+  })
+
+  it("is not there where feedback is a score alone, so that nothing moves it", () => {
+    assert.strictEqual(opened(false), "recorded")
+    for (const input of inputs)
+      assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
+  })
+
+  it("is reviewed once, whatever verdicts come in whatever order", () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
+        let status = opened(true)
+        let moves = 0
+        for (const input of story) {
+          const next = transition(status, input)
+          if (Result.isFailure(next) || next.success === status) continue
+          status = next.success
+          moves++
+        }
+        assert.strictEqual(moves, Math.min(1, story.length))
+      })
+    )
+  })
+})

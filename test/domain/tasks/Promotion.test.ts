@@ -1,0 +1,91 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime } from "effect"
+import fc from "fast-check"
+import { FeedbackId, TraceId } from "../../../src/domain/Ids.ts"
+import { inOrderOfStaging, planPromotion, type Staged } from "../../../src/domain/tasks/Promotion.ts"
+
+const staged = (id: number, run: number, at: number): Staged => ({
+  feedback_id: FeedbackId.make(`fbk_${String(id).padStart(32, "0")}`),
+  trace_id: TraceId.make(String(run).padStart(32, "0")),
+  staged_at: DateTime.makeUnsafe(at)
+})
+
+const sets = fc
+  .uniqueArray(fc.tuple(fc.nat(30), fc.nat(4), fc.nat(3)), { selector: ([id]) => id, maxLength: 20 })
+  .map((list) => list.map(([id, run, at]) => staged(id, run, at)))
+
+describe("a promotion", () => {
+  it("takes the last staged of each run, and names it for the others", () => {
+    const { promoted, superseded } = planPromotion([
+      staged(1, 1, 10),
+      staged(2, 1, 30),
+      staged(3, 1, 20),
+      staged(4, 2, 5)
+    ])
+    assert.deepStrictEqual(
+      promoted.map(({ feedback_id }) => feedback_id),
+      [staged(4, 2, 5).feedback_id, staged(2, 1, 30).feedback_id]
+    )
+    assert.deepStrictEqual(superseded, [
+      { id: staged(1, 1, 10).feedback_id, superseded_by: staged(2, 1, 30).feedback_id },
+      { id: staged(3, 1, 20).feedback_id, superseded_by: staged(2, 1, 30).feedback_id }
+    ])
+  })
+
+  it("takes the later feedback of two that were staged at once", () => {
+    const set = [staged(1, 1, 10), staged(2, 1, 10)]
+    for (const either of [set, set.toReversed()]) {
+      assert.deepStrictEqual(planPromotion(either).superseded, [
+        { id: staged(1, 1, 10).feedback_id, superseded_by: staged(2, 1, 10).feedback_id }
+      ])
+    }
+  })
+
+  it("goes by the time of staging, not by when the feedback was given", () => {
+    const [first, second, third] = [staged(3, 1, 10), staged(1, 2, 20), staged(2, 3, 20)]
+    assert.deepStrictEqual(inOrderOfStaging([third, first, second]), [first, second, third])
+  })
+
+  it("leaves nobody out, takes one a run and none before a later one; the order of the set does not matter", () => {
+    fc.assert(
+      fc.property(sets, fc.integer(), (set, seed) => {
+        const plan = planPromotion(set)
+        const ids = [
+          ...plan.promoted.map(({ feedback_id }) => feedback_id),
+          ...plan.superseded.map(({ id }) => id)
+        ]
+        assert.sameMembers(
+          ids,
+          set.map(({ feedback_id }) => feedback_id)
+        )
+        assert.lengthOf(new Set(plan.promoted.map(({ trace_id }) => trace_id)), plan.promoted.length)
+        for (const winner of plan.promoted) {
+          for (const other of set.filter(({ trace_id }) => trace_id === winner.trace_id)) {
+            assert.isAtMost(DateTime.toEpochMillis(other.staged_at), DateTime.toEpochMillis(winner.staged_at))
+          }
+        }
+        const turned = set.toSorted((left, right) =>
+          left.feedback_id + seed < right.feedback_id + seed ? 1 : -1
+        )
+        assert.strictEqual(planPromotion(turned).revision, plan.revision)
+        assert.sameDeepMembers([...planPromotion(turned).promoted], [...plan.promoted])
+      })
+    )
+  })
+
+  it("has another revision for every other set", () => {
+    fc.assert(
+      fc.property(sets, sets, (left, right) => {
+        const ids = (set: ReadonlyArray<Staged>) =>
+          set
+            .map(({ feedback_id }) => feedback_id)
+            .toSorted()
+            .join()
+        assert.strictEqual(
+          planPromotion(left).revision === planPromotion(right).revision,
+          ids(left) === ids(right)
+        )
+      })
+    )
+  })
+})

@@ -1,0 +1,446 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result, type Schema } from "effect"
+import { compile, type ShapeFault } from "../../../src/domain/tasks/Shape.ts"
+import { doubling } from "../../support/shapes.ts"
+
+const shape = (schema: Schema.Json) => Result.getOrThrow(compile(schema))
+
+const refusal = (schema: Schema.Json): ShapeFault => {
+  const compiled = compile(schema)
+  if (Result.isSuccess(compiled)) throw new Error("The schema is taken")
+  return compiled.failure
+}
+
+const order = shape({
+  type: "object",
+  additionalProperties: false,
+  required: ["order", "items"],
+  properties: {
+    order: { type: "string" },
+    note: { type: ["string", "null"], maxLength: 10 },
+    kind: { enum: ["new", "used"] },
+    items: {
+      type: "array",
+      maxItems: 3,
+      items: {
+        type: "object",
+        additionalProperties: false,
+        required: ["sku", "qty"],
+        properties: {
+          sku: { type: "string", pattern: "^[A-Z]{2}-\\d+$" },
+          qty: { type: "integer", minimum: 1 }
+        }
+      }
+    }
+  }
+})
+
+describe("a shape", () => {
+  it("finds nothing wrong with what fits", () => {
+    assert.deepStrictEqual(order.check({ order: "a", note: null, items: [{ sku: "AB-1", qty: 2 }] }), [])
+  })
+
+  it("names each field at fault, the property itself where one is missing or surplus, at any depth", () => {
+    const faults = order.check(
+      {
+        order: 1,
+        "a/b~ü": true,
+        note: "far too long",
+        kind: "old",
+        items: [{ sku: "x", qty: 0, z: 1 }, {}, 5, { sku: "AB-1", qty: 1.5 }]
+      },
+      "#/correction"
+    )
+    assert.sameDeepMembers(
+      [...faults],
+      [
+        { pointer: "#/correction/order", detail: "must be string" },
+        { pointer: "#/correction/a~1b~0%C3%BC", detail: "is not allowed" },
+        { pointer: "#/correction/note", detail: "must NOT have more than 10 characters" },
+        { pointer: "#/correction/kind", detail: 'must be one of "new","used"' },
+        { pointer: "#/correction/items/3", detail: "must NOT have more than 3 items" },
+        { pointer: "#/correction/items/0/sku", detail: 'must match pattern "^[A-Z]{2}-\\d+$"' },
+        { pointer: "#/correction/items/0/qty", detail: "must be >= 1" },
+        { pointer: "#/correction/items/0/z", detail: "is not allowed" },
+        { pointer: "#/correction/items/1/sku", detail: "is required" },
+        { pointer: "#/correction/items/1/qty", detail: "is required" },
+        { pointer: "#/correction/items/2", detail: "must be object" },
+        { pointer: "#/correction/items/3/qty", detail: "must be integer" }
+      ]
+    )
+  })
+
+  it("names 20 faults at most", () => {
+    assert.lengthOf(order.check({ order: "", items: Array.from({ length: 100 }, () => ({})) }), 20)
+  })
+
+  it("never says what a value is", () => {
+    const secret = "hunter2-is-my-secret"
+    const faults = order.check({
+      order: [secret],
+      note: secret,
+      kind: secret,
+      items: [{ sku: secret, qty: secret }]
+    })
+    assert.isAbove(faults.length, 4)
+    assert.notInclude(JSON.stringify(faults), secret)
+  })
+
+  it("knows fields that every object of JavaScript has", () => {
+    const named = shape({
+      type: "object",
+      required: ["constructor", "toString"],
+      properties: { valueOf: { type: "string" } }
+    })
+    assert.deepStrictEqual(
+      named.check({}).map(({ pointer }) => pointer),
+      ["#/constructor", "#/toString"]
+    )
+    assert.deepStrictEqual(named.check({ constructor: 1, toString: 2 }), [])
+    const closed = shape({ type: "object", additionalProperties: false })
+    assert.strictEqual(closed.check(JSON.parse('{"__proto__":1}'))[0]?.pointer, "#/__proto__")
+  })
+
+  it("follows references within itself: by pointer, by anchor, and to itself", () => {
+    const tree = shape({
+      $id: "https://example.com/tree",
+      type: "object",
+      properties: { "a b": { $ref: "#/$defs/no%20de" }, name: { $ref: "#text" } },
+      $defs: {
+        "no de": { type: "object", required: ["name"], properties: { child: { $ref: "#/$defs/no%20de" } } },
+        text: { $anchor: "text", type: "string" }
+      }
+    })
+    assert.deepStrictEqual(
+      tree.check({ "a b": { name: 1, child: { child: { name: 1 } } }, name: 5 }),
+      [
+        { pointer: "#/name", detail: "must be string" },
+        { pointer: "#/a%20b/child/name", detail: "is required" }
+      ].toSorted((left, right) => right.pointer.length - left.pointer.length)
+    )
+  })
+
+  it("follows references to the whole, by pointer and by anchor, and to what takes anything or nothing", () => {
+    for (const to of ["#", "#top"]) {
+      const tree = shape({
+        $id: "https://example.com/tree",
+        $anchor: "top",
+        type: "object",
+        required: ["name"],
+        properties: {
+          name: { type: "string" },
+          children: { type: "array", items: { $ref: to } },
+          next: { anyOf: [{ $ref: to }, { type: "null" }] }
+        }
+      })
+      assert.deepStrictEqual(
+        tree.check({ name: "a", children: [{ name: "b", children: [{}] }], next: null }),
+        [{ pointer: "#/children/0/children/0/name", detail: "is required" }],
+        to
+      )
+      assert.deepInclude(tree.check({ name: "a", next: { name: 5 } }), {
+        pointer: "#/next/name",
+        detail: "must be string"
+      })
+    }
+    const plain = shape({
+      type: "object",
+      properties: { any: { $ref: "#/$defs/any" }, none: { $ref: "#/$defs/none" } },
+      $defs: { any: true, none: false }
+    })
+    assert.deepStrictEqual(plain.check({ any: [1] }), [])
+    assert.deepStrictEqual(
+      plain.check({ none: 1 }).map(({ pointer }) => pointer),
+      ["#/none"]
+    )
+  })
+
+  it("knows what was judged anywhere, in whichever branch, where the rest is not allowed", () => {
+    const branches = (judged: Record<string, Schema.Json>) =>
+      shape({
+        type: "object",
+        ...judged,
+        anyOf: [
+          { properties: { b: { const: 1 } }, required: ["b"] },
+          { properties: { c: true }, required: ["c"] }
+        ],
+        unevaluatedProperties: false,
+        $defs: { base: { properties: { a: true } } }
+      })
+    for (const judged of [{ $ref: "#/$defs/base" }, { allOf: [{ $ref: "#/$defs/base" }] }]) {
+      const closed = branches(judged)
+      assert.deepStrictEqual(closed.check({ a: 1, c: 1 }), [])
+      assert.deepStrictEqual(closed.check({ a: 1, b: 1, c: 1 }), [])
+      assert.deepStrictEqual(closed.check({ a: 1, b: 2, c: 1 }), [
+        { pointer: "#/b", detail: "is not allowed" }
+      ])
+    }
+  })
+
+  it("takes formats and unknown keywords as annotations", () => {
+    const annotated = shape({
+      type: "object",
+      "x-tool": { type: "bogus" },
+      nullable: true,
+      properties: { mail: { type: "string", format: "email", default: 5 } }
+    })
+    assert.deepStrictEqual(annotated.check({ mail: "nobody" }), [])
+  })
+
+  it("has the digest of its text", () => {
+    assert.match(order.digest, /^[0-9a-f]{64}$/)
+    assert.notStrictEqual(shape({ type: "object" }).digest, order.digest)
+  })
+})
+
+describe("a schema is refused, with its place,", () => {
+  const refused: ReadonlyArray<readonly [what: string, schema: Schema.Json, pointer: string]> = [
+    ["without an object at the top", { type: "array" }, "#/type"],
+    ["that is no object", [], "#"],
+    [
+      "of another dialect",
+      { $schema: "http://json-schema.org/draft-07/schema#", type: "object" },
+      "#/$schema"
+    ],
+    [
+      "with a keyword of the wrong type",
+      { type: "object", properties: { a: { minimum: "5" } } },
+      "#/properties/a/minimum"
+    ],
+    ["with an unknown type", { type: "object", properties: { a: { type: "text" } } }, "#/properties/a/type"],
+    [
+      "that leads elsewhere",
+      { type: "object", properties: { a: { $ref: "https://x.test/y" } } },
+      "#/properties/a/$ref"
+    ],
+    [
+      "that leads to a file",
+      { type: "object", properties: { a: { $ref: "file:///etc/passwd" } } },
+      "#/properties/a/$ref"
+    ],
+    [
+      "that leads to no schema",
+      { type: "object", $defs: { a: true }, items: { $ref: "#/$defs" } },
+      "#/items/$ref"
+    ],
+    [
+      "that leads to a value",
+      { type: "object", examples: [{}], items: { $ref: "#/examples/0" } },
+      "#/items/$ref"
+    ],
+    ["with an $id inside", { type: "object", items: { $id: "https://x.test/y" } }, "#/items/$id"],
+    ["with a choice of nothing", { type: "object", properties: { a: { enum: [] } } }, "#/properties/a/enum"],
+    [
+      "with a property that the validator passes over",
+      { type: "object", properties: JSON.parse('{"__proto__":{"type":"number"}}') },
+      "#/properties/__proto__"
+    ],
+    [
+      "that asks which items others have judged",
+      { type: "object", properties: { a: { anyOf: [{ items: true }], unevaluatedItems: false } } },
+      "#/properties/a/unevaluatedItems"
+    ],
+    [
+      "that asks which properties a condition has judged",
+      { type: "object", unevaluatedProperties: false, allOf: [{ if: { required: ["a"] } }] },
+      "#/unevaluatedProperties"
+    ],
+    ["with a dynamic reference", { type: "object", items: { $dynamicRef: "#x" } }, "#/items/$dynamicRef"],
+    ["that asks to be asynchronous", { $async: true, type: "object" }, "#/$async"],
+    ["with look-ahead", { type: "object", items: { pattern: "(?=x)" } }, "#/items/pattern"],
+    [
+      "with a back-reference",
+      { type: "object", patternProperties: { "(a)\\1": true } },
+      "#/patternProperties/(a)%5C1"
+    ],
+    ["that is its own judge", { type: "object", $ref: "#" }, "#"],
+    [
+      "that goes in a circle",
+      {
+        type: "object",
+        anyOf: [{ $ref: "#/$defs/a" }],
+        $defs: { a: { not: { if: { $ref: "#/$defs/a" } } } }
+      },
+      "#/$defs/a/not/if"
+    ],
+    ["over 64 KiB", { type: "object", const: "x".repeat(70_000) }, "#"],
+    ["with over 1,000 schemas", { type: "object", properties: many(1_001, {}) }, "#/properties/p999"],
+    ["with over 100 branches", { type: "object", oneOf: Array.from({ length: 101 }, () => ({})) }, "#/oneOf"],
+    [
+      "with over 200 references",
+      { type: "object", properties: many(201, { $ref: "#" }) },
+      "#/properties/p200/$ref"
+    ],
+    [
+      "with patterns that repeat without end",
+      { type: "object", patternProperties: patterns(6) },
+      "#/patternProperties/%5Cp%7BL%7D%7B995%7D"
+    ],
+    ["that is nested too deep", { type: "object", items: nested(33) }, `#${"/items".repeat(33)}`]
+  ]
+  for (const [what, schema, pointer] of refused) {
+    it(what, () => {
+      assert.strictEqual(refusal(schema).pointer, pointer)
+    })
+  }
+
+  function many(count: number, schema: Schema.Json): Schema.Json {
+    return Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, schema]))
+  }
+  function patterns(count: number): Schema.Json {
+    return Object.fromEntries(Array.from({ length: count }, (_, index) => [`\\p{L}{${1_000 - index}}`, true]))
+  }
+  function nested(depth: number): Schema.Json {
+    return depth === 1 ? {} : { items: nested(depth - 1) }
+  }
+
+  it("or taken as it stands: no name or value of it becomes code", () => {
+    const names = [
+      "'];globalThis.hit=1;//",
+      '"+(globalThis.hit=1)+"',
+      "`${globalThis.hit=1}`",
+      "\u2028globalThis.hit=1",
+      "*/globalThis.hit=1/*"
+    ]
+    const hostile = shape({
+      type: "object",
+      title: "*/globalThis.hit=1/*",
+      $id: "https://x.test/*/globalThis.hit=1/*",
+      required: names,
+      properties: Object.fromEntries(
+        names.map((name) => [name, { const: name, enum: names, $comment: name }])
+      ),
+      dependentRequired: Object.fromEntries(names.map((name) => [name, names]))
+    })
+    assert.lengthOf(hostile.check({}), names.length)
+    assert.lengthOf(hostile.check(Object.fromEntries(names.map((name) => [name, name]))), 0)
+    assert.notProperty(globalThis, "hit")
+  })
+})
+
+describe("a check is bounded, where schema and value make it", () => {
+  const tooMuch = "is too much to be checked against this shape; send less of it"
+  const check = (schema: Schema.Json, value: unknown) => shape(schema).check(value)[0]?.detail
+
+  it("double with each level of nesting", () => {
+    const node = (last: string) => ({
+      type: "object",
+      properties: { a: { $ref: "#/$defs/n" } },
+      required: [last]
+    })
+    let value: unknown = "end"
+    for (let level = 0; level < 60; level++) value = { a: value }
+    assert.strictEqual(
+      check(
+        {
+          type: "object",
+          properties: { a: { $ref: "#/$defs/n" } },
+          $defs: { n: { anyOf: [node("y"), node("z"), false] } }
+        },
+        value
+      ),
+      tooMuch
+    )
+  })
+
+  it("double with each level, where the whole refers to itself: what may be no fault is not named as one", () => {
+    let value: unknown = { a: "end" }
+    for (let level = 0; level < 60; level++) value = { a: value, b: 1 }
+    assert.strictEqual(
+      check(
+        {
+          type: "object",
+          properties: { b: { type: "string" }, a: { anyOf: [{ $ref: "#" }, { $ref: "#" }, true] } }
+        },
+        value
+      ),
+      tooMuch
+    )
+  })
+
+  it("double with each reference", () => {
+    const $defs = Object.fromEntries(
+      Array.from({ length: 40 }, (_, index) => [
+        `d${index}`,
+        { allOf: [{ $ref: `#/$defs/d${index + 1}` }, { $ref: `#/$defs/d${index + 1}` }] }
+      ])
+    )
+    assert.strictEqual(
+      check({ type: "object", allOf: [{ $ref: "#/$defs/d0" }], $defs: { ...$defs, d40: {} } }, {}),
+      tooMuch
+    )
+  })
+
+  it("double with each reference: a value may take more the larger it is", () => {
+    assert.strictEqual(check(doubling(17), {}), tooMuch)
+    assert.isUndefined(check(doubling(17), { a: "x".repeat(100_000) }))
+  })
+
+  it("compare large items over and over", () => {
+    const items = Array.from({ length: 50_000 }, (_, index) => ({ index }))
+    const allOf = Array.from({ length: 100 }, () => ({ uniqueItems: true }))
+    assert.strictEqual(check({ type: "object", properties: { a: { allOf } } }, { a: items }), tooMuch)
+  })
+
+  it("match long texts with long patterns", () => {
+    const text = "ab".repeat(20_000)
+    const value = { a: Array.from({ length: 100 }, () => text) }
+    assert.strictEqual(
+      check({ type: "object", properties: { a: { items: { pattern: "(.{100}){10}b$" } } } }, value),
+      tooMuch
+    )
+  })
+
+  it("list many values for many items", () => {
+    const values = Array.from({ length: 5_000 }, (_, index) => `v${index}`)
+    const value = { a: Array.from({ length: 100_000 }, () => "v4999") }
+    assert.strictEqual(
+      check({ type: "object", properties: { a: { items: { enum: values } } } }, value),
+      tooMuch
+    )
+  })
+
+  it("measure a long text over and over", () => {
+    const allOf = Array.from({ length: 100 }, () => ({ maxLength: 10_000_000 }))
+    assert.strictEqual(
+      check({ type: "object", properties: { a: { allOf } } }, { a: "é".repeat(2_000_000) }),
+      tooMuch
+    )
+  })
+
+  it("find a million faults; the first are named", () => {
+    const faults = shape({ type: "object", properties: { a: { items: { type: "string" } } } }).check({
+      a: Array.from({ length: 1_000_000 }, (_, index) => index)
+    })
+    assert.lengthOf(faults, 20)
+    assert.deepStrictEqual(faults[0], { pointer: "#/a/0", detail: "must be string" })
+  })
+
+  it("not: a value of a hundred thousand parts is checked", () => {
+    const value = { a: Array.from({ length: 100_000 }, (_, index) => ({ id: index, name: `n${index}` })) }
+    const item = {
+      type: "object",
+      required: ["id"],
+      properties: { id: { type: "integer" }, name: { type: "string", pattern: "^n\\d+$" } }
+    }
+    assert.isUndefined(check({ type: "object", properties: { a: { items: item } } }, value))
+  })
+
+  it("and by equal values that are written differently, which are no two", () => {
+    const unique = shape({ type: "object", properties: { a: { uniqueItems: true } } })
+    assert.lengthOf(
+      unique.check({
+        a: [
+          { x: 1, y: [1] },
+          { y: [1], x: 1 }
+        ]
+      }),
+      1
+    )
+    assert.lengthOf(
+      unique.check({ a: [1, "1", '"1"', true, "true", null, "null", [1], "[1]", { x: 1 }, '{"x":1}'] }),
+      0
+    )
+    assert.lengthOf(unique.check({ a: ["x", "x"] }), 1)
+  })
+})

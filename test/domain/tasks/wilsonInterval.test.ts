@@ -1,0 +1,97 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { pairedDifference, wilson } from "../../../src/domain/tasks/wilsonInterval.ts"
+
+const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
+
+describe("the interval of a share", () => {
+  // Newcombe 1998 (Statistics in Medicine 17, 857 to 872), table I, method 3.
+  it.each([
+    [81, 263, 0.2553, 0.3662],
+    [15, 148, 0.0624, 0.1605],
+    [0, 20, 0, 0.1611],
+    [1, 29, 0.0061, 0.1718]
+  ])("of %i in %i is the published one", (count, of, low, high) => {
+    const interval = wilson(count, of)
+    near(interval.low, low)
+    near(interval.high, high)
+  })
+
+  it("is exact to twelve digits", () => {
+    assert.closeTo(wilson(81, 263).low, 0.255288519878, 1e-12)
+    assert.closeTo(wilson(81, 263).high, 0.366209576983, 1e-12)
+    assert.closeTo(wilson(3, 7).low, 0.158219855251, 1e-12)
+    assert.closeTo(wilson(3, 7).high, 0.749541635472, 1e-12)
+  })
+
+  it("holds the share, lies between nothing and all, and grows narrow", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 100_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (of, share) => {
+          const count = Math.round(of * share)
+          const { high, low } = wilson(count, of)
+          assert.isAtLeast(low, 0)
+          assert.isAtMost(high, 1)
+          assert.isAtMost(low, count / of)
+          assert.isAtLeast(high, count / of)
+          assert.isAtMost(high - low, 2 / Math.sqrt(of) + 1e-9)
+        }
+      )
+    )
+    assert.deepStrictEqual(wilson(0, 0), { low: 0, high: 1 })
+  })
+})
+
+describe("the difference of two paired shares", () => {
+  // Newcombe 1998 (Statistics in Medicine 17, 2635 to 2650), table II, method 10.
+  it.each([
+    [{ both: 36, first: 12, second: 2, neither: 0 }, 0.0569, 0.3404],
+    [{ both: 20, first: 12, second: 2, neither: 16 }, 0.0562, 0.3292],
+    [{ both: 0, first: 0, second: 0, neither: 50 }, -0.0713, 0.0713],
+    [{ both: 54, first: 0, second: 0, neither: 0 }, -0.0664, 0.0664]
+  ])("of %o is the published one", (paired, low, high) => {
+    const difference = pairedDifference(paired)
+    near(difference.low, low)
+    near(difference.high, high)
+  })
+
+  // The worked example of Altman, Machin, Bryant, Gardner, "Statistics with Confidence", 2000, table 6.2.
+  it("of 14, 5, 0 and 22 is the one of the textbook", () => {
+    const { high, low, value } = pairedDifference({ both: 14, first: 5, second: 0, neither: 22 })
+    assert.strictEqual(value.toFixed(3), "0.122")
+    assert.strictEqual(low.toFixed(3), "0.011")
+    assert.strictEqual(high.toFixed(3), "0.226")
+  })
+
+  // By the formula in decimals of 60 digits, in another language: with a correlation that is corrected, corrected to none, and negative.
+  it.each([
+    [{ both: 36, first: 12, second: 2, neither: 0 }, 0.056929584003, 0.340427602975],
+    [{ both: 20, first: 12, second: 2, neither: 16 }, 0.056156424842, 0.3292069954],
+    [{ both: 10, first: 15, second: 5, neither: 20 }, 0.025838416549, 0.356936571659],
+    [{ both: 3, first: 4, second: 2, neither: 4 }, -0.204903951524, 0.463238947369],
+    [{ both: 1000, first: 30, second: 10, neither: 200 }, 0.005995979383, 0.026515482997],
+    [{ both: 500, first: 3, second: 0, neither: 497 }, -0.000908757089, 0.006907309809]
+  ])("of %o is exact to twelve digits", (paired, low, high) => {
+    const difference = pairedDifference(paired)
+    assert.closeTo(difference.low, low, 1e-12)
+    assert.closeTo(difference.high, high, 1e-12)
+  })
+
+  it("turns its sign with the sides, and stays within one", () => {
+    const count = fc.integer({ min: 0, max: 1_000 })
+    fc.assert(
+      fc.property(count, count, count, count, (both, first, second, neither) => {
+        const one = pairedDifference({ both, first, second, neither })
+        const other = pairedDifference({ both, first: second, second: first, neither })
+        assert.closeTo(one.value, -other.value, 1e-12)
+        assert.closeTo(one.low, -other.high, 1e-9)
+        assert.isAtLeast(one.low, -1)
+        assert.isAtMost(one.high, 1)
+        assert.isAtMost(one.low, one.value)
+        assert.isAtLeast(one.high, one.value)
+      })
+    )
+  })
+})

@@ -1,0 +1,421 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { type ApprovalId, StepId } from "../../../src/domain/Ids.ts"
+import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { send, service } from "../../support/service.ts"
+import { sorting } from "../../support/tasks.ts"
+
+const step = {
+  step_id: StepId.make("step 1"),
+  tool: "payments.refund",
+  action_class: "write",
+  arguments: { order: "4711", amount: 25.5 }
+}
+
+/** An agent and two reviewers of one new organization. */
+const team = (organization: string) =>
+  Effect.gen(function* () {
+    const countersign = yield* Countersign
+    const agent = yield* countersign.client({ preset: "runtime" }, organization)
+    const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, organization)
+    const other = yield* countersign.client({ preset: "reviewer", name: "Ben" }, organization)
+    const admin = yield* countersign.client({}, organization)
+    const session = yield* agent.sessions.create({})
+    const params = { id: session.session_id }
+    return { admin, agent, other, params, reviewer, session }
+  })
+
+const pending = (id: ApprovalId | null) => {
+  if (id === null) throw new Error("the step waits for a person")
+  return { id }
+}
+
+layer(service(), { excludeTestServices: true })("governed steps and approvals", (it) => {
+  it.effect("hold a step for a person, and allow it once one approved", () =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer, session } = yield* team("way through")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      assert.strictEqual(asked.decision, "pending")
+      assert.match(asked.arguments_digest, /^[0-9a-f]{64}$/)
+      const approval = yield* reviewer.approvals.get({ params: pending(asked.approval_id) })
+      assert.deepStrictEqual(approval.arguments, step.arguments)
+      assert.strictEqual(approval.session_id, session.session_id)
+
+      const decided = yield* reviewer.approvals.decide({
+        params: pending(asked.approval_id),
+        payload: { decision: "approve", comment: "Looks right" }
+      })
+      assert.strictEqual(decided.status, "approved")
+      assert.strictEqual(decided.decided_by?.name, "Ada")
+      assert.strictEqual(decided.comment, "Looks right")
+      const resumed = yield* agent.sessions.step({ params, payload: step })
+      assert.strictEqual(resumed.decision, "allow")
+      assert.strictEqual(resumed.approval_id, asked.approval_id)
+
+      const outcome = {
+        params: { ...params, step_id: step.step_id },
+        payload: { status: "succeeded" as const }
+      }
+      yield* agent.sessions.complete(outcome)
+      assert.propertyVal(
+        yield* Effect.flip(agent.sessions.complete(outcome)),
+        "_tag",
+        "STEP_ALREADY_COMPLETED"
+      )
+      assert.propertyVal(
+        yield* Effect.flip(agent.sessions.step({ params, payload: step })),
+        "_tag",
+        "STEP_ALREADY_COMPLETED"
+      )
+    })
+  )
+
+  it.effect("have one approval, however many ask at once, and one decision, however many race for it", () =>
+    Effect.gen(function* () {
+      const { admin, agent, other, params, reviewer } = yield* team("races")
+      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+      const answers = yield* Effect.all(
+        Array.from({ length: 20 }, () => agent.sessions.step({ params, payload: step })),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(new Set(answers.map(({ approval_id }) => approval_id)), 1)
+      const id = pending(answers[0]?.approval_id ?? null)
+      const outcomes = yield* Effect.all(
+        Array.from({ length: 20 }, (_, index) =>
+          Effect.result(
+            (index % 2 === 0 ? reviewer : other).approvals.decide({
+              params: id,
+              payload: { decision: index % 4 < 2 ? "approve" : "reject" }
+            })
+          )
+        ),
+        { concurrency: "unbounded" }
+      )
+      const final = yield* reviewer.approvals.get({ params: id })
+      for (const outcome of outcomes) {
+        if (Result.isSuccess(outcome)) {
+          assert.strictEqual(outcome.success.status, final.status)
+          assert.deepStrictEqual(outcome.success.decided_by, final.decided_by)
+        } else {
+          assert.strictEqual(outcome.failure._tag, "APPROVAL_ALREADY_DECIDED")
+          if (outcome.failure._tag === "APPROVAL_ALREADY_DECIDED") {
+            assert.strictEqual(outcome.failure.approval.status, final.status)
+          }
+        }
+      }
+      const sql = yield* SqlClient.SqlClient
+      const events = yield* sql<{ readonly type: string }>`
+        SELECT type
+        FROM session_events
+        WHERE session_id = ${params.id}
+        ORDER BY number
+      `
+      assert.deepStrictEqual(
+        events.map(({ type }) => type),
+        ["step:governed", "approval:requested", "approval:decided"]
+      )
+      const sent = yield* sql<{ readonly type: string }>`
+        SELECT type
+        FROM approval_events
+        WHERE approval_id = ${id.id}
+        ORDER BY event_id
+      `
+      assert.deepStrictEqual(
+        sent.map(({ type }) => type),
+        ["approval.requested", `approval.${final.status}`]
+      )
+    })
+  )
+
+  it.effect("take the same person's same decision again, and change nothing by it", () =>
+    Effect.gen(function* () {
+      const { agent, other, params, reviewer } = yield* team("again")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const id = pending(asked.approval_id)
+      const decided = yield* reviewer.approvals.decide({
+        params: id,
+        payload: { decision: "approve", comment: "first" }
+      })
+      const again = yield* reviewer.approvals.decide({
+        params: id,
+        payload: { decision: "approve", comment: "second" }
+      })
+      assert.deepStrictEqual(again, decided)
+      for (const [who, decision] of [
+        [reviewer, "reject"],
+        [other, "approve"]
+      ] as const) {
+        const refused = yield* Effect.flip(who.approvals.decide({ params: id, payload: { decision } }))
+        assert.strictEqual(refused._tag, "APPROVAL_ALREADY_DECIDED")
+        if (refused._tag === "APPROVAL_ALREADY_DECIDED") assert.deepStrictEqual(refused.approval, decided)
+      }
+    })
+  )
+
+  it.effect("refuse another tool, class or arguments under the same step, and consume nothing", () =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer } = yield* team("mismatch")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      yield* reviewer.approvals.decide({
+        params: pending(asked.approval_id),
+        payload: { decision: "approve" }
+      })
+      const { arguments: _, ...bare } = step
+      for (const [payload, mismatched] of [
+        [{ ...step, arguments: { order: "4711", amount: 9999 } }, ["arguments"]],
+        [{ ...step, arguments: {} }, ["arguments"]],
+        [{ ...step, arguments: null }, ["arguments"]],
+        [bare, ["arguments"]],
+        [{ ...step, tool: "payments.pay" }, ["tool"]],
+        [{ ...step, action_class: "read", arguments: 1 }, ["action_class", "arguments"]]
+      ] as const) {
+        const refused = yield* Effect.flip(agent.sessions.step({ params, payload }))
+        assert.strictEqual(refused._tag, "STEP_MISMATCH")
+        if (refused._tag === "STEP_MISMATCH") assert.deepStrictEqual(refused.mismatched, mismatched)
+      }
+      const reordered = { ...step, arguments: { amount: 25.5, order: "4711" } }
+      assert.strictEqual((yield* agent.sessions.step({ params, payload: reordered })).decision, "allow")
+    })
+  )
+
+  it.effect("refuse arguments that could be read in two ways", () =>
+    Effect.gen(function* () {
+      const { params } = yield* team("two ways")
+      const key = yield* (yield* Countersign).key({ preset: "runtime" }, "two ways")
+      for (const args of ['{"a":1,"a":2}', "1e400", '"\\ud800"', '"\\u0000"', "9007199254740993"]) {
+        const body = `{"step_id":"s","tool":"t","action_class":"c","arguments":${args}}`
+        const answer = yield* send(`/v1/agent-sessions/${params.id}/steps`, { method: "POST", key, body })
+        assert.strictEqual(answer.status, 400, args)
+        assert.strictEqual(answer.body["code"], "INVALID_REQUEST", args)
+      }
+    })
+  )
+
+  it.effect(
+    "answer at once where a rule allows or rejects; a rule that now rejects wins over an approval",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, params, reviewer } = yield* team("rules")
+        const { revision } = yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { tool: "files.read", effect: "allow" },
+              { tool: "shell.*", effect: "reject", reason: "No shell" }
+            ]
+          }
+        })
+        const ask = (step_id: string, tool: string) =>
+          agent.sessions.step({ params, payload: { ...step, step_id: StepId.make(step_id), tool } })
+        assert.strictEqual((yield* ask("a", "files.read")).decision, "allow")
+        const rejected = yield* ask("b", "shell.exec")
+        assert.strictEqual(rejected.decision, "reject")
+        assert.strictEqual(rejected.reason, "No shell")
+        assert.propertyVal(
+          yield* Effect.flip(
+            agent.sessions.complete({
+              params: { ...params, step_id: StepId.make("b") },
+              payload: { status: "succeeded" }
+            })
+          ),
+          "_tag",
+          "STEP_NOT_ALLOWED"
+        )
+        const held = yield* ask("c", "payments.refund")
+        yield* reviewer.approvals.decide({
+          params: pending(held.approval_id),
+          payload: { decision: "approve" }
+        })
+        yield* admin.approval_rules.replace({
+          payload: {
+            rules: [
+              { tool: "payments.*", effect: "reject" },
+              { tool: "files.*", effect: "reject" }
+            ],
+            revision
+          }
+        })
+        assert.strictEqual((yield* ask("c", "payments.refund")).decision, "reject")
+        const complete = (step_id: string) =>
+          agent.sessions.complete({
+            params: { ...params, step_id: StepId.make(step_id) },
+            payload: { status: "succeeded" }
+          })
+        assert.propertyVal(yield* Effect.flip(complete("c")), "_tag", "STEP_NOT_ALLOWED")
+        // It was told to go on before the rules said otherwise.
+        assert.strictEqual((yield* complete("a")).status, "succeeded")
+        const stale = yield* Effect.flip(admin.approval_rules.replace({ payload: { rules: [], revision } }))
+        assert.strictEqual(stale._tag, "RULES_CHANGED")
+      })
+  )
+
+  it.effect(
+    "follow the rules of their session's task, also where they name none, then and at the resume",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, reviewer } = yield* team("tasks")
+        const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+        const { session_id } = yield* agent.sessions.create({ payload: { task_id } })
+        const params = { id: session_id }
+        const asked = yield* agent.sessions.step({ params, payload: { ...step, task_id } })
+        yield* reviewer.approvals.decide({
+          params: pending(asked.approval_id),
+          payload: { decision: "approve" }
+        })
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ task_id, effect: "reject", reason: "Not in this task" }, { effect: "allow" }] }
+        })
+        assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "reject")
+        const another = yield* agent.sessions.step({
+          params,
+          payload: { ...step, step_id: StepId.make("another") }
+        })
+        assert.strictEqual(another.reason, "Not in this task")
+        const report = {
+          params: { ...params, step_id: step.step_id },
+          payload: { status: "succeeded" as const }
+        }
+        assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "STEP_NOT_ALLOWED")
+        const sql = yield* SqlClient.SqlClient
+        const told = yield* sql<{ readonly decision: string }>`
+        SELECT data ->> 'decision' AS decision
+        FROM session_events
+        WHERE session_id = ${session_id}
+          AND type = 'step:governed'
+          AND step_id = ${step.step_id}
+        ORDER BY number
+      `
+        assert.deepStrictEqual(
+          told.map(({ decision }) => decision),
+          ["pending", "reject"]
+        )
+      })
+  )
+
+  it.effect("take no text that the store cannot keep", () =>
+    Effect.gen(function* () {
+      const { agent, params } = yield* team("surrogates")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const key = yield* (yield* Countersign).key({}, "surrogates")
+      for (const [method, path, body] of [
+        [
+          "POST",
+          `/v1/agent-approvals/${asked.approval_id}/decide`,
+          `{"decision":"approve","comment":"\\ud800"}`
+        ],
+        ["POST", `/v1/agent-sessions/${params.id}/steps/s/outcome`, `{"status":"failed","error":"\\udc00"}`],
+        ["PUT", "/v1/approval-rules", `{"rules":[{"effect":"allow","reason":"\\ud800"}]}`],
+        [
+          "PUT",
+          "/v1/approval-rules",
+          `{"rules":[{"effect":"allow","review_seconds":60,"expiring_seconds":60}]}`
+        ]
+      ] as const) {
+        const answer = yield* send(path, { method, key, body })
+        assert.strictEqual(answer.status, 400, body)
+      }
+    })
+  )
+
+  it.effect("are not decided by the key that asked", () =>
+    Effect.gen(function* () {
+      const { admin, params } = yield* team("self")
+      const asked = yield* admin.sessions.step({ params, payload: step })
+      const refused = yield* Effect.flip(
+        admin.approvals.decide({ params: pending(asked.approval_id), payload: { decision: "approve" } })
+      )
+      assert.strictEqual(refused._tag, "SELF_APPROVAL")
+      // A rule says otherwise for what is asked from then on.
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ effect: "require_approval", self_approval: true }] }
+      })
+      const another = yield* admin.sessions.step({
+        params,
+        payload: { ...step, step_id: StepId.make("another") }
+      })
+      const decided = yield* admin.approvals.decide({
+        params: pending(another.approval_id),
+        payload: { decision: "approve" }
+      })
+      assert.strictEqual(decided.status, "approved")
+    })
+  )
+
+  it.effect("expire by their rule, and then nobody approves them", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, reviewer } = yield* team("expiry")
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ effect: "require_approval", review_seconds: 60, escalation_seconds: 60 }] }
+      })
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const id = pending(asked.approval_id)
+      const sql = yield* SqlClient.SqlClient
+      const pass = (seconds: number) => sql`
+        UPDATE approvals
+        SET
+          review_deadline_at = review_deadline_at - make_interval(secs => ${seconds}),
+          escalation_deadline_at = escalation_deadline_at - make_interval(secs => ${seconds}),
+          expires_at = expires_at - make_interval(secs => ${seconds}),
+          next_due_at = next_due_at - make_interval(secs => ${seconds})
+        WHERE approval_id = ${asked.approval_id}
+      `
+      const { runOnce } = yield* Deadlines
+      yield* pass(61)
+      yield* runOnce
+      const escalated = yield* reviewer.approvals.get({ params: id })
+      assert.strictEqual(escalated.stage, "admin")
+      assert.strictEqual(escalated.status, "pending")
+      const decide = { params: id, payload: { decision: "approve" as const } }
+      assert.propertyVal(yield* Effect.flip(reviewer.approvals.decide(decide)), "_tag", "ADMIN_REQUIRED")
+      yield* pass(60)
+      // Nobody came by yet; the deadline holds all the same.
+      const late = yield* Effect.flip(admin.approvals.decide(decide))
+      assert.strictEqual(late._tag, "APPROVAL_EXPIRED")
+      if (late._tag === "APPROVAL_EXPIRED") assert.strictEqual(late.approval.decision_source, "timeout")
+      const resumed = yield* agent.sessions.step({ params, payload: step })
+      assert.strictEqual(resumed.decision, "reject")
+      assert.match(resumed.reason, /^Nobody decided in time/)
+    })
+  )
+
+  it.effect("close with their session: what waited is rejected, and nobody is named", () =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer } = yield* team("closing")
+      const asked = yield* agent.sessions.step({ params, payload: step })
+      const closed = yield* agent.sessions.close({ params })
+      assert.strictEqual(closed.status, "closed")
+      assert.deepStrictEqual(yield* agent.sessions.close({ params }), closed)
+      const approval = yield* reviewer.approvals.get({ params: pending(asked.approval_id) })
+      assert.strictEqual(approval.status, "expired")
+      assert.strictEqual(approval.outcome, "reject")
+      assert.strictEqual(approval.decision_source, "session_closed")
+      assert.isNull(approval.decided_by)
+      for (const step_id of [step.step_id, StepId.make("another")]) {
+        const refused = yield* Effect.flip(agent.sessions.step({ params, payload: { ...step, step_id } }))
+        assert.strictEqual(refused._tag, "SESSION_CLOSED")
+      }
+    })
+  )
+
+  it.effect("of another organization are not there", () =>
+    Effect.gen(function* () {
+      const ours = yield* team("our approvals")
+      const theirs = yield* team("their approvals")
+      const asked = yield* theirs.agent.sessions.step({ params: theirs.params, payload: step })
+      const id = pending(asked.approval_id)
+      assert.propertyVal(yield* Effect.flip(ours.reviewer.approvals.get({ params: id })), "_tag", "NOT_FOUND")
+      assert.propertyVal(
+        yield* Effect.flip(ours.reviewer.approvals.decide({ params: id, payload: { decision: "approve" } })),
+        "_tag",
+        "NOT_FOUND"
+      )
+      assert.propertyVal(
+        yield* Effect.flip(ours.agent.sessions.step({ params: theirs.params, payload: step })),
+        "_tag",
+        "NOT_FOUND"
+      )
+      assert.lengthOf((yield* ours.reviewer.approvals.list({})).approvals, 0)
+    })
+  )
+})

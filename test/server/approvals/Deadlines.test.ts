@@ -1,0 +1,252 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+
+describe("the loop of deadlines", () => {
+  /** Runs the loop over rounds that say when the next approval is due, and answers with how many rounds there were. */
+  const loop = (next: () => Duration.Duration | null) => {
+    let rounds = 0
+    const scripted = Layer.succeed(
+      Deadlines,
+      Deadlines.of({
+        runOnce: Effect.sync(() => {
+          rounds++
+          return { moved: 0, next_due_in: next() }
+        })
+      })
+    )
+    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerLoop(), scripted) }
+  }
+
+  it.effect("comes back when the next approval is due", () =>
+    Effect.gen(function* () {
+      const { layer, rounds } = loop(() => Duration.millis(120))
+      yield* Effect.gen(function* () {
+        yield* TestClock.adjust(0)
+        assert.strictEqual(rounds(), 1)
+        yield* TestClock.adjust(119)
+        assert.strictEqual(rounds(), 1)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(rounds(), 2)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  it.effect(
+    "looks every half second where nothing is due, or much later: another replica may have taken in more",
+    () =>
+      Effect.gen(function* () {
+        for (const next of [null, Duration.hours(1)]) {
+          const { layer, rounds } = loop(() => next)
+          yield* Effect.gen(function* () {
+            yield* TestClock.adjust(1_700)
+            assert.strictEqual(rounds(), 4)
+          }).pipe(Effect.provide(layer))
+        }
+      })
+  )
+
+  it.effect("goes on after a round that failed", () =>
+    Effect.gen(function* () {
+      let fails = true
+      const { layer, rounds } = loop(() => {
+        if (fails) throw new Error("the store is away")
+        return null
+      })
+      yield* Effect.gen(function* () {
+        yield* TestClock.adjust(0)
+        fails = false
+        yield* TestClock.adjust(1_000)
+        assert.strictEqual(rounds(), 3)
+      }).pipe(Effect.provide(layer))
+    })
+  )
+})
+
+/** The deadlines of the second replica. */
+class SecondDeadlines extends Context.Service<SecondDeadlines, Deadlines["Service"]>()(
+  "test/SecondDeadlines"
+) {}
+
+/** Small batches, so that a round has many of them, side by side. */
+const manyBatches = Deadlines.layer({ batch: 6, lanes: 3 })
+
+const sessions = 4
+const steps = 15
+
+/** Steps by what becomes of them: warned of, sent to the admins, expired. */
+const fates = ["expiring", "escalated", "expired"] as const
+
+/** Approvals of several sessions, asked for in the ordinary way, with a window for admins after the reviewers'. */
+const waiting = Effect.gen(function* () {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.client({})
+  yield* admin.approval_rules.replace({
+    payload: {
+      rules: [
+        { effect: "require_approval", review_seconds: 600, expiring_seconds: 60, escalation_seconds: 600 }
+      ]
+    }
+  })
+  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  const agent = yield* countersign.client({ preset: "runtime" })
+  const asked = Array.from({ length: steps }, (_, index) =>
+    StepId.make(`${fates[index % fates.length]} ${index}`)
+  )
+  for (let count = 0; count < sessions; count++) {
+    const { session_id } = yield* agent.sessions.create({})
+    yield* Effect.forEach(
+      asked,
+      (step_id) =>
+        agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id, tool: "payments.refund", action_class: "write" }
+        }),
+      { concurrency: 4 }
+    )
+  }
+})
+
+/** An approval of an organization of its own, which hears of it. */
+const waitingOf = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.clientWith(yield* countersign.key({}, organization))
+  yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  const { session_id } = yield* admin.sessions.create({})
+  yield* admin.sessions.step({
+    params: { id: session_id },
+    payload: { step_id: StepId.make("expired"), tool: "payments.refund", action_class: "write" }
+  })
+})
+
+layer(
+  Layer.unwrap(
+    Effect.map(cloneDatabase, (databaseUrl) =>
+      Layer.merge(
+        Layer.provideMerge(manyBatches, Countersign.layer({ databaseUrl })),
+        // A second replica over the same store, for the races between the two.
+        Layer.effect(
+          SecondDeadlines,
+          Effect.map(
+            Layer.build(Layer.fresh(Layer.provideMerge(manyBatches, Countersign.layer({ databaseUrl })))),
+            Context.get(Deadlines)
+          )
+        )
+      )
+    )
+  ),
+  { excludeTestServices: true }
+)("two replicas", (it) => {
+  it.effect(
+    "make each move once between them: warnings, escalations and ends, in many sessions at once",
+    () =>
+      Effect.gen(function* () {
+        yield* waiting
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        UPDATE approvals
+        SET
+          requested_at = requested_at - by,
+          review_deadline_at = review_deadline_at - by,
+          escalation_deadline_at = escalation_deadline_at - by,
+          expires_at = expires_at - by,
+          next_due_at = next_due_at - by
+        FROM (
+          VALUES ('expiring', interval '570 seconds'), ('escalated', interval '630 seconds'), ('expired', interval '2 hours')
+        ) AS shift (fate, by)
+        WHERE step_id LIKE fate || ' %'
+      `
+        const ours = yield* Deadlines
+        const theirs = yield* SecondDeadlines
+        const left = sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM approvals
+        WHERE next_due_at <= now()
+      `
+        yield* Effect.repeat(
+          Effect.andThen(
+            Effect.all(
+              Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? ours : theirs).runOnce),
+              { concurrency: "unbounded" }
+            ),
+            left
+          ),
+          { until: (rows) => rows[0]?.count === 0 }
+        )
+        const each = (sessions * steps) / fates.length
+        const told = yield* sql<{ readonly said: string; readonly count: number; readonly steps: number }>`
+        SELECT split_part(step_id, ' ', 1) || ' ' || type AS said, count(*)::int AS count,
+          count(DISTINCT (session_id, step_id))::int AS steps
+        FROM session_events
+        WHERE type NOT IN ('step:governed', 'approval:requested')
+        GROUP BY 1
+        ORDER BY 1
+      `
+        assert.deepStrictEqual(told, [
+          { said: "escalated approval:escalated", count: each, steps: each },
+          { said: "expired approval:decided", count: each, steps: each },
+          { said: "expiring approval:expiring", count: each, steps: each }
+        ])
+        const sent = yield* sql<{ readonly type: string; readonly count: number }>`
+        SELECT type, count(*)::int AS count
+        FROM approval_events
+        WHERE type <> 'approval.requested'
+        GROUP BY type
+        ORDER BY type
+      `
+        assert.deepStrictEqual(
+          sent.map(({ count, type }) => [type, count]),
+          [
+            ["approval.escalated", each],
+            ["approval.expired", each],
+            ["approval.expiring", each]
+          ]
+        )
+        const gaps = yield* sql`
+        SELECT session_id
+        FROM agent_sessions
+          JOIN session_events USING (org_id, session_id)
+        GROUP BY session_id, last_event
+        HAVING count(*) <> last_event OR min(number) <> 1 OR max(number) <> last_event
+      `
+        assert.lengthOf(gaps, 0)
+      })
+  )
+
+  it.effect(
+    "publish to organizations in one order, whichever is due first: they could wait for each other",
+    () =>
+      Effect.gen(function* () {
+        yield* Effect.forEach(["one", "two", "three"], waitingOf, { discard: true })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        UPDATE approvals
+        SET expires_at = due, review_deadline_at = due, next_due_at = due
+        FROM (
+          SELECT org_id AS org, now() - row_number() OVER (ORDER BY org_id) * interval '1 minute' AS due
+          FROM approvals
+          WHERE step_id = 'expired'
+        ) o
+        WHERE org_id = org
+      `
+        assert.strictEqual((yield* (yield* Deadlines).runOnce).moved, 3)
+        const told = yield* sql<{ readonly org_id: string }>`
+        SELECT e.org_id
+        FROM approval_events e
+        JOIN approvals a USING (org_id, approval_id)
+        WHERE e.type = 'approval.expired'
+          AND a.step_id = 'expired'
+        ORDER BY event_id
+      `
+        const order = told.map(({ org_id }) => org_id)
+        assert.lengthOf(order, 3)
+        assert.deepStrictEqual(order, order.toSorted())
+      })
+  )
+})

@@ -1,0 +1,187 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, Exit, Fiber, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
+import { type Hub, makeHub } from "../../../../src/server/approvals/SessionStream/Hub.ts"
+import type { Reading } from "../../../../src/server/approvals/SessionStream/Subscription.ts"
+
+/** A hub over a session in memory: `events` are its lines, each read once a page unless `read` says otherwise. */
+const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: number } = {}) {
+  const key_id = yield* KeyId.generate
+  const session = { org_id: yield* OrgId.generate, session_id: yield* SessionId.generate }
+  const store = { newest: 0, reads: 0, gap: false }
+  const read = (after: number): Reading => {
+    store.reads++
+    if (store.gap) return { _tag: "Gap" }
+    if (store.newest <= after) return { _tag: "Nothing", newest: store.newest }
+    const last = Math.min(store.newest, after + (options.pageEvents ?? 100))
+    return {
+      _tag: "EventsRead",
+      bytes: Buffer.from(`${after + 1}-${last};`),
+      last,
+      newest: store.newest,
+      closes: false
+    }
+  }
+  const hub = makeHub({
+    clock: yield* Clock.Clock,
+    commentMillis: 15_000,
+    slowReaderMillis: 30_000,
+    read: (_, after) =>
+      Effect.andThen(
+        Effect.yieldNow,
+        Effect.sync(() => read(after))
+      ),
+    fork: (reading) => void Effect.runFork(reading)
+  })
+  const add = (count: number) => {
+    store.newest += count
+    hub.signal([{ session_id: session.session_id, newest: store.newest }])
+  }
+  return { add, hub, key_id, session, store, stream: (cursor = 0) => hub.stream(session, key_id, cursor) }
+})
+
+/** Reads a stream beside the test; `text` is what came so far. */
+const follow = Effect.fnUntraced(function* (stream: Stream.Stream<Uint8Array>) {
+  const came = { text: "" }
+  const fiber = yield* stream.pipe(
+    Stream.decodeText(),
+    Stream.runForEach((text) => Effect.sync(() => void (came.text += text))),
+    Effect.forkChild
+  )
+  yield* settled
+  return Object.assign(came, { fiber })
+})
+
+/** Lets every fiber go on as far as it can: nothing here waits for the outside. */
+const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
+
+const OPENING = "retry: 3000\n\n"
+const COMMENT = ": still here\n\n"
+
+const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followed().length })
+
+describe("the hub of streams", () => {
+  it.effect("reads a page once for all who go on from the same event", () =>
+    Effect.gen(function* () {
+      const { add, hub, store, stream } = yield* hubOver()
+      const readers = yield* Effect.forEach(Array.from({ length: 50 }), () => follow(stream()))
+      assert.deepStrictEqual(sizes(hub), { streams: 50, sessions: 1 })
+      store.reads = 0
+      add(3)
+      yield* settled
+      for (const { text } of readers) assert.strictEqual(text, `${OPENING}1-3;`)
+      assert.strictEqual(store.reads, 1)
+      yield* Effect.forEach(readers, ({ fiber }) => Fiber.interrupt(fiber))
+      assert.deepStrictEqual(sizes(hub), { streams: 0, sessions: 0 })
+    })
+  )
+
+  it.effect("reads on, page by page, until a reader is up to date", () =>
+    Effect.gen(function* () {
+      const { add, store, stream } = yield* hubOver({ pageEvents: 4 })
+      store.newest = 6
+      const reader = yield* follow(stream(1))
+      assert.strictEqual(reader.text, `${OPENING}2-5;6-6;`)
+      add(1)
+      add(4)
+      yield* settled
+      assert.strictEqual(reader.text, `${OPENING}2-5;6-6;7-10;11-11;`)
+    })
+  )
+
+  it.effect("waits on when it was told too early, and sees the event when it is told again", () =>
+    Effect.gen(function* () {
+      const { hub, session, store, stream } = yield* hubOver()
+      const reader = yield* follow(stream())
+      hub.signal([{ session_id: session.session_id, newest: 1 }])
+      yield* settled
+      assert.strictEqual(reader.text, OPENING)
+      // The check compares with what the hub believes: it must not believe what it could not read.
+      assert.strictEqual(hub.followed()[0]?.newest, 0)
+      store.newest = 1
+      hub.signal([{ session_id: session.session_id, newest: 1 }])
+      yield* settled
+      assert.strictEqual(reader.text, `${OPENING}1-1;`)
+    })
+  )
+
+  it.effect("sends a comment every 15 seconds, also between events", () =>
+    Effect.gen(function* () {
+      const { add, hub, stream } = yield* hubOver()
+      const reader = yield* follow(stream())
+      yield* TestClock.adjust("14 seconds")
+      assert.deepStrictEqual(hub.sweep(), { comments: 0, cut: 0 })
+      add(1)
+      yield* settled
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(hub.sweep(), { comments: 1, cut: 0 })
+      yield* settled
+      yield* TestClock.adjust("15 seconds")
+      hub.sweep()
+      yield* settled
+      assert.strictEqual(reader.text, `${OPENING}1-1;${COMMENT}${COMMENT}`)
+    })
+  )
+
+  it.effect("cuts a reader who does not read, who then resumes by its cursor", () =>
+    Effect.gen(function* () {
+      const { add, hub, stream } = yield* hubOver()
+      add(3)
+      const stuck = yield* stream().pipe(
+        Stream.runForEach((bytes) => (bytes[0] === 0x72 ? Effect.void : Effect.never)),
+        Effect.forkChild
+      )
+      const quiet = yield* follow(stream())
+      yield* settled
+      yield* TestClock.adjust("29 seconds")
+      assert.deepStrictEqual(hub.sweep(), { comments: 1, cut: 0 })
+      yield* settled
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(hub.sweep().cut, 1)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(stuck)))
+      assert.deepStrictEqual(sizes(hub), { streams: 1, sessions: 1 })
+      assert.isUndefined(quiet.fiber.pollUnsafe())
+      assert.strictEqual((yield* follow(stream(1))).text, `${OPENING}2-3;`)
+    })
+  )
+
+  it.effect("gives a stream that is to end a second for what it was handed", () =>
+    Effect.gen(function* () {
+      const { hub, stream } = yield* hubOver()
+      const stuck = yield* stream().pipe(
+        Stream.runForEach(() => Effect.never),
+        Effect.forkChild
+      )
+      yield* settled
+      hub.endAll()
+      yield* TestClock.adjust("999 millis")
+      assert.strictEqual(hub.sweep().cut, 0)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(hub.sweep().cut, 1)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(stuck)))
+    })
+  )
+
+  it.effect("ends a stream whose next event is gone, and, told to, those of a key or all", () =>
+    Effect.gen(function* () {
+      const { add, hub, key_id, session, store, stream } = yield* hubOver()
+      const first = yield* follow(stream())
+      store.gap = true
+      add(5)
+      assert.isTrue(Exit.isSuccess(yield* Fiber.await(first.fiber)))
+      store.gap = false
+      const other = yield* KeyId.generate
+      const mine = yield* follow(stream(5))
+      const theirs = yield* follow(hub.stream(session, other, 5))
+      assert.strictEqual(hub.keys().length, 2)
+      assert.strictEqual(hub.endKeys(new Set([key_id])), 1)
+      assert.isTrue(Exit.isSuccess(yield* Fiber.await(mine.fiber)))
+      hub.endAll()
+      assert.isTrue(Exit.isSuccess(yield* Fiber.await(theirs.fiber)))
+      const late = yield* follow(stream(5))
+      assert.isTrue(Exit.isSuccess(yield* Fiber.await(late.fiber)))
+      assert.strictEqual(late.text, OPENING)
+    })
+  )
+})

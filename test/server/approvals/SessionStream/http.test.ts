@@ -1,0 +1,266 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Redacted, Scope } from "effect"
+import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { NetAddress } from "effect/net"
+import { SqlClient } from "effect/sql"
+import { EventSource } from "eventsource"
+import { connect, type Socket } from "node:net"
+import { type OrgId, SessionId } from "../../../../src/domain/Ids.ts"
+import { layerListen } from "../../../../src/server/http/listen.ts"
+import { SessionStream, type SessionStreamOptions } from "../../../../src/server/approvals/SessionStream.ts"
+import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { breakingProxy } from "../../../support/breakingProxy.ts"
+import { eventually } from "../../../support/eventually.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+import { send, service } from "../../../support/service.ts"
+import { as, closeSession, newSession, opened, reader, record } from "../../../support/sessions.ts"
+
+const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
+
+const portOf = ({ address }: HttpServer.HttpServer["Service"]) =>
+  NetAddress.isInetAddress(address) ? address.port : 0
+
+/** A key, and a session of its organization. */
+const follower = Effect.gen(function* () {
+  const countersign = yield* Countersign
+  const sql = yield* SqlClient.SqlClient
+  const key = Redacted.value(yield* countersign.key({ preset: "runtime" }))
+  const client = yield* countersign.clientWith(Redacted.make(key))
+  const { session_id } = yield* client.sessions.create({})
+  const [row] = yield* sql<{ org_id: OrgId }>`
+    SELECT org_id FROM agent_sessions WHERE session_id = ${session_id}
+  `
+  if (row === undefined) throw new Error("the session is in the store")
+  return {
+    key,
+    session: { org_id: row.org_id, session_id },
+    path: `/v1/agent-sessions/${session_id}/events/stream`
+  }
+})
+
+layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/events/stream", (it) => {
+  it.effect("answers as an event stream that nobody stores or holds back", () =>
+    Effect.gen(function* () {
+      const { key, path, session } = yield* follower
+      yield* record(session, 2)
+      yield* closeSession(session)
+      const { body, headers, status } = yield* send(path, { key })
+      assert.strictEqual(status, 200)
+      assert.strictEqual(headers.get("content-type"), "text/event-stream")
+      assert.strictEqual(headers.get("cache-control"), "no-store")
+      assert.strictEqual(headers.get("x-accel-buffering"), "no")
+      assert.match(headers.get("x-request-id") ?? "", /^req_/)
+      const [opening, first, second, last, rest] = String(body["text"]).split("\n\n")
+      assert.strictEqual(opening, "retry: 3000")
+      assert.match(first ?? "", /^id: 1\nevent: tool:outcome\ndata: \{"id":1,"type":"tool:outcome",[^\n]*\}$/)
+      assert.match(second ?? "", /^id: 2\n/)
+      assert.match(last ?? "", /^id: 3\nevent: session:closed\ndata: [^\n]*"step_id":null[^\n]*$/)
+      assert.strictEqual(rest, "")
+    })
+  )
+
+  it.effect("goes by Last-Event-ID before after, and has no content once all was seen", () =>
+    Effect.gen(function* () {
+      const { key, path, session } = yield* follower
+      yield* record(session, 5)
+      yield* closeSession(session)
+      const ids = ({ body }: { readonly body: Record<string, unknown> }) =>
+        [...String(body["text"]).matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))
+      assert.deepStrictEqual(ids(yield* send(`${path}?after=4`, { key })), [5, 6])
+      const both = yield* send(`${path}?after=1`, { key, headers: { "last-event-id": "5" } })
+      assert.deepStrictEqual(ids(both), [6])
+      assert.deepStrictEqual(ids(yield* send(`${path}?after=0`, { key })), range(1, 6))
+      assert.strictEqual((yield* send(`${path}?after=6`, { key })).status, 204)
+    })
+  )
+
+  it.effect("refuses what is no cursor, no session, no key, no scope, and what is gone", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const sql = yield* SqlClient.SqlClient
+      const { key, path, session } = yield* follower
+      yield* record(session, 5)
+      for (const cursor of [
+        "x",
+        "-1",
+        "01",
+        "1.0",
+        "1e0",
+        "",
+        " 1",
+        "6",
+        "9007199254740993",
+        "99999999999999999999"
+      ]) {
+        const query = yield* send(`${path}?after=${encodeURIComponent(cursor)}`, { key })
+        assert.deepStrictEqual([cursor, query.status, query.body["code"]], [cursor, 400, "INVALID_REQUEST"])
+      }
+      const header = yield* send(path, { key, headers: { "last-event-id": "five" } })
+      assert.strictEqual(header.body["code"], "INVALID_REQUEST")
+      assert.strictEqual(header.headers.get("content-type"), "application/problem+json")
+      const missing = yield* SessionId.generate
+      for (const id of [missing, "nothing"]) {
+        const { body, status } = yield* send(`/v1/agent-sessions/${id}/events/stream`, { key })
+        assert.deepStrictEqual([status, body["code"]], [404, "NOT_FOUND"])
+      }
+      const foreign = yield* countersign.key({}, "elsewhere")
+      assert.strictEqual((yield* send(path, { key: foreign })).status, 404)
+      assert.strictEqual((yield* send(path)).status, 401)
+      const blind = yield* countersign.key({ scopes: ["feedback.read"] })
+      assert.strictEqual((yield* send(path, { key: blind })).body["required_scope"], "sessions.read")
+      yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number <= 2`
+      const gone = yield* send(`${path}?after=1`, { key })
+      assert.deepStrictEqual(
+        [gone.status, gone.body["code"], gone.body["first_kept"]],
+        [410, "CURSOR_EXPIRED", 3]
+      )
+    })
+  )
+
+  it.effect("serves an EventSource through breaks, which stops at the end of the session", () =>
+    Effect.gen(function* () {
+      const { key, path, session } = yield* follower
+      const proxy = yield* breakingProxy({
+        port: portOf(yield* HttpServer.HttpServer),
+        breaks: 1,
+        bytes: 4_000,
+        seed: 3
+      })
+      const seen: Array<number> = []
+      const over = yield* Deferred.make<void>()
+      const source = new EventSource(proxy.url + path, {
+        fetch: (url, init) =>
+          fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${key}` } })
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => source.close()))
+      for (const type of ["tool:outcome", "session:closed"]) {
+        source.addEventListener(type, ({ data, lastEventId }) => {
+          assert.propertyVal(JSON.parse(String(data)), "id", Number(lastEventId))
+          seen.push(Number(lastEventId))
+        })
+      }
+      // The end of the stream makes it ask again, and 204 stops it for good: what the specification has servers do.
+      source.addEventListener("error", () => {
+        if (source.readyState === EventSource.CLOSED) Deferred.doneUnsafe(over, Effect.void)
+      })
+      yield* record(session, 30)
+      yield* closeSession(session)
+      yield* Deferred.await(over)
+      assert.deepStrictEqual(seen, range(1, 31))
+      assert.strictEqual(proxy.breaks(), 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("forgets a client that goes away", () =>
+    Effect.gen(function* () {
+      const streams = yield* SessionStream
+      const { url } = yield* Countersign
+      const { key, path } = yield* follower
+      const before = yield* streams.size
+      const controller = new AbortController()
+      const answer = yield* Effect.promise(() =>
+        fetch(url + path, { headers: { authorization: `Bearer ${key}` }, signal: controller.signal })
+      )
+      yield* Effect.promise(async () => answer.body?.getReader().read())
+      assert.strictEqual(yield* streams.size, before + 1)
+      controller.abort()
+      yield* Effect.repeat(streams.size, { until: (size) => size === before })
+    })
+  )
+})
+
+/** The streams of one organization's sessions over a real socket, without the rest of the service. */
+const served = (options: SessionStreamOptions) =>
+  Effect.gen(function* () {
+    const principal = yield* reader
+    const scope = yield* Scope.make()
+    const route = HttpRouter.use((router) =>
+      Effect.gen(function* () {
+        const streams = yield* SessionStream
+        yield* router.add("GET", "/:id", (request) =>
+          as(principal)(streams.open(SessionId.make(request.url.slice(1)), undefined)).pipe(
+            Effect.map((stream) =>
+              HttpServerResponse.stream(opened(stream), { contentType: "text/event-stream" })
+            ),
+            Effect.orDie
+          )
+        )
+      })
+    )
+    const built = yield* SessionStream.layerEndAtStop.pipe(
+      Layer.provideMerge(HttpRouter.serve(route, { disableLogger: true, disableListenLog: true })),
+      Layer.provideMerge(SessionStream.layer(options)),
+      Layer.provide(StoreClock.layer),
+      Layer.provideMerge(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" })),
+      Layer.buildWithScope(scope)
+    )
+    return {
+      principal,
+      port: portOf(Context.get(built, HttpServer.HttpServer)),
+      streams: Context.get(built, SessionStream),
+      stop: Scope.close(scope, Exit.void)
+    }
+  })
+
+/** Asks for a session's stream and reads nothing of it. */
+const openSocket = (port: number, id: SessionId): Effect.Effect<Socket, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.callback<Socket>((resume) => {
+      const socket = connect(port, "127.0.0.1", () => {
+        socket.write(`GET /${id} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
+        resume(Effect.succeed(socket))
+      })
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it) => {
+  it.effect("one who does not read is cut, and the others are not", () =>
+    Effect.gen(function* () {
+      const { port, principal, stop, streams } = yield* served({
+        slowReader: "300 millis",
+        sweep: "20 millis"
+      })
+      const session = yield* newSession(principal)
+      yield* record(session, 1)
+      const idle = yield* openSocket(port, session.session_id)
+      idle.pause()
+      const closed = yield* Deferred.make<void>()
+      idle.on("close", () => Deferred.doneUnsafe(closed, Effect.void)).on("error", () => {})
+      let bytes = 0
+      const reading = yield* openSocket(port, session.session_id)
+      reading.on("data", (data: Buffer) => void (bytes += data.length))
+      yield* Effect.repeat(streams.size, { until: (size) => size === 2 })
+      // More than the sockets' buffers hold: about 30 MB.
+      yield* Effect.forEach(range(1, 100), () => record(session, 1_000), { discard: true })
+      yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
+      yield* eventually(
+        Effect.sync(() => bytes),
+        (read) => read > 20_000_000
+      )
+      assert.isFalse(reading.destroyed)
+      idle.resume()
+      yield* Deferred.await(closed)
+      yield* stop
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a stop does not wait for open streams, also where the drain is long", () =>
+    Effect.gen(function* () {
+      const { port, principal, stop, streams } = yield* served({})
+      const session = yield* newSession(principal)
+      const sockets = yield* Effect.forEach(range(1, 20), () => openSocket(port, session.session_id))
+      const texts = sockets.map((socket) => {
+        const text = { value: "" }
+        socket.on("data", (data: Buffer) => void (text.value += data.toString("latin1")))
+        return text
+      })
+      yield* Effect.repeat(streams.size, { until: (size) => size === 20 })
+      const stopping = yield* Effect.forkChild(stop)
+      yield* Fiber.join(stopping)
+      // The last chunk of length zero: an orderly end, at which clients connect again elsewhere.
+      for (const { value } of texts) assert.match(value, /retry: 3000\n\n\r\n0\r\n\r\n$/)
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,150 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { type SessionId, StepId, type TaskId } from "../../../src/domain/Ids.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
+import { sorting } from "../../support/tasks.ts"
+
+layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
+  it.effect("are listed newest first, page by page, and to their own organization alone", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const agent = yield* countersign.client({ preset: "runtime" }, "pages")
+      const made: Array<SessionId> = []
+      for (let count = 0; count < 5; count++) {
+        made.unshift((yield* agent.sessions.create({ payload: { metadata: { count } } })).session_id)
+      }
+      const one = yield* agent.sessions.list({ query: { limit: 3 } })
+      assert.deepStrictEqual(
+        one.sessions.map(({ session_id }) => session_id),
+        made.slice(0, 3)
+      )
+      assert.deepStrictEqual(one.sessions[0]?.metadata, { count: 4 })
+      const cursor = one.next_cursor ?? assert.fail("there are more")
+      const two = yield* agent.sessions.list({ query: { limit: 3, cursor } })
+      assert.deepStrictEqual(
+        two.sessions.map(({ session_id }) => session_id),
+        made.slice(3)
+      )
+      assert.isNull(two.next_cursor)
+      const other = yield* countersign.client({ preset: "runtime" }, "others")
+      assert.lengthOf((yield* other.sessions.list({})).sessions, 0)
+      // A cursor is a place, no permission.
+      assert.lengthOf((yield* other.sessions.list({ query: { cursor } })).sessions, 0)
+    })
+  )
+
+  it.effect("and their steps are of tasks of their organization alone", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "tasks")
+      const own = yield* (yield* client({}, "tasks")).tasks.create({ payload: sorting })
+      const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sorting })
+      const refused = yield* Effect.flip(agent.sessions.create({ payload: { task_id: foreign.id } }))
+      assert.propertyVal(refused, "_tag", "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(refused), ["#/task_id"])
+      const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })
+      const step = (task_id: TaskId) =>
+        agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("1"), tool: "t", action_class: "c", task_id }
+        })
+      const alien = yield* Effect.flip(step(foreign.id))
+      assert.propertyVal(alien, "_tag", "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(alien), ["#/task_id"])
+      assert.strictEqual((yield* step(own.id)).decision, "pending")
+    })
+  )
+
+  it.effect("that are begun at once are each their caller's own, of whichever organization", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const all = { concurrency: "unbounded" } as const
+      const organizations = ["at-once-1", "at-once-2"]
+      const agents = yield* Effect.forEach(organizations, (organization) =>
+        Effect.map(countersign.client({ preset: "runtime" }, organization), (client) => ({
+          client,
+          organization
+        }))
+      )
+      const asked = Array.from({ length: 40 }, (_, number) =>
+        agents.map(({ client, organization }) => ({ client, metadata: { organization, number } }))
+      ).flat()
+      const made = yield* Effect.forEach(
+        asked,
+        ({ client, metadata }) => client.sessions.create({ payload: { metadata } }),
+        all
+      )
+      assert.deepStrictEqual(
+        made.map(({ metadata }) => metadata),
+        asked.map(({ metadata }) => metadata)
+      )
+      for (const { client, organization } of agents) {
+        const { sessions } = yield* client.sessions.list({ query: { limit: 100 } })
+        const own = made.filter(({ metadata }) => metadata["organization"] === organization)
+        assert.sameDeepMembers([...sessions], own)
+      }
+    })
+  )
+
+  it.effect("take small facts with them, and no large ones", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "facts")
+      const create = (note: string) =>
+        send("/v1/agent-sessions", { method: "POST", key, body: JSON.stringify({ metadata: { note } }) })
+      assert.strictEqual((yield* create("x".repeat(16_000))).status, 201)
+      const refused = yield* create("x".repeat(16_384))
+      assert.strictEqual(refused.status, 400)
+      assert.strictEqual(refused.errors[0]?.pointer, "#/metadata")
+    })
+  )
+
+  it.effect("close at once over thousands that wait, each told once, in the order they were asked for", () =>
+    Effect.gen(function* () {
+      const waiting = 2_500
+      const countersign = yield* Countersign
+      const agent = yield* countersign.client({ preset: "runtime" }, "thousands")
+      const params = { id: (yield* agent.sessions.create({})).session_id }
+      const ask = (step_id: string) =>
+        agent.sessions.step({
+          params,
+          payload: { step_id: StepId.make(step_id), tool: "t", action_class: "c" }
+        })
+      yield* ask("first")
+      const sql = yield* SqlClient.SqlClient
+      // As the service wrote the first one.
+      yield* sql`
+        INSERT INTO approvals (
+          org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at, requested_by_id,
+          review_deadline_at, expires_at, timeout_action, next_due_at
+        )
+        SELECT
+          org_id, 'apr_f' || lpad(n::text, 31, '0'), session_id, 'step ' || n, tool, action_class, arguments_digest, status, stage,
+          requested_at, requested_by_id, review_deadline_at, expires_at, timeout_action, next_due_at
+        FROM approvals, generate_series(2, ${waiting}::int) AS n
+        WHERE session_id = ${params.id}
+      `
+      assert.strictEqual((yield* agent.sessions.close({ params })).status, "closed")
+      const events = yield* sql<{ readonly type: string; readonly step_id: string | null }>`
+        SELECT type, step_id
+        FROM session_events
+        WHERE session_id = ${params.id}
+          AND number > 2
+        ORDER BY number
+      `
+      const steps = ["first", ...Array.from({ length: waiting - 1 }, (_, index) => `step ${index + 2}`)]
+      assert.deepStrictEqual(
+        events.map(({ step_id, type }) => `${type} ${step_id}`),
+        [...steps.map((name) => `approval:decided ${name}`), "session:closed null"]
+      )
+      const outcomes = yield* sql<{ readonly said: string; readonly count: number }>`
+        SELECT status || ' ' || outcome || ' ' || decision_source AS said, count(*)::int AS count
+        FROM approvals
+        WHERE session_id = ${params.id}
+        GROUP BY 1
+      `
+      assert.deepStrictEqual(outcomes, [{ said: "expired reject session_closed", count: waiting }])
+    })
+  )
+})

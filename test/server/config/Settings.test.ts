@@ -1,0 +1,279 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Redacted, Result } from "effect"
+import { generateFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import {
+  decode,
+  type Environment,
+  type Settings,
+  type SettingsInvalid
+} from "../../../src/server/config/Settings.ts"
+import { markdown, report } from "../../../src/server/config/Settings/report.ts"
+import { variableNames, variables } from "../../../src/server/config/Settings/variables.ts"
+
+const machine = { cwd: "/srv/app", uid: 1000 }
+const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
+const otherMasterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index * 7)).toString("base64")
+const apiKey = Redacted.value(
+  generateFrom((size) => Uint8Array.from({ length: size }, (_, index) => index)).key
+)
+
+const accepted = (environment: Environment) => Result.getOrThrow(decode(environment, machine))
+const refused = (environment: Environment): SettingsInvalid => {
+  const decoded = decode(environment, machine)
+  if (Result.isSuccess(decoded)) return assert.fail("the settings were accepted")
+  assert.strictEqual(decoded.failure.message.includes("\n"), false)
+  return decoded.failure
+}
+
+describe("without any variable", () => {
+  it("is a service on the embedded store, with the contract's defaults", () => {
+    const { settings, warnings } = accepted({})
+    assert.deepStrictEqual(warnings, [])
+    assert.strictEqual(settings.port, 8080)
+    assert.strictEqual(settings.publicUrl, "http://127.0.0.1:8080")
+    assert.strictEqual(settings.egress.ownHost, "127.0.0.1:8080")
+    assert.deepStrictEqual(settings.store, {
+      kind: "embedded",
+      dataDir: "/srv/app/.countersign",
+      masterKeys: undefined
+    })
+    assert.deepStrictEqual(
+      settings.notifications.delays.map(Duration.toSeconds),
+      [0, 5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800]
+    )
+    assert.strictEqual(Duration.toSeconds(settings.stop), 8)
+    assert.strictEqual(settings.mail, undefined)
+    assert.strictEqual(settings.ownTelemetry, undefined)
+  })
+
+  it("keeps data where the embedded server's account can reach it when it runs as root", () => {
+    const { settings } = Result.getOrThrow(decode({}, { cwd: "/root", uid: 0 }))
+    assert.strictEqual(settings.store.kind === "embedded" && settings.store.dataDir, "/var/lib/countersign")
+  })
+
+  it("takes an empty variable for an unset one", () => {
+    assert.deepStrictEqual(accepted({ PORT: "", DATABASE_URL: "" }).settings.port, 8080)
+  })
+})
+
+describe("a value that is right", () => {
+  const cases: ReadonlyArray<
+    readonly [what: string, Environment, (settings: Settings) => unknown, expected: unknown]
+  > = [
+    ["a port of the system's choice", { PORT: "0" }, (s) => s.port, 0],
+    ["an IPv6 address in its public URL", { HOST: "::1" }, (s) => s.publicUrl, "http://[::1]:8080"],
+    [
+      "a public URL without its last slash",
+      { COUNTERSIGN_PUBLIC_URL: "https://Approve.Example/" },
+      (s) => s.publicUrl,
+      "https://approve.example"
+    ],
+    [
+      "the public host as the one no endpoint may name",
+      { COUNTERSIGN_PUBLIC_URL: "https://approve.example" },
+      (s) => s.egress.ownHost,
+      "approve.example"
+    ],
+    [
+      "master keys, newest first",
+      { COUNTERSIGN_MASTER_KEY: `${masterKey}, ${otherMasterKey}` },
+      (s) => s.store.masterKeys?.map(Redacted.value),
+      [masterKey, otherMasterKey]
+    ],
+    [
+      "the store's URL",
+      { DATABASE_URL: "postgres://u:p@db/x", COUNTERSIGN_MASTER_KEY: masterKey },
+      (s) => s.store.kind === "external" && Redacted.value(s.store.url),
+      "postgres://u:p@db/x"
+    ],
+    [
+      "the first admin key",
+      { COUNTERSIGN_ADMIN_KEY: apiKey },
+      (s) => s.adminKey !== undefined && Redacted.value(s.adminKey.key),
+      apiKey
+    ],
+    [
+      "receivers on loopback",
+      { COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000,10.0.0.0/8", COUNTERSIGN_EGRESS_HTTP: "true" },
+      (s) => [s.egress.allow.map((one) => one.port), s.egress.allowHttp],
+      [[4000, undefined], true]
+    ],
+    [
+      "name servers",
+      { COUNTERSIGN_DNS_SERVERS: "9.9.9.9, 127.0.0.1:5353" },
+      (s) => s.egress.dnsServers.map((one) => one.port),
+      [53, 5353]
+    ],
+    [
+      "retries with blanks",
+      { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0, 1" },
+      (s) => s.notifications.delays.map(Duration.toSeconds),
+      [0, 1]
+    ],
+    [
+      "mail",
+      {
+        COUNTERSIGN_SMTP_URL: "smtp://mail:25",
+        COUNTERSIGN_MAIL_FROM: "Countersign <countersign@example.com>"
+      },
+      (s) => s.mail?.from,
+      "Countersign <countersign@example.com>"
+    ],
+    [
+      "a share of the traces",
+      { COUNTERSIGN_TELEMETRY_SAMPLE_RATIO: "0.25" },
+      (s) => s.telemetry.sampleRatio,
+      0.25
+    ],
+    ["no rate limit", { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0" }, (s) => s.rateLimit, 0]
+  ]
+  for (const [what, environment, pick, expected] of cases) {
+    it(what, () => assert.deepStrictEqual(pick(accepted(environment).settings), expected))
+  }
+})
+
+describe("a value that is wrong names its variable and what it should be", () => {
+  const cases: ReadonlyArray<readonly [variable: string, text: string, says: RegExp]> = [
+    ["PORT", "abc", /^PORT must be a whole number from 0 to 65535, not "abc"$/],
+    ["PORT", "65536", /whole number/],
+    ["PORT", "8e3", /whole number/],
+    ["PORT", " 80", /whole number/],
+    ["PORT", "-1", /whole number/],
+    ["HOST", "[::1]", /host name or an address/],
+    ["HOST", "a\nb", /not "a\\nb"$/],
+    ["COUNTERSIGN_PUBLIC_URL", "approve.example", /http or https URL/],
+    ["COUNTERSIGN_PUBLIC_URL", "https://u:p@approve.example", /without user/],
+    ["COUNTERSIGN_PUBLIC_URL", "https://approve.example/cs", /without a path/],
+    ["DATABASE_URL", "mysql://u:hunter2@db/x", /postgres:\/\/user:password@host/],
+    ["COUNTERSIGN_MASTER_KEY", "hunter2", /32 random bytes in base64/],
+    ["COUNTERSIGN_MASTER_KEY", `${masterKey},${masterKey}`, /Master key 2 of 2 is in the list twice/],
+    ["COUNTERSIGN_ADMIN_KEY", "hunter2", /must be an API key: csk_/],
+    ["COUNTERSIGN_ADMIN_KEY", apiKey.slice(0, -1) + "~", /must be an API key/],
+    ["COUNTERSIGN_SMTP_URL", "https://u:hunter2@mail", /smtps:\/\/user/],
+    ["COUNTERSIGN_MAIL_FROM", "nobody", /address such as/],
+    ["COUNTERSIGN_METRICS_TOKEN", "hunter2", /bearer token: 16/],
+    ["COUNTERSIGN_DNS_SERVERS", "ns.example", /no address such as 9\.9\.9\.9/],
+    ["COUNTERSIGN_EGRESS_ALLOW", "127.0.0.1", /address and port/],
+    ["COUNTERSIGN_EGRESS_HTTP", "yes", /true or false/],
+    ["COUNTERSIGN_EGRESS_DENY", "10.0.0.0/33", /no network/],
+    ["COUNTERSIGN_PROVIDER_ALLOW", "models", /no network/],
+    ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", "0,,5", /separated by commas/],
+    ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", Array.from({ length: 51 }, () => "1").join(","), /1 to 50/],
+    ["COUNTERSIGN_NOTIFY_QUEUE_LIMIT", "0", /from 1 to/],
+    ["COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS", "10", /at least COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS/],
+    ["COUNTERSIGN_TELEMETRY_SAMPLE_RATIO", "1.5", /from 0 to 1/],
+    ["COUNTERSIGN_STOP_SECONDS", "forever", /whole number/],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "hunter2", /http or https URL/],
+    ["OTEL_EXPORTER_OTLP_HEADERS", "hunter2", /name=value/],
+    ["OTEL_SERVICE_NAME", "a\u0000b", /one line/],
+    ["OTEL_RESOURCE_ATTRIBUTES", "team=%zz", /percent-encoded/],
+    ["OTEL_RESOURCE_ATTRIBUTES", "team", /name=value/],
+    ["OTEL_SDK_DISABLED", "yes", /true or false/]
+  ]
+  for (const [variable, text, says] of cases) {
+    it(`${variable}=${JSON.stringify(text.slice(0, 30))}`, () => {
+      const failure = refused({ [variable]: text })
+      assert.strictEqual(failure.variable, variable)
+      assert.isTrue(failure.message.startsWith(`${variable} `))
+      assert.match(failure.message, says)
+      assert.notInclude(failure.message, "hunter2")
+    })
+  }
+
+  it("names all of them when several are wrong, on the one line", () => {
+    assert.match(
+      refused({ PORT: "x", HOST: "!", COUNTERSIGN_STOP_SECONDS: "y" }).message,
+      /^PORT .* \(also wrong: HOST, COUNTERSIGN_STOP_SECONDS\)$/
+    )
+  })
+})
+
+describe("what only together is wrong", () => {
+  it("a store of one's own without a master key", () => {
+    const failure = refused({ DATABASE_URL: "postgres://u:hunter2@db/x" })
+    assert.match(failure.message, /^COUNTERSIGN_MASTER_KEY must be set with DATABASE_URL/)
+    assert.notInclude(failure.message, "hunter2")
+  })
+
+  it("mail without a sender", () => {
+    assert.strictEqual(refused({ COUNTERSIGN_SMTP_URL: "smtp://mail:25" }).variable, "COUNTERSIGN_MAIL_FROM")
+  })
+
+  it("receivers that are not public, in production", () => {
+    const production = { NODE_ENV: "production" }
+    const allow = refused({ ...production, COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000" })
+    assert.match(allow.message, /^COUNTERSIGN_EGRESS_ALLOW must not be set with NODE_ENV=production/)
+    const http = refused({ ...production, COUNTERSIGN_EGRESS_HTTP: "true" })
+    assert.strictEqual(http.variable, "COUNTERSIGN_EGRESS_HTTP")
+    assert.deepStrictEqual(accepted({ ...production, COUNTERSIGN_EGRESS_HTTP: "false" }).warnings, [])
+    assert.deepStrictEqual(accepted({ ...production, COUNTERSIGN_PROVIDER_ALLOW: "10.0.0.0/8" }).warnings, [])
+  })
+})
+
+describe("what deserves a word", () => {
+  it("a relaxed egress outside of production", () => {
+    const { warnings } = accepted({
+      COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000",
+      COUNTERSIGN_EGRESS_HTTP: "true"
+    })
+    assert.strictEqual(warnings.length, 2)
+    assert.match(warnings[0] ?? "", /^COUNTERSIGN_EGRESS_ALLOW/)
+    assert.match(warnings[1] ?? "", /^COUNTERSIGN_EGRESS_HTTP/)
+  })
+
+  it("links that lead to where the service listens, where others are to follow them", () => {
+    const mail = { COUNTERSIGN_SMTP_URL: "smtp://127.0.0.1", COUNTERSIGN_MAIL_FROM: "c@example.com" }
+    for (const [settings, url] of [
+      [{ HOST: "0.0.0.0" }, "http://0.0.0.0:8080"],
+      [mail, "http://127.0.0.1:8080"]
+    ] as const) {
+      const [warning = ""] = accepted(settings).warnings
+      assert.include(warning, `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${url};`)
+      const COUNTERSIGN_PUBLIC_URL = "https://approve.example"
+      assert.deepStrictEqual(accepted({ ...settings, COUNTERSIGN_PUBLIC_URL }).warnings, [])
+    }
+  })
+
+  it("a misspelt variable, with the one that was meant", () => {
+    const { warnings } = accepted({ COUNTERSIGN_DATADIR: "/x", COUNTERSIGN_COMPLETELY_ELSE: "1" })
+    assert.deepStrictEqual(warnings, [
+      "COUNTERSIGN_COMPLETELY_ELSE is no variable of this service and has no effect",
+      "COUNTERSIGN_DATADIR is no variable of this service and has no effect; did you mean COUNTERSIGN_DATA_DIR?"
+    ])
+  })
+
+  it("nothing about variables of others", () => {
+    assert.deepStrictEqual(accepted({ PATH: "/bin", COUNTERSIGN_TEST_DATABASE_URL: "x" }).warnings, [])
+  })
+})
+
+describe("the report", () => {
+  it("lists every variable and shows no secret", () => {
+    const rows = report({
+      PORT: "81",
+      DATABASE_URL: "postgres://u:hunter2@db/x",
+      COUNTERSIGN_METRICS_TOKEN: "hunter2-hunter2-hunter2"
+    })
+    assert.deepStrictEqual(
+      rows.map((row) => row.variable),
+      variableNames
+    )
+    assert.notInclude(JSON.stringify(rows), "hunter2")
+    const port = rows.find((row) => row.variable === "PORT")
+    assert.deepInclude(port, { set: true, value: "81", default: "8080", unit: "port", fault: null })
+    const database = rows.find((row) => row.variable === "DATABASE_URL")
+    assert.deepInclude(database, { set: true, value: null, secret: true })
+  })
+
+  it("says what is wrong with a value in place of it", () => {
+    const [port] = report({ PORT: "abc" })
+    assert.strictEqual(port?.value, null)
+    assert.match(port?.fault ?? "", /must be a whole number/)
+  })
+
+  it("makes the README's table, a row a variable, without a stray column", () => {
+    const lines = markdown().split("\n")
+    assert.strictEqual(lines.length, Object.keys(variables).length + 2)
+    for (const line of lines) assert.strictEqual(line.split("|").length, 6)
+  })
+})

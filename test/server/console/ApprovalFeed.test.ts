@@ -1,0 +1,175 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Effect, Fiber, Stream } from "effect"
+import { Sse } from "effect/encoding"
+import { Authorized } from "../../../src/api/Authorization.ts"
+import { INBOX_FIRST_PAGE } from "../../../src/api/Console.ts"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { service } from "../../support/service.ts"
+
+/** Runs as the reviewer of an organization. */
+const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const { key } = yield* Countersign
+    const keys = yield* ApiKeys
+    const principal = yield* keys.verify(yield* key({ preset: "reviewer", name: "Ada" }, organization))
+    return yield* Effect.provideService(effect, Authorized("approvals.read"), principal)
+  })
+
+/** The steps and states that a feed tells, as they come. */
+const told = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<string> => {
+  const found: Array<string> = []
+  const parser = Sse.makeParser((event) => {
+    if (event._tag !== "Event") return
+    const about = JSON.parse(event.data)
+    found.push(event.event === "approval" ? `${about.step_id} ${about.status}` : event.event)
+  })
+  return bytes.pipe(
+    Stream.decodeText(),
+    Stream.flatMap((text) => {
+      parser.feed(text)
+      return Stream.fromArray(found.splice(0))
+    })
+  )
+}
+
+/** An agent of an organization that asks for steps. */
+const agentOf = (organization: string) =>
+  Effect.gen(function* () {
+    const { client } = yield* Countersign
+    const agent = yield* client({ preset: "runtime" }, organization)
+    const { session_id } = yield* agent.sessions.create({})
+    return (step: string, tool = "mail.send") =>
+      agent.sessions.step({
+        params: { id: session_id },
+        payload: { step_id: StepId.make(step), tool, action_class: "write", arguments: { secret: "x" } }
+      })
+  })
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
+  "the organization's approvals",
+  (it) => {
+    describe("list", () => {
+      it.effect("is in the order in which they close, without arguments, and goes on after the last", () =>
+        Effect.gen(function* () {
+          const { client } = yield* Countersign
+          const feed = yield* ApprovalFeed
+          const admin = yield* client({}, "order")
+          const ask = yield* agentOf("order")
+          yield* ask("slow")
+          yield* admin.approval_rules.replace({
+            payload: { rules: [{ tool: "pay.*", effect: "require_approval", review_seconds: 60 }] }
+          })
+          yield* ask("quick", "pay.now")
+          const { approvals, more } = yield* asReviewer("order", feed.list({}))
+          assert.deepStrictEqual(
+            [approvals.map(({ step_id }) => String(step_id)), more],
+            [["quick", "slow"], false]
+          )
+          const [first] = approvals
+          const rest = yield* asReviewer(
+            "order",
+            feed.list({ after: first!.expires_at, after_id: first!.approval_id })
+          )
+          assert.deepStrictEqual(
+            rest.approvals.map(({ step_id }) => String(step_id)),
+            ["slow"]
+          )
+          const other = yield* asReviewer("elsewhere", feed.list({}))
+          assert.deepStrictEqual(other.approvals, [])
+          const item = yield* asReviewer("order", feed.get(first!.approval_id))
+          assert.deepStrictEqual(item.approval.arguments, { secret: "x" })
+          const hidden = yield* Effect.flip(asReviewer("elsewhere", feed.get(first!.approval_id)))
+          assert.strictEqual(hidden.code, "NOT_FOUND")
+        }).pipe(Effect.orDie)
+      )
+
+      it.effect(
+        "begins with a small page, which who opens the inbox need not wait for, and loses none after it",
+        () =>
+          Effect.gen(function* () {
+            const feed = yield* ApprovalFeed
+            const ask = yield* agentOf("many")
+            const count = INBOX_FIRST_PAGE + 1
+            yield* Effect.forEach(
+              Array.from({ length: count }, (_, index) => `step ${index}`),
+              (step) => ask(step),
+              { concurrency: 4, discard: true }
+            )
+            const first = yield* asReviewer("many", feed.list({}))
+            assert.deepStrictEqual([first.approvals.length, first.more], [INBOX_FIRST_PAGE, true])
+            const last = first.approvals.at(-1)!
+            const rest = yield* asReviewer(
+              "many",
+              feed.list({ after: last.expires_at, after_id: last.approval_id })
+            )
+            assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
+            const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
+            assert.strictEqual(new Set(all).size, count)
+          }).pipe(Effect.orDie)
+      )
+    })
+
+    describe("open", () => {
+      it.effect("tells each change of its organization, and nothing of another's", () =>
+        Effect.gen(function* () {
+          const { client } = yield* Countersign
+          const feed = yield* ApprovalFeed
+          const stream = yield* asReviewer("told", feed.open)
+          // Somebody follows the other organization too: its changes are read, and must not come here.
+          yield* Effect.forkChild(Stream.runDrain(yield* asReviewer("not told", feed.open)))
+          const heard = yield* Effect.forkChild(
+            // What comes close together may be told once, as it stands last.
+            told(stream).pipe(
+              Stream.takeUntil((word) => word === "mine approved"),
+              Stream.runCollect
+            )
+          )
+          yield* (yield* agentOf("not told"))("foreign")
+          yield* (yield* agentOf("told"))("mine")
+          const reviewer = yield* client({ preset: "reviewer" }, "told")
+          const { approvals } = yield* reviewer.approvals.list()
+          yield* reviewer.approvals.decide({
+            params: { id: approvals[0]!.approval_id },
+            payload: { decision: "approve" }
+          })
+          const words = [...(yield* Fiber.join(heard))]
+          assert.notInclude(words.join(), "foreign")
+          assert.strictEqual(words.at(-1), "mine approved")
+        }).pipe(Effect.scoped, Effect.orDie)
+      )
+
+      it.effect("gives a place to streams that run alone, and leaves some to other people", () =>
+        Effect.gen(function* () {
+          const feed = yield* ApprovalFeed
+          // As `HEAD` does, and who is gone before the answer begins: the stream is never run.
+          yield* asReviewer("crowd", Effect.repeat(Effect.asVoid(feed.open), { times: 1_000 }))
+          const full = yield* asReviewer(
+            "crowd",
+            Effect.flip(
+              Effect.forever(
+                Effect.flatMap(feed.open, (stream) =>
+                  Effect.forkChild(Stream.runDrain(stream), { startImmediately: true })
+                )
+              )
+            )
+          )
+          assert.strictEqual(full.code, "UNAVAILABLE")
+          yield* asReviewer("crowd", Effect.asVoid(feed.open))
+        }).pipe(Effect.scoped, Effect.orDie)
+      )
+
+      it.effect("ends when the service stops, and every later one at once", () =>
+        Effect.gen(function* () {
+          const feed = yield* ApprovalFeed
+          const stream = yield* asReviewer("ending", feed.open)
+          yield* feed.endAll
+          yield* Stream.runDrain(stream)
+          yield* Stream.runDrain(yield* asReviewer("ending", feed.open))
+        }).pipe(Effect.orDie)
+      )
+    })
+  }
+)

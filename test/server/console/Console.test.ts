@@ -1,0 +1,308 @@
+import { assert, describe, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
+import { ConsoleSession } from "../../../src/api/Console.ts"
+import { request } from "node:http"
+import { ConsoleSessions } from "../../../src/server/console/ConsoleSessions.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { type Answer, send, service } from "../../support/service.ts"
+
+/** What a browser says of a request that the console's own page makes. */
+const ownPage = (url: string) => ({ origin: url, "sec-fetch-site": "same-origin" })
+
+const signIn = (key: Redacted.Redacted, headers: Record<string, string> = {}) =>
+  Effect.gen(function* () {
+    const { url } = yield* Countersign
+    return yield* send("/console/session", {
+      method: "POST",
+      headers: { ...ownPage(url), ...headers },
+      body: JSON.stringify({ key: Redacted.value(key) })
+    })
+  })
+
+const cookieOf = (answer: Answer): string => answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+
+/** Signs in and answers with the cookie. */
+const cookieFor = (input: Parameters<Countersign["Service"]["key"]>[0]) =>
+  Effect.gen(function* () {
+    const { key } = yield* Countersign
+    return cookieOf(yield* signIn(yield* key(input)))
+  })
+
+/** Signs in as a browser does that reached the service by this host over http. `fetch` lets nobody choose the host. */
+const postAs = (url: string, host: string, body: string) =>
+  Effect.promise(
+    () =>
+      new Promise<{ status: number | undefined; code: unknown }>((done, fail) => {
+        const headers = { host, origin: `http://${host}`, "content-type": "application/json" }
+        const asked = request(`${url}/console/session`, { method: "POST", headers }, (answer) => {
+          let text = ""
+          answer.setEncoding("utf8").on("data", (more: string) => (text += more))
+          answer.on("end", () => done({ status: answer.statusCode, code: JSON.parse(text).code }))
+        })
+        asked.on("error", fail).end(body)
+      })
+  )
+
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the console's service", (it) => {
+  describe("signing in", () => {
+    it.effect("makes a cookie that scripts cannot read and other sites cannot send, for eight hours", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const answer = yield* signIn(yield* key({ preset: "reviewer", name: "Ada" }))
+        assert.strictEqual(answer.status, 200)
+        assert.strictEqual(answer.body["organization"], "test")
+        const [cookie = ""] = answer.headers.getSetCookie()
+        assert.match(cookie, /^countersign=org_[0-9a-f]{32}\.[\w-]{43}; /)
+        for (const part of ["Max-Age=28800", "Path=/", "HttpOnly", "SameSite=Strict"])
+          assert.include(cookie, part)
+        assert.notInclude(cookie, "Secure")
+      })
+    )
+
+    it.effect("takes the prefix that no neighbour can set where the page came by https", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const host = new URL(url).host
+        const answer = yield* signIn(yield* key(), { origin: `https://${host}` })
+        const [cookie = ""] = answer.headers.getSetCookie()
+        assert.match(cookie, /^__Host-countersign=/)
+        assert.include(cookie, "Secure")
+      })
+    )
+
+    it.effect("refuses a wrong key, and a page that came over an open network", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const wrong = yield* signIn(Redacted.make("csk_nonsense"))
+        assert.deepStrictEqual([wrong.status, wrong.body["code"]], [401, "INVALID_API_KEY"])
+        assert.deepStrictEqual(wrong.headers.getSetCookie(), [])
+        const body = JSON.stringify({ key: Redacted.value(yield* key()) })
+        const open = yield* postAs(url, `192.0.2.1:${new URL(url).port}`, body)
+        assert.deepStrictEqual(open, { status: 403, code: "INSECURE_ADDRESS" })
+      })
+    )
+
+    it.effect("stores no token, only its digest", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const cookie = yield* cookieFor({ preset: "reviewer" })
+        const secret = cookie.split(".")[1] ?? ""
+        const rows = yield* sql<{ text: string }>`SELECT console_sessions::text AS text FROM console_sessions`
+        assert.isAbove(rows.length, 0)
+        for (const { text } of rows) {
+          assert.notInclude(text, secret)
+          assert.notInclude(text, Buffer.from(secret).toString("hex"))
+        }
+      })
+    )
+  })
+
+  describe("a session", () => {
+    it.effect("does what its key may, by the same operations", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const cookie = yield* cookieFor({ preset: "reviewer", name: "Ada" })
+        const headers = { cookie, ...ownPage(url) }
+        const list = yield* send("/console/api/v1/agent-approvals?limit=1", { headers })
+        assert.deepStrictEqual([list.status, list.body], [200, { approvals: [], next_cursor: null }])
+        const keys = yield* send("/console/api/v1/api-keys", { headers })
+        assert.deepStrictEqual([keys.status, keys.body["code"]], [403, "INSUFFICIENT_SCOPE"])
+        const who = yield* send("/console/session", { headers })
+        const session = yield* Schema.decodeUnknownEffect(ConsoleSession)(who.body)
+        assert.deepStrictEqual(session.key.name, "Ada")
+        assert.notInclude(session.scopes, "keys.write")
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect("is nothing under /v1, as a key is nothing under /console", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const admin = yield* key()
+        const cookie = yield* cookieFor({ preset: "admin" })
+        const direct = yield* send("/v1/agent-approvals", { headers: { cookie, ...ownPage(url) } })
+        assert.strictEqual(direct.status, 401)
+        const behind = yield* send("/console/api/v1/agent-approvals", { key: admin })
+        assert.strictEqual(behind.status, 401)
+      })
+    )
+
+    it.effect("refuses what another site's page, or none, makes the browser ask", () =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const cookie = yield* cookieFor({ preset: "admin" })
+        const create = (headers: Record<string, string>) =>
+          send("/console/api/v1/agent-sessions", {
+            method: "POST",
+            headers: { cookie, ...headers },
+            body: "{}"
+          })
+        const port = new URL(url).port
+        for (const headers of [
+          { origin: "https://evil.example", "sec-fetch-site": "cross-site" },
+          { origin: `http://127.0.0.1:${Number(port) + 1}`, "sec-fetch-site": "same-site" },
+          { origin: "null", "sec-fetch-site": "same-origin" },
+          { origin: "https://evil.example" },
+          {}
+        ]) {
+          const answer = yield* create(headers)
+          assert.deepStrictEqual(
+            [answer.status, answer.body["code"]],
+            [403, "CROSS_SITE"],
+            JSON.stringify(headers)
+          )
+        }
+        assert.strictEqual((yield* create(ownPage(url))).status, 201)
+        const read = yield* send("/console/api/v1/agent-sessions", {
+          headers: { cookie, "sec-fetch-site": "cross-site" }
+        })
+        assert.strictEqual(read.status, 403)
+      })
+    )
+
+    it.effect("is read by no other site's page: nothing here lets another origin read an answer", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const cookie = yield* cookieFor({ preset: "admin" })
+        const origin = "https://evil.example"
+        const preflight = {
+          origin,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "authorization"
+        }
+        for (const [path, init] of [
+          ["/v1/agent-sessions", { headers: { origin }, key: yield* key() }],
+          ["/v1/agent-sessions", { method: "OPTIONS", headers: preflight }],
+          ["/console/api/v1/agent-sessions", { headers: { origin, cookie } }],
+          ["/console/api/v1/agent-sessions", { method: "OPTIONS", headers: { ...preflight, cookie } }],
+          ["/console/session", { headers: { ...ownPage(url), cookie } }],
+          ["/console", { headers: { origin } }],
+          ["/openapi.json", { headers: { origin } }]
+        ] as const) {
+          const answer = yield* send(path, init)
+          const named = [...answer.headers.keys()].filter((name) => name.startsWith("access-control-"))
+          assert.deepStrictEqual(named, [], path)
+        }
+      })
+    )
+
+    it.effect("ends with its key at once, by signing out, and by time", () =>
+      Effect.gen(function* () {
+        const { key, client, url } = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const admin = yield* client()
+        const headers = (cookie: string) => ({ cookie, ...ownPage(url) })
+        const status = (cookie: string) =>
+          Effect.map(
+            send("/console/api/v1/agent-approvals", { headers: headers(cookie) }),
+            (answer) => answer.status
+          )
+
+        const { key: made, secret } = yield* admin.api_keys.create({
+          payload: { name: "Bob", preset: "reviewer" }
+        })
+        const revoked = cookieOf(yield* signIn(Redacted.make(secret)))
+        assert.strictEqual(yield* status(revoked), 200)
+        yield* admin.api_keys.revoke({ params: { id: made.id } })
+        assert.strictEqual(yield* status(revoked), 401)
+
+        const secretOfAda = yield* key({ preset: "reviewer" })
+        const signedOut = cookieOf(yield* signIn(secretOfAda))
+        const other = cookieOf(yield* signIn(secretOfAda))
+        const out = yield* send("/console/session", { method: "DELETE", headers: headers(signedOut) })
+        assert.strictEqual(out.status, 204)
+        for (const cookie of out.headers.getSetCookie()) assert.include(cookie, "Max-Age=0")
+        assert.strictEqual(yield* status(signedOut), 401)
+        assert.strictEqual(yield* status(other), 200)
+
+        yield* sql`UPDATE console_sessions SET expires_at = now()`
+        assert.strictEqual(yield* status(other), 401)
+        const who = yield* send("/console/session", { headers: headers(other) })
+        assert.deepStrictEqual([who.status, who.body], [200, { value: null }])
+      }).pipe(Effect.orDie)
+    )
+  })
+
+  describe("what follows", () => {
+    /** The inbox's stream of a browser, once it has begun: `over` when it has ended. */
+    const follow = (cookie: string) =>
+      Effect.gen(function* () {
+        const { url } = yield* Countersign
+        const begun = yield* Deferred.make<void>()
+        const over = yield* Effect.forkScoped(
+          Effect.promise(async (signal) => {
+            const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
+            const body = answer.body?.getReader()
+            for (let part = await body?.read(); part?.done === false; part = await body?.read()) {
+              Deferred.doneUnsafe(begun, Effect.void)
+            }
+          })
+        )
+        yield* Deferred.await(begun)
+        return { over: Fiber.join(over) }
+      })
+
+    it.effect("ends with its session: by signing out, and with the key, and no other's does", () =>
+      Effect.gen(function* () {
+        const { client, url } = yield* Countersign
+        const sessions = yield* ConsoleSessions
+        const sql = yield* SqlClient.SqlClient
+        const admin = yield* client()
+        const { key: made, secret } = yield* admin.api_keys.create({
+          payload: { name: "Bob", preset: "reviewer" }
+        })
+        const signedInAgain = Effect.map(signIn(Redacted.make(secret)), cookieOf)
+        const here = yield* signedInAgain
+        const elsewhere = yield* signedInAgain
+        const last = yield* signedInAgain
+        const [tab, secondTab, otherReplica, rest] = yield* Effect.all([
+          follow(here),
+          follow(here),
+          follow(elsewhere),
+          follow(last)
+        ])
+        yield* send("/console/session", { method: "DELETE", headers: { cookie: here, ...ownPage(url) } })
+        yield* Effect.all([tab.over, secondTab.over])
+
+        // Another process signed it out: the check finds it.
+        yield* sql`
+          DELETE FROM console_sessions
+          WHERE digest = sha256(convert_to(${elsewhere.split(".")[1] ?? ""}, 'UTF8'))
+        `
+        yield* sessions.check
+        yield* otherReplica.over
+        yield* admin.api_keys.revoke({ params: { id: made.id } })
+        yield* sessions.check
+        yield* rest.over
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
+  })
+
+  describe("the page", () => {
+    it.effect("may run nothing that stands in it, and be framed by nobody", () =>
+      Effect.gen(function* () {
+        const answer = yield* send("/console/approvals")
+        const policy = answer.headers.get("content-security-policy") ?? ""
+        for (const part of [
+          "default-src 'none'",
+          "script-src 'self'",
+          "connect-src 'self'",
+          "frame-ancestors 'none'"
+        ]) {
+          assert.include(policy, part)
+        }
+        assert.notMatch(policy, /unsafe|nonce|https?:|\*/)
+        assert.strictEqual(answer.headers.get("x-content-type-options"), "nosniff")
+      })
+    )
+
+    it.effect("keeps paths of its operations and files that do not exist from looking like pages", () =>
+      Effect.gen(function* () {
+        for (const path of ["/console/api/v1/nonsense", "/console/assets/nonsense.js"]) {
+          const answer = yield* send(path)
+          assert.deepStrictEqual([answer.status, answer.body["code"]], [404, "NOT_FOUND"], path)
+        }
+      })
+    )
+  })
+})

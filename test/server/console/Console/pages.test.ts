@@ -1,0 +1,66 @@
+import { assert, describe, it } from "@effect/vitest"
+import { NodeServices } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import { HttpRouter } from "effect/http"
+import type { Assets } from "../../../../src/server/console/Console/assets.ts"
+import { ConsoleAssets, layer } from "../../../../src/server/console/Console/pages.ts"
+
+/** Asks for a page where the build is this. */
+const ask = (assets: Assets | undefined, path: string, headers: Record<string, string> = {}) =>
+  Effect.acquireUseRelease(
+    Effect.sync(() =>
+      HttpRouter.toWebHandler(
+        layer.pipe(
+          Layer.provide(Layer.succeed(ConsoleAssets, Effect.succeed(assets))),
+          Layer.provideMerge(NodeServices.layer)
+        ),
+        { disableLogger: true }
+      )
+    ),
+    ({ handler }) => Effect.promise(() => handler(new Request(`http://localhost${path}`, { headers }))),
+    ({ dispose }) => Effect.promise(dispose)
+  )
+
+const text = (type: string, content: string) => ({
+  type,
+  bytes: Buffer.from(content),
+  gzipped: Buffer.from(`packed ${content}`)
+})
+
+const built: Assets = new Map([
+  ["index.html", text("text/html", "the page")],
+  ["assets/index-1a2b.js", text("text/javascript", "the program")]
+])
+
+describe("the console's page", () => {
+  it.effect("says how it is built where it is not, and keeps its policy", () =>
+    Effect.gen(function* () {
+      const answer = yield* ask(undefined, "/console")
+      assert.strictEqual(answer.status, 503)
+      assert.include(yield* Effect.promise(() => answer.text()), "node scripts/setup.js")
+      assert.include(answer.headers.get("content-security-policy") ?? "", "default-src 'none'")
+    })
+  )
+
+  it.effect("is the same at every address within it, and asked for anew each time", () =>
+    Effect.gen(function* () {
+      for (const path of ["/console", "/console/", "/console/approvals/apr_1", "/console/a/b/c"]) {
+        const answer = yield* ask(built, path)
+        assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page", path)
+        assert.strictEqual(answer.headers.get("cache-control"), "no-cache")
+      }
+    })
+  )
+
+  it.effect("has files that are kept for ever, packed for who takes that", () =>
+    Effect.gen(function* () {
+      const path = "/console/assets/index-1a2b.js"
+      const plain = yield* ask(built, path)
+      assert.strictEqual(yield* Effect.promise(() => plain.text()), "the program")
+      const packed = yield* ask(built, path, { "accept-encoding": "br, gzip" })
+      assert.strictEqual(packed.headers.get("content-encoding"), "gzip")
+      assert.include(packed.headers.get("cache-control") ?? "", "immutable")
+      assert.strictEqual((yield* ask(built, "/console/assets/other.js")).status, 404)
+    })
+  )
+})

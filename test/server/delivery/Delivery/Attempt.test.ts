@@ -1,0 +1,77 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Effect, FiberSet, Queue } from "effect"
+import type { SqlError } from "effect/sql"
+import { TestClock } from "effect/testing"
+import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
+import { makeAlarms } from "../../../../src/server/concurrency/TimerWheel.ts"
+import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
+import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
+import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
+import type { Item } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
+import { ownedShard } from "../../../support/delivery.ts"
+
+const id = "0".repeat(32)
+
+const item: Item = {
+  shard: 0,
+  seq: 1,
+  org_id: OrgId.make(`org_${id}`),
+  destination_id: `nep_${id}`,
+  delivery_id: `ndl_${id}`,
+  event_id: EventId.make(`evt_${id}`),
+  attempt: 0,
+  round_start: 0,
+  due: 0,
+  giveUp: Infinity
+}
+
+/** Makes one attempt of a channel; what becomes of it, in a queue. */
+const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
+  const clock = yield* Clock.Clock
+  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
+  const ends = yield* Queue.unbounded<string>()
+  const channel: Channel = {
+    name: "test",
+    ids: DeliveryId,
+    policy: defaultChannelPolicy,
+    load,
+    expire: () => Effect.succeed(0)
+  }
+  const start = makeAttempt(clock, { mayStart: () => true }, yield* makeAlarms, fork, {
+    ended: ({ outcome }) => Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
+    putBack: () => Queue.offerUnsafe(ends, "put back")
+  })
+  start(new Lane("key", channel, ownedShard(1), item, healthy), item)
+  return ends
+})
+
+describe("an attempt", () => {
+  it.effect("is put back when the store does not say what is to be sent", () =>
+    Effect.gen(function* () {
+      const ends = yield* attempt(() => Effect.never)
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* Queue.take(ends), "put back")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends also where reading or sending throws, or is interrupted by others", () =>
+    Effect.gen(function* () {
+      const throwing = attempt(() => {
+        throw new Error("a fault of the channel")
+      })
+      assert.strictEqual(yield* Queue.take(yield* throwing), "put back")
+      assert.strictEqual(yield* Queue.take(yield* attempt(() => Effect.interrupt)), "put back")
+      const ends = yield* attempt(() => Effect.succeed(Effect.interrupt))
+      assert.strictEqual(yield* Queue.take(ends), "internal error")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is cut off when its channel does not end it", () =>
+    Effect.gen(function* () {
+      const ends = yield* attempt(() => Effect.succeed(Effect.never))
+      yield* TestClock.adjust("6 seconds")
+      assert.strictEqual(yield* Queue.take(ends), "timed out")
+    }).pipe(Effect.scoped)
+  )
+})

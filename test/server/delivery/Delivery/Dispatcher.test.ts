@@ -1,0 +1,193 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Queue } from "effect"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { TestClock } from "effect/testing"
+import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
+import type { Outcome } from "../../../../src/domain/delivery/DeliveryState.ts"
+import type { Channel } from "../../../../src/server/delivery/Delivery.ts"
+import { makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
+import type { OwnedShard } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { defaultSlots } from "../../../../src/server/delivery/Delivery/Slots.ts"
+import {
+  delivered,
+  failing,
+  type Held,
+  heldChannel,
+  ownedShard,
+  queueRow,
+  quick
+} from "../../../support/delivery.ts"
+
+/** A dispatcher with shard 0, which `regain` loses and gains again. */
+const setUp = Effect.fnUntraced(function* (channel: Channel) {
+  const owned = new Map<number, OwnedShard>([[0, ownedShard(0)]])
+  const shards = {
+    owned,
+    mayStart: (one: OwnedShard) => owned.get(one.shard) === one,
+    shared: () => true,
+    share: Effect.succeed([]),
+    leaveAll: Effect.void,
+    release: Effect.succeed([]),
+    resign: Effect.void
+  }
+  const dispatcher = yield* makeDispatcher(new Map([["held", channel]]), shards, defaultSlots, 10_000)
+  const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
+  return { dispatcher, regain }
+})
+
+describe("Dispatcher", () => {
+  it.effect("sends nothing of what it held of a shard that was lost and came back", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+      const { dispatcher, regain } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
+      const first = yield* Queue.take(attempts)
+      regain()
+      yield* first.end(failing)
+      yield* Queue.take(dispatcher.results)
+      dispatcher.kick()
+      yield* Effect.yieldNow
+      assert.strictEqual(yield* Queue.size(attempts), 0)
+      dispatcher.offer([queueRow({ seq: 3 })], 0)
+      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 3 }).event_id)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("sends nothing that was being read when its shard went, though the shard came back", () =>
+    Effect.gen(function* () {
+      const store = yield* Deferred.make<void>()
+      const reading = yield* Queue.unbounded<void>()
+      const sent = yield* Queue.unbounded<string>()
+      const channel: Channel = {
+        ...(yield* heldChannel(quick())).channel,
+        load: ({ event_id }) =>
+          Effect.as(
+            Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store)),
+            Effect.as(Queue.offer(sent, event_id), delivered)
+          )
+      }
+      const { dispatcher, regain } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      yield* Queue.take(reading)
+      regain()
+      dispatcher.forgetLost()
+      yield* Deferred.succeed(store, undefined)
+      yield* Effect.yieldNow
+      yield* Effect.yieldNow
+      dispatcher.offer([queueRow({ seq: 2 })], 0)
+      assert.strictEqual(yield* Queue.take(sent), queueRow({ seq: 2 }).event_id)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("judges no destination by an attempt that ended after its shard went", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      const { dispatcher, regain } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
+      yield* (yield* Queue.take(attempts)).end(failing)
+      yield* Queue.take(dispatcher.results)
+      assert.strictEqual(dispatcher.unsaved(10).size, 1)
+      const late = yield* Queue.take(attempts)
+      regain()
+      dispatcher.forgetLost()
+      yield* late.end(failing)
+      yield* Queue.take(dispatcher.results)
+      assert.strictEqual(dispatcher.unsaved(10).size, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("sends one by one to who fails and is never left alone, until something gets through", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 3, first: 0, longest: 0 }
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 4, cooldown }))
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer(
+        Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
+        0
+      )
+      const endedThen = Effect.fnUntraced(function* (held: Held, outcome: Outcome) {
+        yield* held.end(outcome)
+        yield* Queue.take(dispatcher.results)
+        return yield* Queue.size(attempts)
+      })
+      const first = yield* Queue.takeN(attempts, 4)
+      const after: Array<number> = []
+      for (const held of first) after.push(yield* endedThen(held, failing))
+      // Two places are filled again; from the third failure on none is while another is under way.
+      assert.deepStrictEqual(after, [1, 2, 2, 2])
+      for (const held of yield* Queue.takeN(attempts, 2)) yield* endedThen(held, failing)
+      for (let probe = 0; probe < 3; probe++) {
+        assert.strictEqual(yield* Queue.size(attempts), 1)
+        yield* endedThen(yield* Queue.take(attempts), failing)
+      }
+      assert.strictEqual(yield* endedThen(yield* Queue.take(attempts), delivered), 4)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("ends without an attempt what waited past its time for who fails, and sends what is new", () =>
+    Effect.gen(function* () {
+      const cooldown = { after: 1, first: 0, longest: 0 }
+      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown }))
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer(
+        [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
+        0
+      )
+      const endOne = Effect.fnUntraced(function* (outcome: Outcome) {
+        yield* (yield* Queue.take(attempts)).end(outcome)
+        return yield* Queue.take(dispatcher.results)
+      })
+      yield* endOne(failing)
+      yield* TestClock.adjust("2 seconds")
+      dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
+      const ended = yield* Queue.takeN(dispatcher.results, 2)
+      assert.deepStrictEqual(
+        ended.map(({ item, outcome }) => [item.seq, outcome._tag]),
+        [
+          [3, "Refused"],
+          [4, "Refused"]
+        ]
+      )
+      assert.strictEqual((yield* endOne(delivered)).item.seq, 2)
+      // They say nothing of the destination: it had one failure, and one success.
+      assert.strictEqual((yield* endOne(delivered)).item.seq, 5)
+      assert.deepStrictEqual([...dispatcher.unsaved(10).values()], [healthy])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "makes a first attempt however late it is where nothing is against the destination, and no other",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* heldChannel(quick())
+        const { dispatcher } = yield* setUp(channel)
+        dispatcher.offer(
+          [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
+          0
+        )
+        assert.strictEqual((yield* Queue.take(dispatcher.results)).item.seq, 1)
+        assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 2 }).event_id)
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect("takes a delivery in again that could not be read and whose lane was let go meanwhile", () =>
+    Effect.gen(function* () {
+      const store = yield* Deferred.make<never, SqlError>()
+      const reading = yield* Queue.unbounded<void>()
+      const channel: Channel = {
+        ...(yield* heldChannel(quick())).channel,
+        load: () => Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store))
+      }
+      const { dispatcher, regain } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      yield* Queue.take(reading)
+      regain()
+      dispatcher.forgetLost()
+      yield* Deferred.fail(store, new SqlError({ reason: new ConnectionError({ cause: "away" }) }))
+      yield* Effect.yieldNow
+      yield* Effect.yieldNow
+      dispatcher.offer([queueRow({ seq: 1 })], 0)
+      yield* Queue.take(reading)
+    }).pipe(Effect.scoped)
+  )
+})

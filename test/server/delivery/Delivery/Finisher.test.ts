@@ -1,0 +1,212 @@
+import { assert, describe } from "@effect/vitest"
+import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { type Channel, Delivery, type Settled } from "../../../../src/server/delivery/Delivery.ts"
+import {
+  all,
+  answering,
+  delivered,
+  destination,
+  failing,
+  heldChannel,
+  idOf,
+  once,
+  publish,
+  queued,
+  quick,
+  records,
+  testOnStore,
+  withEngine
+} from "../../../support/delivery.ts"
+import { eventually } from "../../../support/eventually.ts"
+
+describe("Delivery, writing results", () => {
+  testOnStore(
+    "switches off who wants nothing more, however long the store refuses it, and writes what became of others",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* heldChannel(quick())
+        const off = yield* Deferred.make<string>()
+        let tries = 0
+        const away = new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause: "away" }) })
+        const switched: Channel = {
+          ...channel,
+          switchOff: (_, destination_id) =>
+            Effect.suspend(() =>
+              ++tries < 6 ? Effect.fail(away) : Effect.asVoid(Deferred.succeed(off, destination_id))
+            )
+        }
+        yield* Effect.gen(function* () {
+          const gone = yield* destination
+          const other = yield* destination
+          yield* publish(gone)
+          yield* (yield* Queue.take(attempts)).end({ _tag: "Gone", status: 410, error: "HTTP 410" })
+          yield* records(gone, all("failed"))
+          yield* publish(other)
+          yield* (yield* Queue.take(attempts)).end(delivered)
+          yield* records(other, all("delivered"))
+          assert.strictEqual(yield* Deferred.await(off), gone.destination_id)
+        }).pipe(withEngine([switched]))
+      })
+  )
+
+  testOnStore("writes a group without the one result that cannot be written, which counts as failed", () =>
+    Effect.gen(function* () {
+      const poison = { ...failing, error: "no\u0000text" }
+      const bad = yield* destination
+      const { channel, sent } = yield* answering(quick({ concurrency: 4 }), (parcel) =>
+        parcel.destination_id === bad.destination_id ? poison : delivered
+      )
+      yield* Effect.gen(function* () {
+        const good = yield* destination
+        yield* publish(bad)
+        yield* publish(good, 5)
+        yield* records(good, all("delivered"))
+        yield* Queue.takeN(sent, 6)
+        const [record] = yield* records(bad, all("failed"))
+        assert.strictEqual(record?.attempts, 1)
+        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+        assert.strictEqual(yield* queued, 0)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
+  testOnStore(
+    "writes what became of others while a destination is held by whoever queues much for it again",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* heldChannel(quick({ retry: once }))
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* destination
+          const other = yield* destination
+          const since = yield* DateTime.now
+          yield* publish(to)
+          const first = yield* Queue.take(attempts)
+          const held = yield* Deferred.make<void>()
+          const commit = yield* Deferred.make<void>()
+          const replay = yield* Effect.forkChild(
+            transaction(
+              delivery
+                .replayWindow(to.org_id, to.destination_id, { since, until: null })
+                .pipe(
+                  Effect.andThen(Deferred.succeed(held, undefined)),
+                  Effect.andThen(Deferred.await(commit))
+                )
+            )
+          )
+          yield* Deferred.await(held)
+          yield* first.end(failing)
+          yield* records(to, all("failed"))
+          yield* publish(other)
+          yield* (yield* Queue.take(attempts)).end(delivered)
+          yield* records(other, all("delivered"))
+          const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+            map.get(to.destination_id)
+          )
+          yield* eventually(health, (now) => now?.consecutive_failures === 1)
+          yield* Deferred.succeed(commit, undefined)
+          yield* Fiber.join(replay)
+        }).pipe(withEngine([channel]))
+      })
+  )
+
+  testOnStore("writes how others fare while a destination is being removed, and of that one afterwards", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ retry: { ...once, delays: [0, 0, 0] } }))
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        const failures = (of: typeof to) =>
+          Effect.map(
+            delivery.health(of.org_id, [of.destination_id]),
+            (map) => map.get(of.destination_id)?.consecutive_failures
+          )
+        yield* publish(to)
+        yield* (yield* Queue.take(attempts)).end(failing)
+        yield* eventually(failures(to), (count) => count === 1)
+        const second = yield* Queue.take(attempts)
+        const held = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const removal = yield* Effect.forkChild(
+          transaction(
+            sql`DELETE FROM delivery_destinations`.pipe(
+              Effect.andThen(Deferred.succeed(held, undefined)),
+              Effect.andThen(Deferred.await(commit))
+            )
+          )
+        )
+        yield* Deferred.await(held)
+        yield* second.end(failing)
+        yield* publish(other)
+        yield* Effect.forkChild(
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(failing)))
+        )
+        yield* records(other, all("failed"))
+        yield* eventually(failures(other), (count) => count === 3)
+        yield* records(to, all("failed"))
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(removal)
+        yield* eventually(failures(to), (count) => count === 3)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
+  testOnStore("records as failed what its channel cannot settle, and writes every other as it ended", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), () => delivered)
+      const bad: Channel = {
+        ...channel,
+        name: "bad",
+        settle: () =>
+          Effect.asVoid(
+            Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`).pipe(
+              Effect.provideService(SqlClient.SqlClient, client)
+            )
+          )
+      }
+      const client = yield* SqlClient.SqlClient
+      const broken: Channel = {
+        ...channel,
+        name: "broken",
+        settle: () => Effect.die("a fault of the channel")
+      }
+      const settled: Array<Settled> = []
+      const picky: Channel = {
+        ...channel,
+        name: "picky",
+        settle: (list) =>
+          list.some(({ status }) => status === "delivered")
+            ? Effect.die("a fault of the channel")
+            : Effect.sync(() => void settled.push(...list))
+      }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const good = yield* destination
+        const to = yield* destination
+        const unlucky = yield* destination
+        yield* publish(to, 1, "bad")
+        yield* publish(unlucky, 1, "broken")
+        yield* publish(good, 3)
+        yield* records(good, all("delivered"))
+        const [record] = yield* records(to, all("failed"))
+        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+        yield* records(unlucky, all("failed"))
+        // A channel that can take in the failure hears of it.
+        const other = yield* destination
+        const [event_id] = yield* publish(other, 1, "picky")
+        yield* records(other, all("failed"))
+        assert.deepStrictEqual(
+          settled.map(({ parcel, status }) => [parcel.event_id, status]),
+          [[event_id, "failed"]]
+        )
+        assert.strictEqual(yield* queued, 0)
+        yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
+        yield* records(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
+      }).pipe(withEngine([channel, bad, broken, picky]))
+    })
+  )
+})

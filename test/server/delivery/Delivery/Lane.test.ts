@@ -1,0 +1,81 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import fc from "fast-check"
+import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
+import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
+import { defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
+import type { Item } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
+import { SHARDS, shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { ownedShard } from "../../../support/delivery.ts"
+
+const id = "0".repeat(32)
+const item = (seq: number, due: number, retry: boolean): Item => ({
+  shard: 0,
+  seq,
+  due,
+  giveUp: Infinity,
+  org_id: OrgId.make(`org_${id}`),
+  destination_id: `nep_${id}`,
+  delivery_id: DeliveryId.make(`ndl_${id}`),
+  event_id: EventId.make(`evt_${id}`),
+  attempt: retry ? 1 : 0,
+  round_start: 0
+})
+
+const channel = {
+  name: "test",
+  ids: DeliveryId,
+  policy: defaultChannelPolicy,
+  load: () => Effect.never,
+  expire: () => Effect.succeed(0)
+}
+
+const arrivals = fc
+  .array(fc.record({ due: fc.nat({ max: 50 }), retry: fc.boolean() }), { minLength: 1, maxLength: 100 })
+  .map((list) => list.map(({ due, retry }, seq) => item(seq, due, retry)))
+
+const byDue = (a: Item, b: Item) => a.due - b.due || a.seq - b.seq
+
+describe("Lane", () => {
+  it("holds the first that are due, in order, and knows when there are more", () => {
+    fc.assert(
+      fc.property(arrivals, fc.integer({ min: 1, max: 64 }), (list, room) => {
+        const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
+        const out = list.map((one) => lane.insert(one, room)).filter((one) => one !== undefined)
+        assert.deepStrictEqual(lane.items, list.toSorted(byDue).slice(0, room))
+        assert.strictEqual(out.length + lane.items.length, list.length)
+        assert.strictEqual(lane.more, out.length > 0)
+      })
+    )
+  })
+
+  it("offers what is due, and no retry where there is no room for one", () => {
+    fc.assert(
+      fc.property(arrivals, fc.nat({ max: 60 }), fc.boolean(), (list, now, retries) => {
+        const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
+        for (const one of list) lane.insert(one, 100)
+        const expected = list
+          .toSorted(byDue)
+          .find((one) => one.due <= now && (retries || one.attempt === one.round_start))
+        assert.strictEqual(lane.next(now, retries), expected)
+      })
+    )
+  })
+})
+
+describe("shardOf", () => {
+  it("places every destination, always at the same place, and spreads them", () => {
+    assert.strictEqual(
+      shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5"),
+      shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5")
+    )
+    const counts = Array.from({ length: SHARDS }, () => 0)
+    for (let index = 0; index < 16_000; index++) {
+      const shard = shardOf(`nep_${index.toString(16).padStart(32, "0")}`)
+      counts[shard] = (counts[shard] ?? Number.NaN) + 1
+    }
+    assert.isAtLeast(Math.min(...counts), 700)
+    assert.isAtMost(Math.max(...counts), 1_300)
+  })
+})

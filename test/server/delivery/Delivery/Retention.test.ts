@@ -1,0 +1,151 @@
+import { assert, describe } from "@effect/vitest"
+import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
+import { SqlClient } from "effect/sql"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { type Channel, Delivery, type Settled } from "../../../../src/server/delivery/Delivery.ts"
+import {
+  aged,
+  all,
+  answering,
+  delivered,
+  destination,
+  failing,
+  heldChannel,
+  publish,
+  queued,
+  quick,
+  records,
+  testOnStore,
+  withEngine
+} from "../../../support/delivery.ts"
+import { eventually } from "../../../support/eventually.ts"
+
+describe("Delivery, what is old", () => {
+  testOnStore("has a partition for the attempts of each day, and drops the days that are over", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), () => delivered)
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        yield* sql.unsafe(
+          "CREATE TABLE delivery_attempts_20200101 PARTITION OF delivery_attempts FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
+        )
+        const to = yield* destination
+        yield* publish(to)
+        yield* records(to, all("delivered"))
+        // Whoever was killed cannot take its name out.
+        yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() - interval '2 days')`
+        // An attempt that ended after its destination had been removed says how that fared.
+        yield* sql`
+          INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
+          VALUES ('org', 'removed', 1), (${to.org_id}, ${to.destination_id}, 1)
+        `
+        // The run that each start begins with is over by the end of this one.
+        yield* delivery.runRetention
+        assert.lengthOf(yield* sql`SELECT 1 WHERE to_regclass('delivery_attempts_20200101') IS NOT NULL`, 0)
+        assert.lengthOf(yield* sql`SELECT owner FROM delivery_owners`, 1)
+        assert.deepStrictEqual(yield* sql`SELECT destination_id FROM delivery_destinations`, [
+          { destination_id: to.destination_id }
+        ])
+        assert.strictEqual((yield* delivery.runRetention).days, 0)
+        const [place] = yield* sql<{ readonly name: string }>`
+          SELECT tableoid::regclass::text AS name
+          FROM delivery_attempts
+        `
+        const today = DateTime.formatIsoDateUtc(yield* DateTime.now).replaceAll("-", "")
+        assert.strictEqual(place?.name, `delivery_attempts_${today}`)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
+  testOnStore(
+    "goes on removing while there is more than one run takes, also where a partition cannot be made",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { channel } = yield* answering(quick(), () => delivered)
+        const tomorrow = DateTime.formatIsoDateUtc(DateTime.add(yield* DateTime.now, { days: 1 }))
+        yield* sql.unsafe(`CREATE TABLE delivery_attempts_${tomorrow.replaceAll("-", "")} (taken int)`)
+        yield* sql`
+        INSERT INTO deliveries
+          (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+        SELECT 'org', 'nep', 'ndl_' || lpad(n::text, 32, '0'), 'held', 'evt', 'label', 'delivered', '2020-01-01'
+        FROM generate_series(1, 1500) n
+      `
+        yield* eventually(sql`SELECT 1 FROM deliveries LIMIT 1`, (rows) => rows.length === 0).pipe(
+          withEngine([channel], { retention: { every: "1 hour", steps: 1 } })
+        )
+      })
+  )
+
+  testOnStore("leaves what is being written down to the next removal, and waits for nobody", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* publish(to)
+        const held = yield* Queue.take(attempts)
+        yield* aged
+        const locked = yield* Deferred.make<void>()
+        const release = yield* Deferred.make<void>()
+        const writer = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT seq FROM delivery_queue FOR UPDATE`.pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(release))
+            )
+          )
+        )
+        yield* Deferred.await(locked)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 0)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
+        yield* Deferred.succeed(release, undefined)
+        yield* Fiber.join(writer)
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 1)
+        assert.strictEqual(yield* queued, 0)
+        yield* held.end(delivered)
+      }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
+    })
+  )
+
+  testOnStore("removes what is older than is kept, with what waited for it, of which its channel hears", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* answering(quick(), (_, nth) => (nth === 1 ? delivered : failing))
+      const hold = yield* heldChannel(quick({ concurrency: 1 }))
+      const settled: Array<Settled> = []
+      const waiting: Channel = {
+        ...hold.channel,
+        name: "waiting",
+        settle: (list) => Effect.sync(() => void settled.push(...list))
+      }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        const other = yield* destination
+        yield* publish(to, 3)
+        const events = yield* publish(other, 2, "waiting")
+        yield* records(to, all("delivered"))
+        const held = yield* Queue.take(hold.attempts)
+        yield* aged
+        assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
+        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
+        assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
+        assert.strictEqual(yield* queued, 0)
+        // The attempts that are under way, or in memory, end nothing any more: each end is told once.
+        yield* held.end(delivered)
+        yield* (yield* Queue.take(hold.attempts)).end(delivered)
+        const another = yield* destination
+        events.push(...(yield* publish(another, 1, "waiting")))
+        yield* (yield* Queue.take(hold.attempts)).end(delivered)
+        yield* records(another, all("delivered"))
+        assert.sameDeepMembers(
+          settled.map(({ parcel, status }) => [parcel.event_id, status]),
+          events.map((event_id, index) => [event_id, index < 2 ? "failed" : "delivered"])
+        )
+      }).pipe(withEngine([channel, waiting], { retention: { keep: "1 hour" } }))
+    })
+  )
+})

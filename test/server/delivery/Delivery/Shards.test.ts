@@ -1,0 +1,266 @@
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Layer, Option, Queue, Redacted, Schedule, Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { type Channel, Delivery, ENGINE_CONNECTIONS } from "../../../../src/server/delivery/Delivery.ts"
+import { shardOf, SHARDS } from "../../../../src/server/delivery/Delivery/Shards.ts"
+import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import {
+  all,
+  delivered,
+  destination,
+  engineIn,
+  failing,
+  heldChannel,
+  onlyAnotherIsSent,
+  publish,
+  queued,
+  quick,
+  records,
+  testOnStore,
+  withEngine
+} from "../../../support/delivery.ts"
+import { eventually } from "../../../support/eventually.ts"
+import { named, TestDatabase } from "../../../support/postgres.ts"
+
+/** A shard of which nothing is under way is another's within this time. */
+const HANDOVER_MILLIS = 1_000
+
+describe("Delivery, among several owners", () => {
+  testOnStore("lets a former owner's result change nothing", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick())
+      const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 100 }
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const to = yield* destination
+        const delivery = yield* Delivery
+        yield* publish(to)
+        const stale = yield* Queue.take(attempts)
+        // Another process takes every shard for half a second.
+        yield* sql`
+          UPDATE delivery_shards
+          SET owner = 'another', epoch = epoch + 1, lease_until = now() + interval '500 milliseconds'
+        `
+        yield* sql`
+          INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
+          VALUES (${to.org_id}, ${to.destination_id}, 4)
+        `
+        yield* stale.end(failing)
+        const second = yield* Queue.take(attempts)
+        assert.strictEqual(second.parcel.event_id, stale.parcel.event_id)
+        const health = yield* delivery.health(to.org_id, [to.destination_id])
+        assert.strictEqual(health.get(to.destination_id)?.consecutive_failures, 4)
+        const [record] = yield* delivery.list(to.org_id, to.destination_id)
+        assert.strictEqual(record?.attempts, 0)
+        assert.strictEqual(record?.status, "delivering")
+        yield* second.end(delivered)
+        // One that began before the loss was noticed is refused as well, and comes again.
+        yield* Effect.forkChild(
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(delivered)))
+        )
+        const [done] = yield* records(to, all("delivered"))
+        assert.strictEqual(done?.attempts, 1)
+      }).pipe(withEngine([channel], { lease, reader: { sweepMillis: 200 } }))
+    })
+  )
+
+  testOnStore(
+    "leaves what it held to another owner, also where the round fails in which it notices the loss",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+        const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const delivery = yield* Delivery
+          const to = yield* destination
+          yield* publish(to, 3)
+          const stale = yield* Queue.take(attempts)
+          // Renewals pass, but nobody can claim; of what another process took, a part is free already, so that it is tried.
+          yield* sql`
+          CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'
+        `
+          yield* sql`
+          UPDATE delivery_shards
+          SET
+            owner = 'another',
+            epoch = epoch + 1,
+            lease_until = now() + CASE WHEN shard % 2 = ${shardOf(to.destination_id) % 2} THEN interval '1 hour' ELSE '0' END
+        `
+          yield* sql`
+          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
+        `
+          yield* eventually(delivery.figures, ({ shards }) => shards < SHARDS)
+          // The other carries out what waits, and goes.
+          yield* sql`DELETE FROM delivery_queue`
+          yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
+          yield* sql`DROP TRIGGER refuse ON delivery_shards`
+          yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
+          yield* eventually(delivery.figures, ({ shards }) => shards === SHARDS)
+          yield* stale.end(delivered)
+          yield* onlyAnotherIsSent(attempts)
+        }).pipe(withEngine([channel], { lease }))
+      })
+  )
+
+  testOnStore("shares its shards with another process, and hands all of them over when it stops", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 60_000, marginMillis: 6_000, renewMillis: 50 }
+      const counts = Effect.map(
+        sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM delivery_shards
+          WHERE owner IS NOT NULL
+          GROUP BY owner
+        `,
+        (rows) => rows.map((row) => row.count)
+      )
+      const one = yield* heldChannel(quick())
+      const two = yield* heldChannel(quick())
+      const first = yield* Scope.make()
+      const to = yield* Effect.replicateEffect(destination, 40)
+      yield* Effect.gen(function* () {
+        assert.deepStrictEqual(yield* counts, [SHARDS])
+        yield* Effect.gen(function* () {
+          yield* eventually(
+            counts,
+            (list) => list.length === 2 && list.every((count) => count === SHARDS / 2)
+          )
+          yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+          const here = yield* eventually(
+            Effect.map(Effect.all([Queue.size(one.attempts), Queue.size(two.attempts)]), ([a, b]) => ({
+              a,
+              b
+            })),
+            ({ a, b }) => a + b === to.length
+          )
+          assert.isAbove(here.a, 0)
+          assert.isAbove(here.b, 0)
+          // The first stops while its attempts are under way: they end, and are written, before their shards go.
+          const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
+          for (const held of yield* Queue.takeAll(one.attempts)) yield* held.end(delivered)
+          for (const held of yield* Queue.takeAll(two.attempts)) yield* held.end(delivered)
+          yield* Fiber.join(stopping)
+          yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
+          yield* eventually(queued, (count) => count === 0)
+          yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+          for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).end(delivered)
+          assert.strictEqual(yield* Queue.size(one.attempts), 0)
+          yield* eventually(queued, (count) => count === 0)
+        }).pipe(withEngine([two.channel], { lease }))
+      }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
+    })
+  )
+
+  testOnStore(
+    "hands over each shard at once when it stops, though nobody looks by himself for a minute",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const lease = { leaseMillis: 180_000, marginMillis: 6_000, renewMillis: 60_000 }
+        const { attempts, channel } = yield* heldChannel(quick())
+        const first = yield* Scope.make()
+        const leaving = yield* engineIn(first, [channel], { lease })
+        const [before] = yield* sql<{ readonly owner: string }>`SELECT owner FROM delivery_owners`
+        const taken = Effect.map(
+          sql<{ readonly count: number }>`
+          SELECT count(*)::int AS count
+          FROM delivery_shards
+          WHERE owner <> ${before?.owner ?? ""}
+        `,
+          ([row]) => row?.count
+        )
+        yield* Effect.provideService(Effect.flatMap(destination, publish), Delivery, leaving)
+        const held = yield* Queue.take(attempts)
+        yield* Effect.gen(function* () {
+          assert.strictEqual(yield* taken, 0)
+          const told = performance.now()
+          const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
+          // All but the one whose attempt is under way; that one as soon as it has ended.
+          yield* eventually(taken, (count) => count === SHARDS - 1)
+          assert.isAtMost(performance.now() - told, HANDOVER_MILLIS)
+          const ended = performance.now()
+          yield* held.end(delivered)
+          yield* Fiber.join(stopping)
+          yield* eventually(taken, (count) => count === SHARDS)
+          assert.isAtMost(performance.now() - ended, HANDOVER_MILLIS)
+        }).pipe(withEngine([channel], { lease }))
+      })
+  )
+
+  testOnStore("waits at its stop for what is under way, also while the store is away for a moment", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { url } = yield* TestDatabase
+      const { attempts, channel } = yield* heldChannel(quick())
+      const scope = yield* Scope.make()
+      const engine = yield* engineIn(scope, [channel])
+      const to = yield* destination
+      yield* Effect.provideService(publish(to), Delivery, engine)
+      const held = yield* Queue.take(attempts)
+      const name = new URL(Redacted.value(url)).pathname.slice(1)
+      const admin = yield* PgConnection.make({ url: named(url, "postgres") })
+      yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
+      yield* admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
+      const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      // Long enough for a stop that waits for nothing: this one cannot end before its attempt.
+      assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
+      yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS true`)
+      yield* held.end(delivered)
+      yield* Fiber.join(stopping)
+      const patiently = Effect.retry({ schedule: Schedule.spaced(50) })
+      assert.deepStrictEqual(yield* patiently(sql`SELECT status, attempts FROM deliveries`), [
+        { status: "delivered", attempts: 1 }
+      ])
+      assert.deepStrictEqual(
+        yield* patiently(sql`SELECT shard FROM delivery_shards WHERE owner IS NOT NULL`),
+        []
+      )
+    })
+  )
+
+  testOnStore("renews its leases while the store lets it read nothing", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+      const { channel } = yield* heldChannel(quick())
+      // What it reads goes by connections of the engine's, and waits there.
+      const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
+        { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
+      ])
+      const renewed = sql<{ readonly renewed: boolean }>`
+        SELECT count(*) >= ${ENGINE_CONNECTIONS - 2}::int
+          AND max(a.query_start) < (SELECT min(lease_until) - interval '1 minute' FROM delivery_shards) AS renewed
+        FROM pg_stat_activity a
+        WHERE a.datname = current_database()
+          AND a.wait_event_type = 'Lock'
+      `
+      yield* Effect.gen(function* () {
+        const done = yield* Deferred.make<void>()
+        const held = yield* Deferred.make<void>()
+        const holder = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT pg_advisory_xact_lock(1)`.pipe(
+              Effect.andThen(Deferred.succeed(held, undefined)),
+              Effect.andThen(Deferred.await(done))
+            )
+          )
+        )
+        yield* Deferred.await(held)
+        for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* destination)
+        // Before the store ends the first of the reads, after 15 s, and its connection is free.
+        yield* Effect.timeout(
+          eventually(renewed, ([row]) => row?.renewed === true),
+          "12 seconds"
+        )
+        yield* Deferred.succeed(done, undefined)
+        yield* Fiber.join(holder)
+      }).pipe(
+        Effect.provide(Delivery.layer(slow, { lease }).pipe(Layer.provide(StoreClock.layer)), { local: true })
+      )
+    })
+  )
+})

@@ -1,0 +1,81 @@
+import { assert, describe } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Queue } from "effect"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import {
+  delivered,
+  destination,
+  elsewhere,
+  heldChannel,
+  idOf,
+  once,
+  publish,
+  queued,
+  quick,
+  testOnStore,
+  withEngine
+} from "../../../support/delivery.ts"
+import { eventually, blocked } from "../../../support/eventually.ts"
+
+describe("Delivery, what a destination may hold", () => {
+  testOnStore("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* heldChannel(quick({ capacity: 5, retry: once }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* destination
+        yield* Effect.all(
+          Array.from({ length: 8 }, () => publish(to)),
+          { concurrency: "unbounded" }
+        )
+        const list = yield* delivery.list(to.org_id, to.destination_id)
+        const full = list.filter((record) => record.status === "failed")
+        assert.deepStrictEqual(
+          full.map((record) => [record.attempts, record.last_error]),
+          Array.from({ length: 3 }, () => [0, "queue full"])
+        )
+        const health = (yield* delivery.health(to.org_id, [to.destination_id])).get(to.destination_id)
+        assert.strictEqual(health?.pending_deliveries, 5)
+        const [first] = full
+        const id = idOf(first)
+        const refused = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
+        assert.strictEqual(refused.code, "QUEUE_FULL")
+        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* eventually(queued, (count) => count === 4)
+        yield* delivery.replay(to.org_id, to.destination_id, id)
+        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* eventually(queued, (count) => count === 0)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
+  testOnStore(
+    "holds little more than the capacity of a destination, though two transactions bring much at once",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* heldChannel(quick({ capacity: 1_000 }))
+        yield* Effect.gen(function* () {
+          const to = yield* destination
+          const first = yield* Deferred.make<void>()
+          const second = yield* Deferred.make<void>()
+          const commit = yield* Deferred.make<void>()
+          const bring = (brought: Deferred.Deferred<void>) =>
+            Effect.forkChild(
+              transaction(
+                publish(to, 700).pipe(
+                  Effect.andThen(Deferred.succeed(brought, undefined)),
+                  Effect.andThen(Deferred.await(commit))
+                )
+              )
+            )
+          const one = yield* bring(first)
+          yield* Deferred.await(first)
+          const other = yield* bring(second)
+          yield* Effect.race(Deferred.await(second), blocked(1))
+          yield* Deferred.succeed(commit, undefined)
+          yield* Effect.all([Fiber.join(one), Fiber.join(other)])
+          assert.strictEqual(yield* queued, 1_000)
+        }).pipe(elsewhere(channel))
+      })
+  )
+})

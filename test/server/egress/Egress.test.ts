@@ -1,0 +1,305 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Result } from "effect"
+import fc from "fast-check"
+import { nameServer, type Zone } from "../../support/dns.ts"
+import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
+
+const hooks = "hooks.acme.com"
+
+/** A name server that knows one name and gives its n-th look-up the n-th zone, the last one from then on. */
+const moving = (...zones: ReadonlyArray<Zone>) =>
+  nameServer((question, before) =>
+    question.name === hooks ? (zones[Math.min(before, zones.length - 1)] ?? "NXDOMAIN") : "NXDOMAIN"
+  )
+
+describe("a look-up", () => {
+  it.live("is made once for each attempt, a query for each family, also over a kept-open connection", () =>
+    Effect.gen(function* () {
+      const dns = yield* moving(["127.0.0.1"])
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress({ dns: dns.address })
+      for (let attempt = 1; attempt <= 3; attempt++) {
+        const answer = yield* send(post(`http://${hooks}:${receiver.port}/`))
+        assert.strictEqual(answer.status, 200)
+        assert.deepStrictEqual(dns.questions.map(({ name, type }) => `${name} ${type}`).toSorted(), [
+          ...Array.from({ length: attempt }, () => `${hooks} A`),
+          ...Array.from({ length: attempt }, () => `${hooks} AAAA`)
+        ])
+      }
+      assert.strictEqual(receiver.connections(), 1)
+      assert.include(receiver.requests[0], `host: ${hooks}:${receiver.port}\r\n`)
+    })
+  )
+
+  it.live("is not made for a literal address", () =>
+    Effect.gen(function* () {
+      const dns = yield* moving(["127.0.0.1"])
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress({ dns: dns.address })
+      yield* send(post(`http://127.0.0.1:${receiver.port}/`))
+      assert.lengthOf(dns.questions, 0)
+    })
+  )
+
+  it.live(
+    "whose second answer is another address does not reach it, with or without a connection kept open",
+    () =>
+      Effect.gen(function* () {
+        const receiver = yield* peer(answers(ok()))
+        const canary = yield* peer(answers(ok()), { host: "127.0.0.2", port: receiver.port })
+        const dns = yield* moving(["127.0.0.1"], ["127.0.0.2"])
+        const { send } = yield* egress({ dns: dns.address, allow: `127.0.0.1:${receiver.port}` })
+        const request = post(`http://${hooks}:${receiver.port}/`)
+        assert.strictEqual((yield* send(request)).status, 200)
+        const second = yield* Effect.flip(send(request))
+        assert.strictEqual(second.reason, "RefusedAddress")
+        const third = yield* Effect.flip(send({ ...request, pool: "nep_2" }))
+        assert.strictEqual(third.reason, "RefusedAddress")
+        assert.strictEqual(receiver.connections(), 1)
+        assert.strictEqual(canary.connections(), 0)
+      })
+  )
+
+  it.live(
+    "whose second answer is another open address dials that, not the connection kept to the first",
+    () =>
+      Effect.gen(function* () {
+        const first = yield* peer(answers(ok("first")))
+        const second = yield* peer(answers(ok("second")), { host: "127.0.0.2", port: first.port })
+        const dns = yield* moving(["127.0.0.1"], ["127.0.0.2"])
+        const { send } = yield* egress({ dns: dns.address })
+        const request = post(`http://${hooks}:${first.port}/`)
+        assert.strictEqual(Buffer.from((yield* send(request)).body).toString(), "first")
+        assert.strictEqual(Buffer.from((yield* send(request)).body).toString(), "second")
+        assert.deepStrictEqual([first.connections(), second.connections()], [1, 1])
+      })
+  )
+
+  it.live("that moves at random reaches an address only when all it says is open", () =>
+    Effect.gen(function* () {
+      const open = ["127.0.0.1", "127.0.0.3"]
+      const closed = [
+        "127.0.0.2",
+        "::1",
+        "::ffff:127.0.0.2",
+        "10.0.0.1",
+        "169.254.169.254",
+        "64:ff9b::7f00:2"
+      ]
+      const receiver = yield* peer(answers(ok()))
+      yield* peer(answers(ok()), { host: "127.0.0.3", port: receiver.port })
+      const canary = yield* peer(answers(ok()), { host: "127.0.0.2", port: receiver.port })
+      const sets = fc.sample(fc.subarray([...open, ...closed]), { numRuns: 300, seed: 7 })
+      const dns = yield* nameServer((_question, before) => sets[before] ?? [])
+      const { send } = yield* egress({ dns: dns.address, allow: "127.0.0.1/32,127.0.0.3/32" })
+      for (const set of sets) {
+        const result = yield* Effect.result(send(post(`http://${hooks}:${receiver.port}/`)))
+        const expected =
+          set.length === 0 ? "NameNotFound" : set.every((one) => open.includes(one)) ? 200 : "RefusedAddress"
+        assert.strictEqual(Result.isSuccess(result) ? result.success.status : result.failure.reason, expected)
+      }
+      assert.strictEqual(canary.connections(), 0)
+      assert.lengthOf(dns.questions, 2 * sets.length)
+    })
+  )
+
+  it.live.each([
+    [["127.0.0.1", "10.0.0.1"]],
+    [["10.0.0.1", "127.0.0.1"]],
+    [["127.0.0.1", "::1"]],
+    [["127.0.0.1", "::ffff:127.0.0.1"]],
+    [["127.0.0.1", "64:ff9b::7f00:1"]],
+    [["127.0.0.1", "169.254.169.254", "8.8.8.8"]]
+  ])("with one refused address among %j is refused whole", ([addresses]) =>
+    Effect.gen(function* () {
+      const dns = yield* moving(addresses ?? [])
+      const receiver = yield* peer(answers(ok()))
+      const { send, vet } = yield* egress({ dns: dns.address })
+      const url = `http://${hooks}:${receiver.port}/`
+      assert.strictEqual((yield* Effect.flip(send(post(url)))).reason, "RefusedAddress")
+      assert.strictEqual((yield* Effect.flip(vet(url))).reason, "NotPublic")
+      assert.strictEqual(receiver.connections(), 0)
+    })
+  )
+
+  it.live.each([
+    ["an unknown name", "NXDOMAIN", "NameNotFound"],
+    ["no address", [], "NameNotFound"],
+    ["a server's failure", "SERVFAIL", "LookupFailed"],
+    ["65 addresses", Array.from({ length: 65 }, (_, index) => `127.0.0.${index + 1}`), "LookupFailed"]
+  ] as const)("answered with %s fails", ([, zone, reason]) =>
+    Effect.gen(function* () {
+      const dns = yield* moving(zone)
+      const { send, vet } = yield* egress({ dns: dns.address })
+      assert.strictEqual((yield* Effect.flip(send(post(`https://${hooks}/`)))).reason, reason)
+      assert.strictEqual((yield* Effect.flip(vet(`https://${hooks}/`))).reason, reason)
+    })
+  )
+
+  it.live("that is never answered ends with the deadline, or by itself after two seconds", () =>
+    Effect.gen(function* () {
+      const dns = yield* moving("silence")
+      const { send, vet } = yield* egress({ dns: dns.address })
+      const short = yield* Effect.flip(send(post(`https://${hooks}/`, { timeout: "100 millis" })))
+      assert.strictEqual(short.reason, "TimedOut")
+      const long = yield* Effect.flip(vet(`https://${hooks}/`))
+      assert.strictEqual(long.reason, "LookupFailed")
+    })
+  )
+
+  it.live("answered for one family alone gives that family's addresses", () =>
+    Effect.gen(function* () {
+      const dns = yield* nameServer((question) => (question.type === "A" ? ["127.0.0.1"] : "SERVFAIL"))
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress({ dns: dns.address })
+      assert.strictEqual((yield* send(post(`http://${hooks}:${receiver.port}/`))).status, 200)
+    })
+  )
+
+  it.live("finds names with underscores", () =>
+    Effect.gen(function* () {
+      const dns = yield* nameServer(() => ["127.0.0.1"])
+      const { vet } = yield* egress({ dns: dns.address })
+      assert.strictEqual((yield* vet("https://_my_hook.acme.com/")).host, "_my_hook.acme.com")
+      assert.strictEqual((yield* vet("https://bücher.de/")).host, "xn--bcher-kva.de")
+      assert.deepInclude(dns.questions, { name: "_my_hook.acme.com", type: "A" })
+    })
+  )
+
+  it.live("leads on to the name's next address when one takes no connection", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok()), { host: "127.0.0.3" })
+      const dns = yield* moving(["127.0.0.2", "127.0.0.3"])
+      const { send } = yield* egress({ dns: dns.address })
+      assert.strictEqual((yield* send(post(`http://${hooks}:${receiver.port}/`))).status, 200)
+      assert.lengthOf(dns.questions, 2)
+    })
+  )
+})
+
+describe("a name with many addresses", () => {
+  it.live("is tried at four of them, and no further", () =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()), { host: "127.0.0.6" })
+      const dns = yield* moving(["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"])
+      const { send } = yield* egress({ dns: dns.address })
+      const failed = yield* Effect.flip(send(post(`http://${hooks}:${canary.port}/`)))
+      assert.strictEqual(failed.reason, "ConnectionRefused")
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+})
+
+describe("an address that is not open", () => {
+  it.live("is not connected to, however it is written", () =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()))
+      const { send, vet } = yield* egress({ allow: "" })
+      const hosts =
+        `127.0.0.1 127.1 127.0.1 2130706433 0x7f.1 0x7f000001 0177.0.0.1 017700000001 127.0.0.1. 0127.0.0.1
+        ①②⑦.0.0.1 127。0。0。1 １２７.0.0.1 0.0.0.0 0 localhost LOCALHOST localhost. loc%61lhost a.localhost
+        [::1] [::] [::127.0.0.1] [::7f00:1] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:ffff:7f00:1] [::ffff:0:127.0.0.1]
+        [64:ff9b::127.0.0.1] [64:ff9b:1::7f00:1] [2002:7f00:1::] [2001:0:0:0:0:0:80ff:fffe] [fe80::5efe:127.0.0.1]
+        user@127.0.0.1 169.254.169.254 metadata.google.internal`.split(/\s+/)
+      for (const host of hosts) {
+        for (const scheme of ["https", "http"]) {
+          const url = `${scheme}://${host}:${canary.port}/`
+          yield* Effect.flip(vet(url))
+          yield* Effect.flip(send(post(url)))
+        }
+      }
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+
+  it.live.each([301, 302, 303, 307, 308])("is not reached over a %i", (status) =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()), { host: "127.0.0.2" })
+      for (const target of [
+        `http://127.0.0.2:${canary.port}/`,
+        "http://169.254.169.254/latest/meta-data/",
+        `//127.0.0.2:${canary.port}/`
+      ]) {
+        const receiver = yield* peer(
+          answers(`HTTP/1.1 ${status} Elsewhere\r\nlocation: ${target}\r\ncontent-length: 0\r\n\r\n`)
+        )
+        const { send } = yield* egress()
+        const answer = yield* send(post(`http://127.0.0.1:${receiver.port}/`))
+        assert.strictEqual(answer.status, status)
+        assert.lengthOf(receiver.requests, 1)
+      }
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+
+  it.live("stays closed when it is denied, also where it is let through", () =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()))
+      const { send, vet } = yield* egress({ deny: "127.0.0.1/32" })
+      const url = `http://127.0.0.1:${canary.port}/`
+      assert.strictEqual((yield* Effect.flip(vet(url))).reason, "Denied")
+      assert.strictEqual((yield* Effect.flip(send(post(url)))).reason, "RefusedAddress")
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+})
+
+describe("vet", () => {
+  it.live("returns the URL, and refuses with a sentence for the caller", () =>
+    Effect.gen(function* () {
+      const dns = yield* nameServer((question) =>
+        question.name === "inside.acme.com"
+          ? ["10.0.0.1"]
+          : question.name === hooks
+            ? ["8.8.8.8"]
+            : "NXDOMAIN"
+      )
+      const { vet } = yield* egress({ allow: "", http: false, dns: dns.address, own: "app.acme.com" })
+      assert.strictEqual((yield* vet(`https://${hooks}/x`)).text, `https://${hooks}/x`)
+      const refusals = {
+        [`http://${hooks}/`]: "NotHttps",
+        [`https://${hooks}/#x`]: "Fragment",
+        [`https://a:b@${hooks}/`]: "Credentials",
+        [`https://${hooks}:5432/`]: "RefusedPort",
+        "https://inside.acme.com/": "NotPublic",
+        "https://nowhere.acme.com/": "NameNotFound",
+        "https://app.acme.com/": "OwnHost"
+      }
+      for (const [url, reason] of Object.entries(refusals)) {
+        const refused = yield* Effect.flip(vet(url))
+        assert.strictEqual(refused.reason, reason)
+        assert.match(refused.phrase, /^[A-Z].+\.$/)
+      }
+    })
+  )
+})
+
+describe("the environment", () => {
+  it.live("names no proxy for us", () =>
+    Effect.gen(function* () {
+      const canary = yield* peer(answers(ok()))
+      const receiver = yield* peer(answers(ok()))
+      const names = [
+        "http_proxy",
+        "HTTP_PROXY",
+        "https_proxy",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NODE_USE_ENV_PROXY"
+      ]
+      const before = names.map((name) => [name, process.env[name]] as const)
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          for (const [name, value] of before) {
+            if (value === undefined) delete process.env[name]
+            else process.env[name] = value
+          }
+        })
+      )
+      for (const name of names) process.env[name] = `http://127.0.0.1:${canary.port}`
+      const { send } = yield* egress()
+      assert.strictEqual((yield* send(post(`http://127.0.0.1:${receiver.port}/`))).status, 200)
+      assert.strictEqual(canary.connections(), 0)
+    })
+  )
+})

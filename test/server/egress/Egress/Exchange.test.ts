@@ -1,0 +1,309 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import type { Socket } from "node:net"
+import { gzipSync } from "node:zlib"
+import { Dispatcher } from "undici"
+import type { EgressReason } from "../../../../src/server/egress/Egress/Failure.ts"
+import { exchange, Progress } from "../../../../src/server/egress/Egress/Exchange.ts"
+import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
+
+const head200 = "HTTP/1.1 200 OK\r\n"
+const tight = "250 millis"
+
+const to = (behave: Behaviour, more: Parameters<typeof post>[1] = {}) =>
+  Effect.gen(function* () {
+    const receiver = yield* peer(behave)
+    const { send } = yield* egress()
+    const result = yield* Effect.result(send(post(`http://127.0.0.1:${receiver.port}/hook`, more)))
+    // Whatever it was, nothing is left open and nothing was asked twice.
+    const kept = result._tag === "Success" && result.success.complete
+    if (!kept && receiver.connections() > 0) yield* Effect.timeout(receiver.closed, "20 seconds")
+    assert.isAtMost(receiver.requests.length, 1)
+    return result
+  })
+
+const failed =
+  (reason: EgressReason) =>
+  (result: { readonly _tag: string; readonly failure?: { readonly reason: string } }) =>
+    assert.strictEqual(result.failure?.reason, reason, result._tag)
+
+describe("what is written", () => {
+  it.live("is the message, and no header of our own making", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress()
+      yield* send(
+        post(`http://127.0.0.1:${receiver.port}/a%20b?x=1&y=%C3%BC`, {
+          headers: { "user-agent": "Countersign/1", "x-svc-signature": "t=1,v1=00" },
+          body: Buffer.from("body")
+        })
+      )
+      assert.deepStrictEqual(receiver.requests, [
+        [
+          "POST /a%20b?x=1&y=%C3%BC HTTP/1.1",
+          `host: 127.0.0.1:${receiver.port}`,
+          "connection: keep-alive",
+          "user-agent: Countersign/1",
+          "x-svc-signature: t=1,v1=00",
+          "content-length: 4",
+          "",
+          "body"
+        ].join("\r\n")
+      ])
+    }).pipe(Effect.withSpan("a span that must not leak into the request"))
+  )
+
+  it.live.each([
+    { "transfer-encoding": "chunked" },
+    { "x-bad": "a\r\nx-injected: 1" },
+    { "bad name": "a" },
+    { upgrade: "h2c" }
+  ])("is nothing when the headers cannot be sent: %j", (headers) =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(answers(ok()))
+      const { send } = yield* egress()
+      const refused = yield* Effect.flip(
+        send(post(`http://127.0.0.1:${receiver.port}/`, { headers: { ...headers } }))
+      )
+      assert.strictEqual(refused.reason, "RefusedRequest")
+      assert.lengthOf(receiver.requests, 0)
+    })
+  )
+})
+
+describe("any final status is an answer", () => {
+  it.live.each([200, 201, 204, 299, 300, 301, 400, 401, 404, 410, 429, 500, 503, 599])("%i", (status) =>
+    Effect.gen(function* () {
+      const noBody = status === 204 ? "" : "content-length: 2\r\n"
+      const result = yield* to(
+        answers(`HTTP/1.1 ${status} X\r\n${noBody}retry-after: 120\r\n\r\n${status === 204 ? "" : "hi"}`)
+      )
+      assert.deepNestedInclude(result, {
+        "success.status": status,
+        "success.retryAfter": "120",
+        "success.complete": true
+      })
+    })
+  )
+
+  it.live("with a retry-after that is not worth reading left out", () =>
+    Effect.gen(function* () {
+      const result = yield* to(answers(ok("", [`retry-after: ${"9".repeat(65)}`])))
+      assert.deepNestedInclude(result, { "success.retryAfter": undefined })
+    })
+  )
+})
+
+describe("a status that is known stands", () => {
+  it.live.each<readonly [string, Behaviour]>([
+    ["the body drips", drip(`${head200}content-length: 1000\r\n\r\n`, "x", 20)],
+    ["the body never starts", answers(`${head200}content-length: 1000\r\n\r\n`)],
+    ["chunks drip without end", drip(`${head200}transfer-encoding: chunked\r\n\r\n`, "1\r\nx\r\n", 20)]
+  ])("when the deadline passes while %s", ([, behave]) =>
+    Effect.gen(function* () {
+      const result = yield* to(behave, { timeout: tight })
+      assert.deepNestedInclude(result, { "success.status": 200, "success.complete": false })
+    })
+  )
+
+  it.live.each<readonly [string, Behaviour]>([
+    ["the body breaks off", (socket) => void socket.end(`${head200}content-length: 1000\r\n\r\nhalf`)],
+    [
+      "the connection is reset in the body",
+      (socket) => void socket.write(`${head200}content-length: 9\r\n\r\nhalf`, () => socket.resetAndDestroy())
+    ],
+    ["the chunks are malformed", answers(`${head200}transfer-encoding: chunked\r\n\r\nzz\r\n`)]
+  ])("when %s", ([, behave]) =>
+    Effect.gen(function* () {
+      assert.deepNestedInclude(yield* to(behave), { "success.status": 200, "success.complete": false })
+    })
+  )
+
+  it.live("when the body has no end: it is cut at the limit", () =>
+    Effect.gen(function* () {
+      const result = yield* to(flood(`${head200}\r\n`, "x"), { maxResponseBytes: 1_000, timeout: "1 hour" })
+      assert.deepNestedInclude(result, {
+        "success.status": 200,
+        "success.complete": false,
+        "success.body.length": 1_000
+      })
+    })
+  )
+
+  it.live("and a body of just the limit is whole", () =>
+    Effect.gen(function* () {
+      const result = yield* to(answers(ok("x".repeat(1_000))), { maxResponseBytes: 1_000 })
+      assert.deepNestedInclude(result, { "success.complete": true, "success.body.length": 1_000 })
+    })
+  )
+})
+
+describe("a body is not decoded", () => {
+  it.live.each([
+    ["gzip", "gzip"],
+    ["a thousand layers", Array.from({ length: 1_000 }, () => "gzip").join(",")]
+  ])("%s", ([, encoding]) =>
+    Effect.gen(function* () {
+      const bomb = gzipSync(Buffer.alloc(4 * 1024 * 1024))
+      const result = yield* to((socket) => {
+        socket.write(`${head200}content-encoding: ${encoding}\r\ncontent-length: ${bomb.length}\r\n\r\n`)
+        socket.write(bomb)
+      })
+      assert.isTrue(result._tag === "Success" && bomb.equals(result.success.body))
+    })
+  )
+})
+
+describe("an answer whose headers are not there by the deadline fails", () => {
+  it.live.each<readonly [string, Behaviour]>([
+    ["silence", () => undefined],
+    ["headers that drip", drip(head200, "x", 20)],
+    ["a head without end", drip(`${head200}x-a: `, "b", 5)],
+    ["interim answers that drip", drip("", "HTTP/1.1 103 Early Hints\r\n\r\n", 40)]
+  ])("%s", ([, behave]) =>
+    Effect.gen(function* () {
+      failed("TimedOut")(yield* to(behave, { timeout: tight }))
+    })
+  )
+})
+
+describe("a broken answer fails before the deadline", () => {
+  it.live.each<readonly [string, EgressReason, Behaviour]>([
+    ["headers beyond 16 KiB", "HeadersTooLarge", answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`)],
+    ["headers without end", "HeadersTooLarge", flood(head200, "x-a: b\r\n")],
+    [
+      "interim answers without end",
+      "MalformedAnswer",
+      flood("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
+    ],
+    ["100 Continue unasked", "MalformedAnswer", flood("", "HTTP/1.1 100 Continue\r\n\r\n")],
+    [
+      "another protocol unasked",
+      "MalformedAnswer",
+      answers("HTTP/1.1 101 Switching\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n")
+    ],
+    ["text that is no HTTP", "MalformedAnswer", answers("<html>hello</html>\r\n\r\n")],
+    ["two lengths", "MalformedAnswer", answers(`${head200}content-length: 1\r\ncontent-length: 2\r\n\r\nab`)],
+    ["reset after the request", "ConnectionClosed", (socket) => void socket.resetAndDestroy()],
+    ["closed after the request", "ConnectionClosed", (socket) => void socket.end()],
+    ["closed within the headers", "ConnectionClosed", (socket) => void socket.end(`${head200}x-a: b`)]
+  ])("%s", ([, reason, behave]) =>
+    Effect.gen(function* () {
+      failed(reason)(yield* to(behave))
+    })
+  )
+
+  it.live("closed before the request is read", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(() => undefined, { onConnection: (socket) => socket.resetAndDestroy() })
+      const { send } = yield* egress()
+      const result = yield* Effect.flip(send(post(`http://127.0.0.1:${receiver.port}/`)))
+      assert.strictEqual(result.reason, "ConnectionClosed")
+    })
+  )
+
+  it.live("nobody listens", () =>
+    Effect.gen(function* () {
+      const gone = yield* Effect.scoped(
+        Effect.map(
+          peer(() => undefined),
+          ({ port }) => port
+        )
+      )
+      const { send } = yield* egress()
+      const result = yield* Effect.flip(send(post(`http://127.0.0.1:${gone}/`)))
+      assert.strictEqual(result.reason, "ConnectionRefused")
+    })
+  )
+
+  it.live("and its phrase is ours, with nothing of the peer's in it", () =>
+    Effect.gen(function* () {
+      const result = yield* to(answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"))
+      assert.isTrue(
+        result._tag === "Failure" && result.failure.phrase === "the answer is not well-formed HTTP"
+      )
+    })
+  )
+})
+
+describe("an answer before the request is read", () => {
+  it.live("counts", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer(() => undefined, {
+        onConnection: (socket) =>
+          void socket.write("HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+      })
+      const { send } = yield* egress()
+      const result = yield* Effect.result(
+        send(post(`http://127.0.0.1:${receiver.port}/`, { body: Buffer.alloc(1024 * 1024) }))
+      )
+      // Sent before there is a request, it is no answer to one: a connection that speaks first is dropped.
+      assert.isTrue(
+        result._tag === "Success"
+          ? result.success.status === 413
+          : result.failure.reason === "MalformedAnswer" || result.failure.reason === "ConnectionClosed"
+      )
+    })
+  )
+})
+
+describe("interrupting", () => {
+  it.live("cuts the connection at once", () =>
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<Socket>()
+      const receiver = yield* peer((socket) => Deferred.doneUnsafe(asked, Effect.succeed(socket)))
+      const { send } = yield* egress()
+      const fiber = yield* Effect.forkChild(
+        send(post(`http://127.0.0.1:${receiver.port}/`, { timeout: "1 hour" }))
+      )
+      yield* Deferred.await(asked)
+      yield* Fiber.interrupt(fiber)
+      yield* receiver.closed
+    })
+  )
+
+  it.live("before the connection stands keeps the request unwritten", () =>
+    Effect.gen(function* () {
+      const connected = yield* Deferred.make<void>()
+      const receiver = yield* peer(answers(ok()), {
+        onConnection: () => Deferred.doneUnsafe(connected, Effect.void)
+      })
+      const { send } = yield* egress()
+      const fiber = yield* Effect.forkChild(send(post(`http://127.0.0.1:${receiver.port}/`)), {
+        startImmediately: true
+      })
+      yield* Fiber.interrupt(fiber)
+      yield* Deferred.await(connected)
+      yield* receiver.closed
+      assert.lengthOf(receiver.requests, 0)
+    })
+  )
+})
+
+describe("a process that stands still past the deadline", () => {
+  it.effect("writes nothing over a connection that stands by then", () =>
+    Effect.gen(function* () {
+      const connected = yield* Deferred.make<Dispatcher.DispatchHandler>()
+      const dispatcher = new (class extends Dispatcher {
+        override dispatch(_: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+          return Deferred.doneUnsafe(connected, Effect.succeed(handler))
+        }
+      })()
+      const message = { target: "/", headers: {}, body: Buffer.from("{}") }
+      let passed = false
+      // Its alarm has not rung yet.
+      const deadline = { passed: () => passed, alarm: () => () => undefined }
+      const sent = yield* Effect.forkChild(
+        Effect.flip(exchange(dispatcher, message, new Progress(1_024), deadline))
+      )
+      const handler = yield* Deferred.await(connected)
+      passed = true
+      let aborted = false
+      const controller = { abort: () => void (aborted = true) }
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- all of it that is used
+      handler.onRequestStart?.(controller as unknown as Dispatcher.DispatchController, undefined)
+      assert.isTrue(aborted)
+      assert.strictEqual((yield* Fiber.join(sent)).reason, "TimedOut")
+    })
+  )
+})

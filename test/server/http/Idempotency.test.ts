@@ -1,0 +1,213 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as Retention from "../../../src/server/http/Idempotency/Retention.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { type NameServer, nameServer } from "../../support/dns.ts"
+import { type Answer, send, service } from "../../support/service.ts"
+
+/** The name server of the service under test, and that it was asked. */
+class Asked extends Context.Service<
+  Asked,
+  { readonly asked: Deferred.Deferred<void>; readonly names: NameServer }
+>()("test/Asked") {}
+
+layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
+  const create = (key: Redacted.Redacted, name: string, idempotencyKey: string) =>
+    send("/v1/api-keys", {
+      method: "POST",
+      key,
+      body: JSON.stringify({ name, preset: "runtime" }),
+      headers: { "idempotency-key": idempotencyKey }
+    })
+
+  it.effect("gives the same answer to the same request, also when both come at once", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "same answer")
+      const answers = yield* Effect.all(
+        Array.from({ length: 8 }, () => create(key, "one", "first")),
+        { concurrency: "unbounded" }
+      )
+      for (const answer of answers) {
+        assert.strictEqual(answer.status, 201)
+        assert.deepStrictEqual(answer.body, answers[0]?.body)
+      }
+      const admin = yield* (yield* Countersign).clientWith(key)
+      const { keys } = yield* admin.api_keys.list({})
+      assert.lengthOf(
+        keys.filter(({ name }) => name === "one"),
+        1
+      )
+    })
+  )
+
+  it.effect("is refused for another body, and free for another organization or operation", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "another body")
+      assert.strictEqual((yield* create(key, "one", "k")).status, 201)
+      const reused = yield* create(key, "two", "k")
+      assert.strictEqual(reused.status, 409)
+      assert.strictEqual(reused.body["code"], "IDEMPOTENCY_KEY_REUSED")
+      assert.strictEqual((yield* create(yield* countersign.key({}, "another org"), "two", "k")).status, 201)
+      const session = yield* send("/v1/agent-sessions", {
+        method: "POST",
+        key,
+        body: "{}",
+        headers: { "idempotency-key": "k" }
+      })
+      assert.strictEqual(session.status, 201)
+    })
+  )
+
+  it.effect("of one caller gives its answer to no other, who may hold less", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.key({}, "callers")
+      const narrow = yield* countersign.key({ name: "narrow", scopes: ["keys.write"] }, "callers")
+      assert.strictEqual((yield* create(admin, "one", "deploy-1")).status, 201)
+      const other = yield* create(narrow, "one", "deploy-1")
+      assert.strictEqual(other.body["code"], "IDEMPOTENCY_KEY_REUSED")
+      assert.notProperty(other.body, "secret")
+    })
+  )
+
+  it.effect("is not used up by a request that was refused", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "refused")
+      const body = JSON.stringify({ name: "x" })
+      const headers = { "idempotency-key": "again" }
+      assert.strictEqual((yield* send("/v1/api-keys", { method: "POST", key, body, headers })).status, 400)
+      assert.strictEqual((yield* create(key, "x", "again")).status, 201)
+    })
+  )
+
+  it.effect("keeps answers sealed", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "sealed")
+      const { body } = yield* create(key, "one", "sealed")
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly answer: Uint8Array }>`SELECT answer FROM idempotency_keys`
+      const secret = String(body["secret"])
+      assert.isAbove(rows.length, 0)
+      for (const { answer } of rows) assert.notInclude(Buffer.from(answer).toString("latin1"), secret)
+    })
+  )
+
+  it.effect("is forgotten after 24 hours", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "forgotten")
+      const sql = yield* SqlClient.SqlClient
+      for (const [name, hours] of [
+        ["old", 25],
+        ["young", 23]
+      ] as const) {
+        assert.strictEqual((yield* create(key, name, name)).status, 201)
+        yield* sql`UPDATE idempotency_keys SET created_at = now() - ${`${hours} hours`}::interval WHERE key = ${name}`
+      }
+      assert.strictEqual((yield* Retention.runOnce).removed, 1)
+      assert.strictEqual((yield* Retention.runOnce).removed, 0)
+      // The old one is free for another request, the young one is not.
+      assert.strictEqual((yield* create(key, "another", "old")).status, 201)
+      assert.strictEqual((yield* create(key, "another", "young")).status, 409)
+    })
+  )
+
+  it.effect.each(["", "a b", "ü", "x".repeat(256)])("that reads %j is refused", (value) =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const answer = yield* send("/v1/agent-sessions", {
+        method: "POST",
+        key,
+        body: "{}",
+        headers: { "idempotency-key": value === "ü" ? "\u00fc" : value }
+      })
+      assert.strictEqual(answer.status, 400)
+    })
+  )
+
+  it.effect("waits for the first request, five seconds at most", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "in use")
+      const another = yield* (yield* Countersign).key({}, "not in use")
+      const sql = yield* SqlClient.SqlClient
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          // The first request, still at work.
+          yield* sql`
+            INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
+            SELECT org_id, 'api_keys.create', 'slow', '', now()
+            FROM organizations
+            WHERE name = 'in use'
+          `
+          const statuses: Array<number> = []
+          const noted = <E, R>(sending: Effect.Effect<Answer, E, R>) =>
+            Effect.tap(sending, ({ status }) => Effect.sync(() => statuses.push(status)))
+          const repeats = Array.from({ length: 8 }, () => noted(create(key, "one", "slow")))
+          const [answers] = yield* Effect.all(
+            [Effect.all(repeats, { concurrency: "unbounded" }), noted(create(another, "one", "quick"))],
+            { concurrency: 2 }
+          )
+          for (const answer of answers) {
+            assert.strictEqual(answer.status, 409)
+            assert.strictEqual(answer.body["code"], "IDEMPOTENCY_KEY_IN_USE")
+          }
+          // Nobody else waits for those who wait.
+          assert.strictEqual(statuses[0], 201)
+        })
+      )
+    })
+  )
+})
+
+layer(
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const asked = yield* Deferred.make<void>()
+      const answered = new Set<string>()
+      // The first question of each kind is left without an answer.
+      const names = yield* nameServer(({ name, type }) => {
+        Deferred.doneUnsafe(asked, Effect.void)
+        if (!answered.has(type)) {
+          answered.add(type)
+          return "silence"
+        }
+        return name === "hooks.example.org" ? ["127.0.0.1"] : "NXDOMAIN"
+      })
+      const { host, port } = { host: "127.0.0.1", port: names.address.port }
+      return Layer.merge(
+        service({ environment: { COUNTERSIGN_DNS_SERVERS: `${host}:${port}` } }),
+        Layer.succeed(Asked, { asked, names })
+      )
+    })
+  ),
+  { excludeTestServices: true }
+)("an operation under a key that looks a name up", (it) => {
+  it.effect("holds no connection meanwhile, and is done once", () =>
+    Effect.gen(function* () {
+      const { asked, names } = yield* Asked
+      const key = yield* (yield* Countersign).key()
+      const create = send("/v1/notification-endpoints", {
+        method: "POST",
+        key,
+        body: JSON.stringify({ url: "https://hooks.example.org/approvals" }),
+        headers: { "idempotency-key": "hook" }
+      })
+      const first = yield* Effect.forkChild(create)
+      yield* Deferred.await(asked)
+      const sql = yield* SqlClient.SqlClient
+      const held = yield* sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count
+        FROM pg_stat_activity
+        WHERE datname = current_database()
+          AND state LIKE 'idle in transaction%'
+      `
+      assert.strictEqual(held[0]?.count, 0)
+      const answer = yield* Fiber.join(first)
+      assert.strictEqual(answer.status, 201)
+      const questions = names.questions.length
+      assert.deepStrictEqual((yield* create).body, answer.body)
+      assert.strictEqual(names.questions.length, questions)
+    })
+  )
+})

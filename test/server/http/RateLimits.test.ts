@@ -1,0 +1,167 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { HttpServerResponse } from "effect/http"
+import { TestClock } from "effect/testing"
+import { generate as generateKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { KeyId } from "../../../src/domain/Ids.ts"
+import { RateLimits } from "../../../src/server/http/RateLimits.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { send, service } from "../../support/service.ts"
+
+const statuses = (answers: ReadonlyArray<{ readonly status: number }>) => answers.map(({ status }) => status)
+
+const limited = { environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "3" } }
+
+/** Requests at once: how fast the machine is does not matter much then. */
+const AT_ONCE = 40
+
+// Each has a service of its own: they share an address, which has only so many keys looked up.
+layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
+  it.effect("is answered 429 with when to come back, while others are served", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key()
+      const list = send("/v1/agent-sessions", { key })
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, () => list),
+        { concurrency: AT_ONCE }
+      )
+
+      const served = answers.filter(({ status }) => status === 200)
+      const refused = answers.filter(({ status }) => status === 429)
+      assert.strictEqual(served.length + refused.length, AT_ONCE)
+      assert.isAtLeast(served.length, 3)
+      assert.isAtLeast(refused.length, 1)
+      assert.strictEqual(served[0]?.headers.get("ratelimit-policy"), '"key";q=3;w=1')
+      assert.match(served[0]?.headers.get("ratelimit") ?? "", /^"key";r=[0-2];t=1$/)
+      for (const { body, headers } of refused) {
+        assert.strictEqual(body["code"], "RATE_LIMITED")
+        assert.strictEqual(body["request_id"], headers.get("x-request-id"))
+        assert.strictEqual(body["retry_after_seconds"], 1)
+        assert.strictEqual(headers.get("retry-after"), "1")
+        assert.strictEqual(headers.get("ratelimit"), '"key";r=0;t=1')
+        assert.strictEqual(headers.get("ratelimit-policy"), '"key";q=3;w=1')
+      }
+      const other = yield* send("/v1/agent-sessions", { key: yield* countersign.key() })
+      assert.strictEqual(other.status, 200)
+    })
+  )
+})
+
+layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
+  it.effect("signs in to the console no oftener either", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key()
+      assert.strictEqual((yield* send("/v1/agent-sessions", { key })).status, 200)
+      const signIn = send("/console/session", {
+        method: "POST",
+        headers: { origin: countersign.url, "sec-fetch-site": "same-origin" },
+        body: JSON.stringify({ key: Redacted.value(key) })
+      })
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, () => signIn),
+        { concurrency: AT_ONCE }
+      )
+      assert.sameMembers([...new Set(statuses(answers))], [200, 429])
+      for (const { headers, status } of answers) {
+        assert.strictEqual(headers.has("set-cookie"), status === 200)
+        assert.strictEqual(headers.get("retry-after"), status === 429 ? "1" : null)
+      }
+    })
+  )
+})
+
+layer(service(limited), { excludeTestServices: true })("a key that there is none of", (it) => {
+  it.effect("asks the store no oftener, and does not hold up one in use", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const used = yield* countersign.key()
+      assert.strictEqual((yield* send("/v1/agent-sessions", { key: used })).status, 200)
+      const unknown = Effect.flatMap(generateKey, ({ key }) => send("/v1/agent-sessions", { key }))
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, () => unknown),
+        { concurrency: AT_ONCE }
+      )
+      assert.includeMembers([401, 429], statuses(answers))
+      assert.include(statuses(answers), 429)
+      for (const { body, headers, status } of answers) {
+        if (status === 429) {
+          assert.strictEqual(body["code"], "RATE_LIMITED")
+          assert.strictEqual(headers.get("retry-after"), "1")
+        }
+      }
+      assert.strictEqual((yield* send("/v1/agent-sessions", { key: used })).status, 200)
+      const mistyped = Redacted.value(used).replace(/.$/, (last) => (last === "0" ? "1" : "0"))
+      assert.strictEqual((yield* send("/v1/agent-sessions", { key: mistyped })).status, 401)
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("without a rate", (it) => {
+  it.effect("nobody is refused, and no header speaks of one", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      const list = send("/v1/agent-sessions", { key })
+      const answers = yield* Effect.all(
+        Array.from({ length: AT_ONCE }, () => list),
+        { concurrency: AT_ONCE }
+      )
+      assert.deepStrictEqual([...new Set(statuses(answers))], [200])
+      assert.isNull(answers[0]?.headers.get("ratelimit"))
+    })
+  )
+})
+
+describe("buckets", () => {
+  const allowed = (limits: RateLimits["Service"], key: KeyId, count: number) =>
+    Effect.map(
+      Effect.all(Array.from({ length: count }, () => limits.request(key))),
+      (quotas) => quotas.filter((quota) => quota.allowed).length
+    )
+
+  it.effect("fill with time, whether they are remembered or not", () =>
+    Effect.gen(function* () {
+      const limits = yield* RateLimits
+      const key = yield* KeyId.generate
+      assert.strictEqual(yield* allowed(limits, key, 30), 10)
+      yield* TestClock.adjust("300 millis")
+      assert.strictEqual(yield* allowed(limits, key, 30), 3)
+      // Into the next generation and the one after, half full and full.
+      yield* TestClock.adjust("800 millis")
+      assert.strictEqual(yield* allowed(limits, key, 30), 8)
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(yield* allowed(limits, key, 30), 10)
+    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
+  )
+
+  it.effect("say on an answer what is left", () =>
+    Effect.gen(function* () {
+      const limits = yield* RateLimits
+      const { onAnswer } = yield* limits.request(yield* KeyId.generate)
+      const { headers } = onAnswer(HttpServerResponse.empty())
+      assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1')
+      assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1')
+    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
+  )
+
+  const lookUps = (addresses: ReadonlyArray<string>) =>
+    Effect.gen(function* () {
+      const limits = yield* RateLimits
+      const results = yield* Effect.forEach(addresses, (address) => Effect.result(limits.lookUp(address)))
+      return results.map(({ _tag }) => _tag)
+    }).pipe(Effect.provide(RateLimits.layer({ perSecond: 1 })))
+
+  it.effect.each([
+    ["192.0.2.1", "192.0.2.2", "Success"],
+    ["192.0.2.1", "192.0.2.1", "Failure"],
+    ["::ffff:192.0.2.1", "::ffff:192.0.2.2", "Success"],
+    ["2001:db8::1", "2001:db8::ffff:2", "Failure"],
+    ["2001:db8::1", "2001:db8:0:1::1", "Success"],
+    ["unknown", "unknown", "Failure"]
+  ] as const)("of addresses: after %s, %s is a %s", ([first, second, expected]) =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* lookUps([first, second]), ["Success", expected])
+    })
+  )
+})

@@ -1,0 +1,273 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Fiber, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import type { RequestListener, Server } from "node:http"
+import {
+  defaultListenLimits,
+  layerListen,
+  type ListenLimits,
+  makeServer
+} from "../../../src/server/http/listen.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { type Exchange, exchange } from "../../support/rawSocket.ts"
+import { service } from "../../support/service.ts"
+
+/** A server on a free port of loopback until the scope closes. */
+const listening = (limits: Partial<ListenLimits> = {}, answer?: RequestListener) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly server: Server; readonly port: number }>((resume) => {
+      const server = makeServer({ ...defaultListenLimits, ...limits })
+      if (answer !== undefined) server.on("request", answer)
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed({ server, port }))
+      })
+    }),
+    ({ server }) =>
+      Effect.callback<void>((resume) => {
+        server.close(() => resume(Effect.void))
+        server.closeAllConnections()
+      })
+  )
+
+const impatient = { headersMillis: 100, requestMillis: 200, checkMillis: 20 }
+const ok: RequestListener = (_request, response) => void response.end("ok")
+const HOST = "Host: countersign\r\n"
+const CLOSE = `${HOST}Connection: close\r\n`
+
+const assertProblem = (answer: Exchange, status: number, code: string) => {
+  assert.strictEqual(answer.status, status)
+  assert.strictEqual(answer.headers.get("content-type"), "application/problem+json")
+  assert.strictEqual(answer.headers.get("connection")?.toLowerCase(), "close")
+  assert.strictEqual(answer.body["status"], status)
+  assert.strictEqual(answer.body["code"], code)
+  assert.strictEqual(answer.body["type"], `urn:problem-type:countersign:${code}`)
+  assert.match(String(answer.body["request_id"]), /^req_[0-9a-f]{32}$/)
+  assert.strictEqual(answer.headers.get("x-request-id"), answer.body["request_id"])
+}
+
+describe("a client that is slow", () => {
+  it.live.each([
+    ["says nothing", ""],
+    ["stops within the request line", "GET /heal"],
+    ["stops within the headers", `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n`]
+  ])("and %s is told 408 and cut off", ([, bytes]) =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(impatient, ok)
+      assertProblem(yield* exchange(port, bytes ?? ""), 408, "REQUEST_TIMEOUT")
+    })
+  )
+
+  it.live("with its body is told 408 and cut off, though somebody waits for the rest", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(impatient, (request, response) => {
+        request.on("end", () => response.end("ok")).resume()
+      })
+      const bytes = `POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\n{"a"`
+      assertProblem(yield* exchange(port, bytes), 408, "REQUEST_TIMEOUT")
+    })
+  )
+
+  it.live("is cut off without a second answer where one has begun", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(impatient, (_request, response) => {
+        response.write("begun")
+      })
+      const { text } = yield* exchange(port, `POST / HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\n{"a"`)
+      assert.strictEqual(text.split("HTTP/1.1").length, 2)
+      assert.include(text, "begun")
+    })
+  )
+
+  it.live("holds up nobody, however many there are, and is forgotten", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening(
+        { ...impatient, headersMillis: 1_000, requestMillis: 1_000 },
+        ok
+      )
+      const slow = Array.from({ length: 300 }, () => exchange(port, "GET / HTTP/1.1\r\nHost: a"))
+      const quick = exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
+      const [cut, served] = yield* Effect.all(
+        [Effect.all(slow, { concurrency: "unbounded" }), Effect.all(Array.from({ length: 50 }, () => quick))],
+        { concurrency: 2 }
+      )
+      assert.isTrue(cut.every(({ status }) => status === 408))
+      assert.isTrue(served.every(({ status }) => status === 200))
+      const open = yield* Effect.callback<number>((resume) => {
+        server.getConnections((_error, count) => resume(Effect.succeed(count)))
+      })
+      assert.strictEqual(open, 0)
+    })
+  )
+})
+
+describe("a request that cannot be read", () => {
+  const fields = (count: number) => "a: b\r\n".repeat(count)
+  it.live.each([
+    ["is no HTTP", "NONSENSE\r\n\r\n", 400, "INVALID_REQUEST"],
+    ["has a method of its own", `STEAL / HTTP/1.1\r\n${CLOSE}\r\n`, 400, "INVALID_REQUEST"],
+    ["begins TLS", "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001", 400, "INVALID_REQUEST"],
+    ["begins HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400, "INVALID_REQUEST"],
+    ["has no host", "GET / HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "INVALID_REQUEST"],
+    ["has two hosts", `GET / HTTP/1.1\r\n${CLOSE}hOST: other\r\n\r\n`, 400, "INVALID_REQUEST"],
+    [
+      "has two lengths",
+      `POST / HTTP/1.1\r\n${CLOSE}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+      400,
+      "INVALID_REQUEST"
+    ],
+    [
+      "has a host that is none",
+      "GET / HTTP/1.1\r\nHost: a b/c?d@e\r\nConnection: close\r\n\r\n",
+      400,
+      "INVALID_REQUEST"
+    ],
+    ...["gzip, chunked", "identity, chunked", "chunked, identity", "gzip"].map(
+      (coding) =>
+        [
+          `is encoded for the way as ${coding}`,
+          `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: ${coding}\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+          400,
+          "INVALID_REQUEST"
+        ] as const
+    ),
+    ["has a blank before a colon", `GET / HTTP/1.1\r\n${CLOSE}a : b\r\n\r\n`, 400, "INVALID_REQUEST"],
+    ["folds a header", `GET / HTTP/1.1\r\n${CLOSE}a: b\r\n c\r\n\r\n`, 400, "INVALID_REQUEST"],
+    ["has NUL in a header", `GET / HTTP/1.1\r\n${CLOSE}a: b\0c\r\n\r\n`, 400, "INVALID_REQUEST"],
+    [
+      "has large headers",
+      `GET / HTTP/1.1\r\n${CLOSE}a: ${"b".repeat(17_000)}\r\n\r\n`,
+      431,
+      "HEADERS_TOO_LARGE"
+    ],
+    ["has a long path", `GET /${"a".repeat(17_000)} HTTP/1.1\r\n${CLOSE}\r\n`, 431, "HEADERS_TOO_LARGE"],
+    ["has many headers", `GET / HTTP/1.1\r\n${CLOSE}${fields(99)}\r\n`, 431, "HEADERS_TOO_LARGE"],
+    [
+      "expects something",
+      `POST / HTTP/1.1\r\n${CLOSE}Expect: payment\r\nContent-Length: 2\r\n\r\n{}`,
+      417,
+      "EXPECTATION_FAILED"
+    ],
+    ["asks for a tunnel", `CONNECT a:443 HTTP/1.1\r\n${CLOSE}\r\n`, 405, "METHOD_NOT_ALLOWED"],
+    [
+      "has large chunk extensions",
+      `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: chunked\r\n\r\n2;${"a".repeat(20_000)}\r\n{}\r\n0\r\n\r\n`,
+      413,
+      "PAYLOAD_TOO_LARGE"
+    ]
+  ] as const)(
+    "since it %s is answered with a problem, and the connection closed",
+    ([, bytes, status, code]) =>
+      Effect.gen(function* () {
+        const { port } = yield* listening({}, (request, response) => {
+          request.on("end", () => response.end("ok")).resume()
+        })
+        assertProblem(yield* exchange(port, bytes), status, code)
+      })
+  )
+
+  it.live.each([
+    ["a hundred headers", `GET / HTTP/1.1\r\n${CLOSE}${fields(98)}\r\n`],
+    ["HTTP/1.0 without a host", "GET / HTTP/1.0\r\n\r\n"],
+    ...["", "acme.com", "my_host:8080", "127.0.0.1:1", "[::1]:8080", "xn--bcher-kva.example:"].map(
+      (host) =>
+        [`the host "${host}"`, `GET / HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`] as const
+    ),
+    ["a body in chunks", `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
+    [
+      "an upgrade that nobody offers",
+      `GET / HTTP/1.1\r\n${HOST}Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n`
+    ]
+  ])("unlike %s", ([, bytes]) =>
+    Effect.gen(function* () {
+      const { port } = yield* listening({}, ok)
+      assert.strictEqual((yield* exchange(port, bytes ?? "")).status, 200)
+    })
+  )
+})
+
+describe("a service that is starting", () => {
+  it.live("answers 503 with when to come back, until its routes are there", () =>
+    Effect.gen(function* () {
+      const { port, server } = yield* listening()
+      const ask = exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
+      const early = yield* ask
+      assertProblem(early, 503, "UNAVAILABLE")
+      assert.strictEqual(early.headers.get("retry-after"), "1")
+      server.on("request", ok)
+      assert.strictEqual((yield* ask).status, 200)
+    })
+  )
+
+  it.live("says that it is alive, and still refuses what is no request", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening()
+      const alive = yield* exchange(port, `GET /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
+      assert.strictEqual(alive.status, 200)
+      assert.strictEqual(alive.headers.get("content-type"), "application/json")
+      assert.match(alive.headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
+      assert.deepStrictEqual(alive.body, { status: "alive" })
+      assertProblem(yield* exchange(port, "GET /healthz HTTP/1.1\r\n\r\n"), 400, "INVALID_REQUEST")
+      assertProblem(yield* exchange(port, `POST /healthz HTTP/1.1\r\n${CLOSE}\r\n`), 503, "UNAVAILABLE")
+    })
+  )
+
+  it.live("and gives up does not wait for a client that says nothing", () =>
+    Effect.gen(function* () {
+      const silent = yield* Effect.scoped(
+        Effect.gen(function* () {
+          const running = yield* Layer.build(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" }))
+          const { address } = Context.get(running, HttpServer.HttpServer)
+          const port = "port" in address ? address.port : 0
+          const silent = yield* Effect.forkDetach(exchange(port, ""), { startImmediately: true })
+          // Connections are taken in the order in which they come.
+          yield* exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
+          return silent
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(silent)).text, "")
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("the service", (it) => {
+  it.effect.each([
+    ["OPTIONS", "/v1/api-keys", "GET, HEAD, POST"],
+    ["PUT", "/v1/notification-endpoints/nep_1", "PATCH, DELETE"],
+    ["POST", "/healthz", "GET, HEAD"],
+    ["DELETE", "/docs", "GET, HEAD"],
+    ["TRACE", "/openapi.json", "GET, HEAD"],
+    ["PATCH", "/metrics", "GET, HEAD"]
+  ] as const)("answers %s %s with 405 and the methods there are", ([method, path, allow]) =>
+    Effect.gen(function* () {
+      const { url } = yield* Countersign
+      const answer = yield* exchange(Number(new URL(url).port), `${method} ${path} HTTP/1.1\r\n${CLOSE}\r\n`)
+      assertProblem(answer, 405, "METHOD_NOT_ALLOWED")
+      assert.strictEqual(answer.headers.get("allow"), allow)
+    })
+  )
+
+  it.effect("answers HEAD as GET, without the body", () =>
+    Effect.gen(function* () {
+      const port = Number(new URL((yield* Countersign).url).port)
+      const got = yield* exchange(port, `GET /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
+      const head = yield* exchange(port, `HEAD /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
+      assert.strictEqual(head.status, 200)
+      assert.strictEqual(head.headers.get("content-length"), got.headers.get("content-length"))
+      assert.isTrue(head.text.endsWith("\r\n\r\n"))
+    })
+  )
+
+  it.effect("stands behind these limits", () =>
+    Effect.gen(function* () {
+      const port = Number(new URL((yield* Countersign).url).port)
+      assertProblem(
+        yield* exchange(port, `GET /healthz HTTP/1.1\r\n${"a: b\r\n".repeat(101)}\r\n`),
+        431,
+        "HEADERS_TOO_LARGE"
+      )
+      assertProblem(yield* exchange(port, "GET /healthz\r\n\r\n"), 400, "INVALID_REQUEST")
+    })
+  )
+})

@@ -1,0 +1,207 @@
+import { assert, layer } from "@effect/vitest"
+import { Array as Arr, Effect, Fiber, Option, Redacted, Tracer } from "effect"
+import { SqlClient } from "effect/sql"
+import { generate } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
+
+layer(service(), { excludeTestServices: true })("API keys", (it) => {
+  it.effect("are shown once, listed without their secret, and stored as a digest", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "shown once")
+      const { key, secret } = yield* admin.api_keys.create({
+        payload: { name: "integration", preset: "integration", email: "a@example.com" }
+      })
+      assert.match(secret, /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/)
+      assert.deepStrictEqual(key.scopes, ["feedback.write", "feedback.read"])
+      assert.isTrue(secret.startsWith(key.hint))
+      const { keys } = yield* admin.api_keys.list({})
+      assert.deepStrictEqual(keys[0], key)
+      assert.notInclude(JSON.stringify(keys), secret)
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql`SELECT to_json(api_keys)::text AS row FROM api_keys`
+      assert.notInclude(JSON.stringify(rows), secret.slice(21))
+    })
+  )
+
+  it.effect("cannot give a scope they lack", () =>
+    Effect.gen(function* () {
+      const narrow = yield* (yield* Countersign).client({
+        name: "narrow",
+        scopes: ["keys.write", "tasks.read"]
+      })
+      const refused = yield* Effect.flip(
+        narrow.api_keys.create({ payload: { name: "wider", scopes: ["tasks.read", "tasks.write"] } })
+      )
+      assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
+      if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
+      assert.deepStrictEqual(pointersOf(refused), ["#/scopes"])
+      const admin = yield* Effect.flip(
+        narrow.api_keys.create({ payload: { name: "admin", preset: "admin" } })
+      )
+      assert.deepStrictEqual(pointersOf(admin), ["#/preset"])
+      const made = yield* narrow.api_keys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
+      assert.deepStrictEqual(made.key.scopes, ["tasks.read"])
+    })
+  )
+
+  it.effect("of a preset hold what it holds, later too; others what was named", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({ name: "Ann" }, "presets")
+      const make = (payload: Parameters<typeof admin.api_keys.create>[0]["payload"]) =>
+        Effect.map(admin.api_keys.create({ payload }), ({ key }) => key)
+      const preset = yield* make({ name: "preset", preset: "reviewer", email: null, expires_at: null })
+      const narrowed = yield* make({ name: "narrowed", preset: "reviewer", scopes: ["tasks.read"] })
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql`
+        SELECT scopes, created_by_name FROM api_keys WHERE key_id IN (${preset.id}, ${narrowed.id}) ORDER BY key_id
+      `
+      assert.deepStrictEqual(rows, [
+        { scopes: null, created_by_name: "Ann" },
+        { scopes: ["tasks.read"], created_by_name: "Ann" }
+      ])
+      assert.include(preset.scopes, "approvals.decide")
+      const { keys } = yield* admin.api_keys.list({})
+      assert.deepStrictEqual(keys.slice(0, 2), [narrowed, preset])
+      assert.strictEqual(keys[0]?.created_by?.name, "Ann")
+      assert.isNull(keys[2]?.created_by)
+    })
+  )
+
+  it.effect("need a preset or a scope, and a time to come", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key()
+      for (const [body, pointer] of [
+        [{ name: "x" }, "#/scopes"],
+        [{ name: "x", preset: "runtime", scopes: ["keys.write"] }, "#/scopes"],
+        [{ name: "x", preset: "runtime", expires_at: "2020-01-01T00:00:00Z" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", expires_at: "2099" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", expires_at: "+275760-01-01T00:00:00Z" }, "#/expires_at"],
+        [{ name: "x", preset: "runtime", email: "no address" }, "#/email"],
+        [{ name: "", preset: "runtime" }, "#/name"],
+        [{ name: "ad\u200bmin", preset: "runtime" }, "#/name"],
+        [{ name: "\u202enimda", preset: "runtime" }, "#/name"],
+        [{ name: "  ", preset: "runtime" }, "#/name"],
+        [{ name: "x", preset: "owner" }, "#/preset"]
+      ] as const) {
+        const answer = yield* send("/v1/api-keys", { method: "POST", key, body: JSON.stringify(body) })
+        assert.strictEqual(answer.status, 400)
+        assert.strictEqual(answer.errors[0]?.pointer, pointer)
+      }
+    })
+  )
+
+  it.effect("of an organization: the last usable admin key stays, however many race to revoke", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "last admin")
+      const other = yield* countersign.client({}, "last admin")
+      const { keys } = yield* admin.api_keys.list({})
+      assert.lengthOf(keys, 2)
+      const outcomes = yield* Effect.forEach(
+        [0, 1].map((index) => keys[index]?.id),
+        (id) =>
+          id === undefined
+            ? Effect.die("two keys")
+            : Effect.result(other.api_keys.revoke({ params: { id } })),
+        { concurrency: "unbounded" }
+      )
+      const failures = outcomes.filter(({ _tag }) => _tag === "Failure")
+      assert.lengthOf(failures, 1)
+      assert.propertyVal(failures[0]?._tag === "Failure" ? failures[0].failure : {}, "_tag", "LAST_ADMIN_KEY")
+    })
+  )
+
+  it.effect("of another organization are not there", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const theirs = yield* (yield* countersign.client({}, "theirs")).api_keys.list({})
+      const ours = yield* countersign.client({}, "ours")
+      const id = theirs.keys[0]?.id
+      if (id === undefined) return assert.fail("they have a key")
+      assert.propertyVal(yield* Effect.flip(ours.api_keys.revoke({ params: { id } })), "_tag", "NOT_FOUND")
+      assert.lengthOf((yield* ours.api_keys.list({})).keys, 1)
+    })
+  )
+
+  it.effect("are listed in pages, newest first, each once", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client({}, "pages")
+      for (let count = 0; count < 7; count++) {
+        yield* admin.api_keys.create({ payload: { name: `key ${count}`, preset: "runtime" } })
+      }
+      const seen: Array<string> = []
+      let cursor: (typeof page)["next_cursor"] | undefined
+      let page = yield* admin.api_keys.list({ query: { limit: 3 } })
+      for (;;) {
+        seen.push(...page.keys.map(({ name }) => name))
+        cursor = page.next_cursor
+        if (cursor === null) break
+        page = yield* admin.api_keys.list({ query: { limit: 3, cursor } })
+      }
+      assert.deepStrictEqual(seen, ["key 6", "key 5", "key 4", "key 3", "key 2", "key 1", "key 0", "test"])
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("a key that is looked up", (it) => {
+  it.effect("is asked for once, however many bring it meanwhile, and whoever of them goes away", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const used = yield* (yield* Countersign).key()
+      const { key: unknown } = yield* generate
+      let admitted = 0
+      const admit = Effect.sync(() => void admitted++)
+      let statements = 0
+      const counting = Tracer.make({
+        span: (options) => {
+          if (options.kind === "client") statements++
+          return new Tracer.NativeSpan(options)
+        }
+      })
+      for (const [key, outcome] of [
+        [unknown, "INVALID_API_KEY"],
+        [used, "verified"]
+      ] as const) {
+        ;[admitted, statements] = [0, 0]
+        const verify = keys.verify(key, admit).pipe(
+          Effect.as("verified"),
+          Effect.catch(({ _tag }) => Effect.succeed(_tag))
+        )
+        const outcomes = yield* Effect.gen(function* () {
+          const first = yield* Effect.forkChild(verify, { startImmediately: true })
+          const others = yield* Effect.forkChild(Effect.all(Arr.replicate(verify, 99), { concurrency: 99 }), {
+            startImmediately: true
+          })
+          yield* Fiber.interrupt(first)
+          return yield* Fiber.join(others)
+        }).pipe(Effect.withTracer(counting), Effect.withTracerEnabled(true))
+        assert.deepStrictEqual([...new Set(outcomes)], [outcome])
+        assert.deepStrictEqual({ admitted, statements }, { admitted: 1, statements: 1 })
+      }
+    })
+  )
+})
+
+layer(service(), { excludeTestServices: true })("the first admin key", (it) => {
+  it.effect("is made once, by whoever comes first; once there is a key the given one is ignored", () =>
+    Effect.gen(function* () {
+      const keys = yield* ApiKeys
+      const { key: given } = yield* generate
+      const made = yield* Effect.all(
+        Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: Option.some(given) })),
+        { concurrency: "unbounded" }
+      )
+      const created = made.filter(Option.isSome)
+      assert.lengthOf(created, 1)
+      assert.deepStrictEqual(
+        created.map(({ value }) => Redacted.value(value.secret)),
+        [Redacted.value(given)]
+      )
+      assert.isTrue(Option.isNone(yield* keys.bootstrap({ org_name: "first", key: Option.none() })))
+      const { org_id } = yield* keys.verify(given)
+      assert.match(org_id, /^org_/)
+    })
+  )
+})

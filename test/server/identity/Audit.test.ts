@@ -1,0 +1,186 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Duration, Effect, Exit } from "effect"
+import { SqlClient } from "effect/sql"
+import type { AuditEntry } from "../../../src/domain/identity/AuditEntry.ts"
+import { OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { Audit } from "../../../src/server/identity/Audit.ts"
+import * as Retention from "../../../src/server/identity/Audit/Retention.ts"
+import { atomic } from "../../../src/server/store/Database/transaction.ts"
+import { Organizations } from "../../../src/server/identity/Organizations.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { send, service } from "../../support/service.ts"
+
+/** The entries of an organization, newest first, read over the API. */
+const entriesOf = (organization: string) =>
+  Effect.gen(function* () {
+    const countersign = yield* Countersign
+    const { audit_log } = yield* countersign.client({}, organization)
+    return (yield* audit_log.list({ query: { limit: 100 } })).entries
+  })
+
+const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditEntry["action"]> =>
+  entries.map(({ action }) => action)
+
+const receiver = "http://127.0.0.1:9/hook"
+
+layer(service(), { excludeTestServices: true })("the audit log", (it) => {
+  it.effect("says who made and revoked which key, the operator included", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { api_keys } = yield* countersign.client({ name: "Ann" }, "keys")
+      const { key } = yield* api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+      yield* api_keys.revoke({ params: { id: key.id } })
+      yield* api_keys.revoke({ params: { id: key.id } })
+      const entries = yield* entriesOf("keys")
+      // The last of them is the key that these were read with.
+      assert.deepStrictEqual(actions(entries), ["key.created", "key.revoked", "key.created", "key.created"])
+      const [, revoked, created, first] = entries
+      assert.deepInclude(revoked, { target_id: key.id })
+      assert.strictEqual(revoked?.actor?.name, "Ann")
+      assert.match(revoked?.request_id ?? "", /^req_[0-9a-f]{32}$/)
+      assert.deepInclude(created?.detail, { name: "agent", preset: "runtime", expires_at: null })
+      assert.strictEqual(first?.actor, null)
+      assert.strictEqual(first?.request_id, null)
+    })
+  )
+
+  it.effect("names what was done to endpoints, without their address or secret", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { notification_endpoints } = yield* countersign.client({}, "endpoints")
+      const { endpoint, secret } = yield* notification_endpoints.create({
+        payload: { url: `${receiver}/very-secret-path` }
+      })
+      const params = { id: endpoint.id }
+      yield* notification_endpoints.update({ params, payload: { events: ["approval.requested"] } })
+      yield* notification_endpoints.rotate_secret({ params })
+      yield* notification_endpoints.test({ params })
+      yield* notification_endpoints.replay_window({
+        params,
+        payload: { since: DateTime.makeUnsafe("2026-01-01T00:00:00Z") }
+      })
+      yield* notification_endpoints.remove({ params })
+      const entries = yield* entriesOf("endpoints")
+      assert.deepStrictEqual(actions(entries).slice(1, -1), [
+        "endpoint.removed",
+        "endpoint.replayed",
+        "endpoint.tested",
+        "endpoint.secret_rotated",
+        "endpoint.updated",
+        "endpoint.created"
+      ])
+      assert.isTrue(entries.slice(1, -1).every(({ target_id }) => target_id === endpoint.id))
+      assert.notInclude(JSON.stringify(entries), "very-secret-path")
+      assert.notInclude(JSON.stringify(entries), secret)
+    })
+  )
+
+  it.effect("names the decision that counted, once, and the lists of rules", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const agent = yield* countersign.client({ preset: "runtime" }, "decisions")
+      const ann = yield* countersign.client({ name: "Ann" }, "decisions")
+      yield* ann.approval_rules.replace({ payload: { rules: [{ effect: "require_approval", tool: "pay" }] } })
+      const { session_id } = yield* agent.sessions.create({ payload: {} })
+      const step = { step_id: StepId.make("1"), tool: "pay", action_class: "write" }
+      const { approval_id } = yield* agent.sessions.step({
+        params: { id: session_id },
+        payload: step
+      })
+      if (approval_id === null) return assert.fail("The step waits for a person")
+      const decide = ann.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      yield* decide
+      yield* decide
+      const entries = yield* entriesOf("decisions")
+      assert.deepStrictEqual(actions(entries).slice(1, 3), ["approval.approved", "rules.replaced"])
+      const [, approved, replaced] = entries
+      assert.deepInclude(approved, { target_id: approval_id })
+      assert.deepStrictEqual(approved?.detail, { session_id, step_id: "1", tool: "pay", stage: "reviewer" })
+      assert.deepStrictEqual(replaced?.detail, { revision: 1, rules: 1 })
+    })
+  )
+
+  it.effect(
+    "is read with approvals.admin alone, of one's own organization, in pages and by what one looks for",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const reviewer = yield* countersign.key({ preset: "reviewer" }, "pages")
+        const refused = yield* send("/v1/audit-log", { key: reviewer })
+        assert.strictEqual(refused.status, 403)
+        assert.strictEqual(refused.body["required_scope"], "approvals.admin")
+
+        const ann = yield* countersign.client({ name: "Ann" }, "pages")
+        const made = yield* Effect.forEach([1, 2, 3, 4, 5], (number) =>
+          Effect.map(
+            ann.api_keys.create({ payload: { name: `key ${number}`, preset: "runtime" } }),
+            ({ key }) => key.id
+          )
+        )
+        const read: Array<string> = []
+        let cursor: AuditEntry["id"] | null = null
+        do {
+          const page: { entries: ReadonlyArray<AuditEntry>; next_cursor: AuditEntry["id"] | null } =
+            yield* ann.audit_log.list({ query: { limit: 2, ...(cursor === null ? {} : { cursor }) } })
+          assert.isAtMost(page.entries.length, 2)
+          read.push(...page.entries.map(({ target_id }) => target_id))
+          cursor = page.next_cursor
+        } while (cursor !== null)
+        assert.deepStrictEqual(read.slice(0, 5), made.toReversed())
+        assert.lengthOf(read, 7)
+
+        const found = (query: NonNullable<Parameters<typeof ann.audit_log.list>[0]>["query"]) =>
+          Effect.map(ann.audit_log.list({ query: query ?? {} }), ({ entries }) => entries.length)
+        const [third] = made.slice(2)
+        const byAnn = (yield* ann.audit_log.list({ query: { target_id: third ?? "" } })).entries[0]
+        assert.strictEqual(byAnn?.target_id, third)
+        if (byAnn?.actor === undefined || byAnn.actor === null) return assert.fail("Ann made it")
+        assert.strictEqual(yield* found({ actor_id: byAnn.actor.id }), 5)
+        assert.strictEqual(yield* found({ action: "key.created" }), 7)
+        assert.strictEqual(yield* found({ action: "key.revoked" }), 0)
+        assert.strictEqual(yield* found({ occurred_after: byAnn.occurred_at, actor_id: byAnn.actor.id }), 3)
+        assert.strictEqual(yield* found({ occurred_before: byAnn.occurred_at, actor_id: byAnn.actor.id }), 2)
+        const unknown = yield* send("/v1/audit-log?action=key.stolen", { key: yield* countersign.key() })
+        assert.strictEqual(unknown.status, 400)
+      })
+  )
+
+  it.effect("holds nothing of a change that was rolled back, and takes none outside of a transaction", () =>
+    Effect.gen(function* () {
+      const audit = yield* Audit
+      const sql = yield* SqlClient.SqlClient
+      const author = { org_id: yield* (yield* Organizations).ensure("rolled back"), actor: null }
+      const undone = yield* Effect.exit(
+        atomic(sql)(Effect.andThen(audit.record(author, "task.created", "tsk_1"), Effect.fail("no")))
+      )
+      assert.isTrue(Exit.isFailure(undone))
+      assert.deepStrictEqual(actions(yield* entriesOf("rolled back")), ["key.created"])
+      assert.isTrue(Exit.hasDies(yield* Effect.exit(audit.record(author, "task.created", "tsk_1"))))
+    })
+  )
+
+  it.effect("is changed by nobody, and loses only what is past its days", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+      yield* sql`
+        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
+        SELECT ${org_id}, 'aud_' || n, 'key.created', 'key_1', now() - make_interval(days => n), '{}'
+        FROM generate_series(1, 1500) n
+      `
+      for (const change of [
+        "UPDATE audit_log SET action = 'key.revoked'",
+        "DELETE FROM audit_log",
+        "TRUNCATE audit_log"
+      ]) {
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(sql.unsafe(change))), change)
+      }
+      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1136)
+      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 0)
+      const [left] = yield* sql<{ readonly count: number }>`
+        SELECT count(*)::int AS count FROM audit_log WHERE org_id = ${org_id}
+      `
+      assert.strictEqual(left?.count, 364)
+    })
+  )
+})

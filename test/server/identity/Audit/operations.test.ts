@@ -1,0 +1,116 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import type { AuditAction } from "../../../../src/domain/identity/AuditEntry.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { send, service } from "../../../support/service.ts"
+import { operations, targetOf } from "../../../support/world/operations.ts"
+import { requestOf, requests } from "../../../support/world/requests.ts"
+import { type World, world, worldEnvironment } from "../../../support/world/world.ts"
+
+/** What each operation that changes something leaves in the log, on which of the world's things. */
+const recorded: Readonly<Record<string, readonly [AuditAction, keyof World["ids"] | "new"]>> = {
+  "api_keys.create": ["key.created", "new"],
+  "api_keys.revoke": ["key.revoked", "spare_key"],
+  "tasks.create": ["task.created", "new"],
+  "tasks.update": ["task.updated", "task"],
+  "datasets.create": ["dataset.created", "new"],
+  "comparisons.create": ["comparison.created", "new"],
+  "releases.create": ["release.created", "new"],
+  "feedback.stage": ["feedback.staged", "feedback_to_stage"],
+  "feedback.reject": ["feedback.rejected", "feedback_to_reject"],
+  "feedback.promote": ["feedback.promoted", "new"],
+  "sessions.close": ["session.closed", "session_to_close"],
+  "approvals.decide": ["approval.approved", "approval"],
+  "approval_rules.replace": ["rules.replaced", "new"],
+  "notification_endpoints.create": ["endpoint.created", "new"],
+  "notification_endpoints.update": ["endpoint.updated", "endpoint"],
+  "notification_endpoints.remove": ["endpoint.removed", "endpoint"],
+  "notification_endpoints.rotate_secret": ["endpoint.secret_rotated", "endpoint"],
+  "notification_endpoints.test": ["endpoint.tested", "endpoint"],
+  "notification_endpoints.replay": ["delivery.replayed", "delivery"],
+  "notification_endpoints.replay_window": ["endpoint.replayed", "endpoint"],
+  "telemetry_destinations.create": ["destination.created", "new"],
+  "telemetry_destinations.test": ["destination.tested", "destination"],
+  "telemetry_destinations.remove": ["destination.removed", "destination"],
+  "telemetry_destinations.replay": ["delivery.replayed", "batch"]
+}
+
+/** What changes something and leaves no entry, and why it needs none. */
+const unrecorded: Readonly<Record<string, string>> = {
+  "tasks.run": "a run is logged itself, with its key; thousands a second would drown the rest",
+  "feedback.create": "the record says who gave it; nothing follows before it is staged",
+  "sessions.create": "the session says who opened it",
+  "sessions.step": "the step is an event of its session",
+  "sessions.complete": "the outcome is an event of its session"
+}
+
+/** What succeeds, apart from what the world makes fail: a collector that refuses a test was tested all the same. */
+const fails: Readonly<Record<string, number>> = { "telemetry_destinations.test": 502 }
+
+layer(service({ environment: worldEnvironment }), { excludeTestServices: true })("the audit log", (it) => {
+  it.effect("has an entry of each operation that changes something, or there is a reason why not", () =>
+    Effect.gen(function* () {
+      const changing = operations.filter(({ method }) => method !== "GET").map(({ name }) => name)
+      assert.sameMembers([...Object.keys(recorded), ...Object.keys(unrecorded)], changing)
+      assert.sameMembers(
+        Object.keys(requests),
+        operations.map(({ name }) => name)
+      )
+
+      const here = yield* world("audited")
+      const newest = Effect.map(here.admin.audit_log.list({ query: { limit: 2 } }), ({ entries }) => entries)
+      for (const name of Object.keys(requests)) {
+        const operation = operations.find((one) => one.name === name) ?? assert.fail(name)
+        if (name === "sessions.stream") continue
+        const request = yield* requestOf(name, here)
+        const [before] = yield* newest
+        const answer = yield* send(targetOf(operation, request), {
+          method: operation.method,
+          key: here.key,
+          ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) })
+        })
+        if (name in fails) assert.strictEqual(answer.status, fails[name], name)
+        else assert.isBelow(answer.status, 300, `${name}: ${JSON.stringify(answer.body)}`)
+        const [entry, previous] = yield* newest
+        const expected = recorded[name]
+        if (expected === undefined) {
+          assert.strictEqual(entry?.id, before?.id, `${name} left an entry`)
+          continue
+        }
+        const [action, target] = expected
+        assert.strictEqual(previous?.id, before?.id, `${name} left one entry`)
+        assert.strictEqual(entry?.action, action, name)
+        assert.strictEqual(entry?.actor?.name, "Ada", name)
+        assert.strictEqual(entry?.request_id, answer.headers.get("x-request-id"), name)
+        if (target !== "new") assert.strictEqual(entry?.target_id, here.ids[target], name)
+      }
+    })
+  )
+
+  it.effect("says who signed in to the console and who signed out, once each", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({ name: "Ada" }, "signing in")
+      const own = { origin: countersign.url, "sec-fetch-site": "same-origin" }
+      const signIn = (text: string) =>
+        send("/console/session", { method: "POST", headers: own, body: JSON.stringify({ key: text }) })
+      const answer = yield* signIn(Redacted.value(key))
+      const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+      yield* signIn("csk_nonsense")
+      for (let time = 0; time < 2; time++) {
+        yield* send("/console/session", { method: "DELETE", headers: { ...own, cookie } })
+      }
+      const { audit_log } = yield* countersign.clientWith(key)
+      const { entries } = yield* audit_log.list({ query: {} })
+      assert.deepStrictEqual(
+        entries.map(({ action }) => action),
+        ["console.signed_out", "console.signed_in", "key.created"]
+      )
+      const [out, signedIn, made] = entries
+      assert.deepStrictEqual(out?.actor, { id: made?.target_id, name: "Ada" })
+      assert.deepStrictEqual(signedIn?.actor, out?.actor)
+      assert.strictEqual(signedIn?.target_id, made?.target_id)
+      assert.strictEqual(signedIn?.request_id, answer.headers.get("x-request-id"))
+    })
+  )
+})

@@ -1,0 +1,258 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, type Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import type { NewApprovalRule } from "../../../src/api/ApprovalRules.ts"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { StepId } from "../../../src/domain/Ids.ts"
+import type { Preset, Scope } from "../../../src/domain/identity/Scope.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { mailServer, type MailServerOptions, type ReceivedMail } from "../../support/mail.ts"
+import { scriptedServer } from "../../support/scripted.ts"
+import { service } from "../../support/service.ts"
+import { eventually } from "../../support/eventually.ts"
+
+type Rule = Partial<NewApprovalRule>
+
+/** A service whose mail goes to a real server, and the organization that a test works in. */
+const withMail = <A, E>(
+  use: (house: {
+    readonly admin: ClientCalls
+    readonly server: Effect.Success<ReturnType<typeof mailServer>>
+    readonly person: (
+      email: string,
+      input: { readonly preset?: Preset; readonly scopes?: readonly [Scope, ...Array<Scope>] }
+    ) => Effect.Effect<Redacted.Redacted>
+    readonly rules: (rule: Rule) => Effect.Effect<void>
+    readonly ask: (tool?: string) => Effect.Effect<string>
+  }) => Effect.Effect<A, E, Countersign | SqlClient.SqlClient>,
+  options: MailServerOptions = {}
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const server = yield* mailServer(options)
+      const run = Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const admin = yield* countersign.client()
+        return yield* use({
+          admin,
+          server,
+          person: (email, input) => countersign.key({ name: email, email, ...input }),
+          rules: (rule) =>
+            Effect.asVoid(
+              Effect.orDie(
+                admin.approval_rules.replace({
+                  payload: { rules: [{ effect: "require_approval", ...rule }] }
+                })
+              )
+            ),
+          ask: (tool = "payments.refund") =>
+            Effect.gen(function* () {
+              const { session_id } = yield* admin.sessions.create({})
+              const { approval_id } = yield* admin.sessions.step({
+                params: { id: session_id },
+                payload: {
+                  step_id: StepId.make("1"),
+                  tool,
+                  action_class: "write",
+                  arguments: { iban: "DE00-SECRET" }
+                }
+              })
+              return approval_id ?? assert.fail("the step waits for a person")
+            }).pipe(Effect.orDie)
+        })
+      })
+      return yield* run.pipe(
+        Effect.provide(
+          Layer.fresh(
+            service({
+              environment: {
+                COUNTERSIGN_SMTP_URL: `smtp://127.0.0.1:${server.port}`,
+                COUNTERSIGN_MAIL_FROM: "Countersign <no-reply@countersign.example>",
+                COUNTERSIGN_PUBLIC_URL: "https://approvals.example.org"
+              }
+            })
+          )
+        )
+      )
+    })
+  )
+
+const recipients = (mails: ReadonlyArray<ReceivedMail>, subject: RegExp) =>
+  mails
+    .filter(({ headers }) => subject.test(headers.get("subject") ?? ""))
+    .flatMap(({ to }) => to)
+    .toSorted()
+
+describe("Email", () => {
+  it.live("tells reviewers and admins what waits, with a link and without arguments", () =>
+    withMail(({ ask, person, server }) =>
+      Effect.gen(function* () {
+        yield* person("ada@example.org", { preset: "reviewer" })
+        yield* person("root@example.org", { preset: "admin" })
+        yield* person("decides@example.org", { scopes: ["approvals.decide"] })
+        yield* person("agent@example.org", { preset: "runtime" })
+        // One person with two keys is told once, whatever the case of the address.
+        yield* person("Ada@Example.org", { preset: "reviewer" })
+        const approval_id = yield* ask()
+        yield* Effect.promise(() => server.arrived(3))
+        assert.deepStrictEqual(
+          server.received.flatMap(({ to }) => to.map((address) => address.toLowerCase())).toSorted(),
+          ["ada@example.org", "decides@example.org", "root@example.org"]
+        )
+        const link = `https://approvals.example.org/console/approvals/${approval_id}`
+        const ids = new Set<string>()
+        for (const { from, headers, html, raw, text } of server.received) {
+          assert.strictEqual(from, "no-reply@countersign.example")
+          assert.strictEqual(headers.get("from"), "Countersign <no-reply@countersign.example>")
+          assert.strictEqual(headers.get("subject"), "payments.refund waits for a decision")
+          assert.strictEqual(headers.get("auto-submitted"), "auto-generated")
+          assert.strictEqual(headers.get("references"), `<${approval_id}@approvals.example.org>`)
+          assert.include(text, link)
+          assert.include(html, `href="${link}"`)
+          assert.include(text, approval_id)
+          assert.notInclude(text + html + raw, "SECRET")
+          ids.add(headers.get("message-id") ?? "")
+        }
+        assert.strictEqual(ids.size, 3)
+        for (const id of ids) assert.match(id, /^<evt_[0-9a-f]{32}@approvals\.example\.org>$/)
+      })
+    )
+  )
+
+  it.live("tells of the end that comes near, of the escalation to the admins alone, and of the end", () =>
+    withMail(({ ask, person, rules, server }) =>
+      Effect.gen(function* () {
+        yield* person("ada@example.org", { preset: "reviewer" })
+        yield* person("root@example.org", { preset: "admin" })
+        yield* rules({ review_seconds: 2, expiring_seconds: 1, escalation_seconds: 2 })
+        yield* ask()
+        yield* Effect.promise(() => server.arrived(8))
+        const both = ["ada@example.org", "root@example.org"]
+        const of = (subject: RegExp) => recipients(server.received, subject)
+        assert.deepStrictEqual(of(/waits for a decision$/), both)
+        assert.deepStrictEqual(of(/by an admin$/), ["root@example.org"])
+        // Near the end of the reviewers' window everybody, near that of the admins' the admin.
+        assert.deepStrictEqual(of(/until 2/), ["ada@example.org", "root@example.org", "root@example.org"])
+        assert.deepStrictEqual(of(/was rejected without a decision$/), both)
+        assert.lengthOf(server.received, 8)
+      })
+    )
+  )
+
+  it.live("leaves no admin out, however many others there are", () =>
+    withMail(({ ask, person, rules, server }) =>
+      Effect.gen(function* () {
+        yield* person("a@example.org", { preset: "reviewer" })
+        yield* person("zoe@example.org", { preset: "admin" })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          INSERT INTO api_keys (org_id, key_id, public_id, digest, name, preset, email, created_at)
+          SELECT
+            org_id, overlay(key_id placing lpad(number::text, 3, '0') from 34), 'none' || number, digest, name, preset,
+            'b' || number || '@example.org', created_at
+          FROM api_keys, generate_series(1, 100) AS number
+          WHERE email = 'a@example.org'
+        `
+        yield* rules({ review_seconds: 1, expiring_seconds: 0, escalation_seconds: 60 })
+        yield* ask()
+        yield* Effect.promise(() => server.arrived(101))
+        assert.deepStrictEqual(recipients(server.received, /by an admin$/), ["zoe@example.org"])
+        assert.lengthOf(recipients(server.received, /waits for a decision$/), 100)
+      })
+    )
+  )
+
+  it.live("writes to nobody whose key was revoked or has ended, nor of what a person decided", () =>
+    withMail(({ admin, ask, person, server }) =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        yield* person("gone@example.org", { preset: "reviewer" })
+        const { keys } = yield* admin.api_keys.list({ query: {} })
+        const gone = keys.find(({ email }) => email === "gone@example.org") ?? assert.fail("a key")
+        yield* admin.api_keys.revoke({ params: { id: gone.id } })
+        const ada = yield* countersign.clientWith(yield* person("ada@example.org", { preset: "reviewer" }))
+        const sql = yield* SqlClient.SqlClient
+        yield* person("ended@example.org", { preset: "reviewer" })
+        yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 s' WHERE email = 'ended@example.org'`
+        const { approvals } = yield* Effect.andThen(ask(), admin.approvals.list({ query: {} }))
+        const { approval_id } = approvals[0] ?? assert.fail("an approval")
+        yield* Effect.promise(() => server.arrived(1))
+        yield* ada.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+        yield* ask()
+        yield* Effect.promise(() => server.arrived(2))
+        assert.deepStrictEqual(
+          server.received.map(({ headers, to }) => [to, headers.get("subject")]),
+          [
+            [["ada@example.org"], "payments.refund waits for a decision"],
+            [["ada@example.org"], "payments.refund waits for a decision"]
+          ]
+        )
+      })
+    )
+  )
+
+  it.live("says whether reviewers are reached", () =>
+    withMail(({ admin, person }) =>
+      Effect.gen(function* () {
+        const notified = Effect.map(admin.notification_endpoints.list(), (list) => list.email_notifier)
+        yield* person("agent@example.org", { preset: "runtime" })
+        assert.isFalse(yield* notified)
+        yield* person("ada@example.org", { preset: "reviewer" })
+        assert.isTrue(yield* notified)
+        const other = yield* (yield* Countersign).client({}, "another organization")
+        assert.isFalse((yield* other.notification_endpoints.list()).email_notifier)
+      })
+    )
+  )
+
+  it.live("lets no tool's name into the headers or the markup", () =>
+    withMail(({ ask, person, server }) =>
+      Effect.gen(function* () {
+        yield* person("ada@example.org", { preset: "reviewer" })
+        yield* ask(`"><script>alert(1)</script> Bcc: mallory@example.net`)
+        yield* Effect.promise(() => server.arrived(1))
+        const [mail] = server.received
+        assert.deepStrictEqual(mail?.to, ["ada@example.org"])
+        assert.deepStrictEqual(mail?.headerNames, [
+          "auto-submitted",
+          "x-auto-response-suppress",
+          "from",
+          "to",
+          "in-reply-to",
+          "references",
+          "subject",
+          "message-id",
+          "date",
+          "mime-version",
+          "content-type"
+        ])
+        assert.include(mail?.headers.get("subject") ?? "", `"><script>alert(1)</script> Bcc:`)
+        assert.notInclude(mail?.html ?? "", "<script")
+        assert.include(mail?.html ?? "", "&lt;script&gt;")
+      })
+    )
+  )
+
+  it.live("leaves webhooks alone when the mail server hangs", () =>
+    withMail(
+      ({ admin, ask, person }) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            yield* person("ada@example.org", { preset: "reviewer" })
+            const receiver = yield* scriptedServer([{ status: 204 }])
+            const { endpoint } = yield* admin.notification_endpoints.create({
+              payload: { url: receiver.url }
+            })
+            for (let i = 0; i < 20; i++) yield* ask()
+            yield* Effect.promise(() => receiver.arrived(20))
+            const { deliveries } = yield* eventually(
+              admin.notification_endpoints.deliveries({ params: { id: endpoint.id } }),
+              (list) => list.deliveries.every(({ status }) => status === "delivered")
+            )
+            assert.lengthOf(deliveries, 20)
+          })
+        ),
+      { connect: () => "never" }
+    )
+  )
+})

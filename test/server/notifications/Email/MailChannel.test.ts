@@ -1,0 +1,262 @@
+import type { PgClient } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Array as Arr, DateTime, Effect, Layer, Logger, Redacted, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import type { Approval } from "../../../../src/domain/approvals/Approval.ts"
+import type { ApprovalEventType } from "../../../../src/domain/approvals/ApprovalEvent.ts"
+import { ApprovalId, KeyId, OrgId, SessionId, StepId } from "../../../../src/domain/Ids.ts"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { type ChannelPolicy, Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import { Email } from "../../../../src/server/notifications/Email.ts"
+import * as MailChannel from "../../../../src/server/notifications/Email/MailChannel.ts"
+import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import { mailServer } from "../../../support/mail.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+import { quick } from "../../../support/delivery.ts"
+import { eventually } from "../../../support/eventually.ts"
+
+const publicUrl = "https://approvals.example.org"
+
+/** Runs with mail on an engine of its own. */
+const withMail =
+  (port: number, policy: ChannelPolicy = quick()) =>
+  <A, E, R>(use: Effect.Effect<A, E, R>) => {
+    const mail = { url: Redacted.make(`smtp://127.0.0.1:${port}`), from: "c@example.org" }
+    return Effect.provide(
+      use,
+      Email.layer(mail).pipe(
+        Layer.provideMerge(Delivery.layer(Effect.all([MailChannel.make({ mail, publicUrl, policy })]))),
+        Layer.provide(StoreClock.layer)
+      ),
+      { local: true }
+    )
+  }
+
+/** An organization with one reviewer, and an approval that waits there. */
+const setUp = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const org_id = yield* OrgId.generate
+  const key_id = yield* KeyId.generate
+  const now = yield* DateTime.now
+  yield* sql`INSERT INTO organizations VALUES (${org_id}, ${org_id}, now())`
+  yield* sql`
+    INSERT INTO api_keys (org_id, key_id, public_id, digest, name, scopes, email, created_at)
+    VALUES (
+      ${org_id}, ${key_id}, ${key_id}, '\\x00', 'Ada', ARRAY['approvals.decide'], 'ada@example.org', now()
+    )
+  `
+  const approval: Approval = {
+    approval_id: yield* ApprovalId.generate,
+    session_id: yield* SessionId.generate,
+    step_id: StepId.make("refund-1"),
+    task_id: null,
+    tool: "payments.refund",
+    action_class: "write",
+    arguments_digest: "",
+    status: "pending",
+    stage: "reviewer",
+    requested_at: now,
+    review_deadline_at: now,
+    escalation_deadline_at: null,
+    expires_at: now,
+    escalated_at: null,
+    timeout_action: "reject",
+    outcome: null,
+    decision_source: null,
+    decided_at: null,
+    decided_by: null,
+    comment: null
+  }
+  const at = DateTime.toDateUtc(now)
+  yield* sql`INSERT INTO approvals ${sql.insert({
+    org_id,
+    approval_id: approval.approval_id,
+    session_id: approval.session_id,
+    step_id: approval.step_id,
+    tool: approval.tool,
+    action_class: approval.action_class,
+    arguments_digest: "",
+    status: "pending",
+    stage: "reviewer",
+    requested_at: at,
+    requested_by_id: key_id,
+    review_deadline_at: at,
+    expires_at: at,
+    timeout_action: "reject"
+  })}`
+  return { org_id, key_id, approval }
+})
+
+type Waiting = Effect.Success<typeof setUp>
+
+const publish = ({ approval, org_id }: Waiting, event: ApprovalEventType = "approval.requested") =>
+  Effect.gen(function* () {
+    const email = yield* Email
+    yield* transaction(email.publish(org_id, Arr.of({ event, approval }), yield* DateTime.now))
+  })
+
+/** The one mail there is, as the log has it, once it holds. */
+const record = ({ org_id }: Waiting, status: string) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.map(
+      eventually(
+        sql<{ readonly status: string; readonly attempts: number; readonly last_error: string | null }>`
+          SELECT status, attempts, last_error
+          FROM deliveries
+          WHERE org_id = ${org_id}
+        `,
+        ([row]) => row?.status === status
+      ),
+      ([row]) => row ?? assert.fail("a delivery")
+    )
+  )
+
+const test = <E>(
+  name: string,
+  effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
+) => it.live(name, () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))))
+
+describe("MailChannel", () => {
+  test("comes again to a server that greylists, as the same mail", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer({ message: (nth) => (nth < 3 ? 451 : undefined) })
+      yield* Effect.gen(function* () {
+        const waiting = yield* setUp
+        yield* publish(waiting)
+        assert.deepStrictEqual(yield* record(waiting, "delivered"), {
+          status: "delivered",
+          attempts: 3,
+          last_error: null
+        })
+        const sql = yield* SqlClient.SqlClient
+        const [mail] = yield* sql<{ readonly event_id: string }>`SELECT event_id FROM approval_mail`
+        assert.strictEqual(
+          server.received[0]?.headers.get("message-id"),
+          `<${mail?.event_id}@approvals.example.org>`
+        )
+        assert.lengthOf(server.received, 1)
+      }).pipe(withMail(server.port))
+    }))
+
+  test("sends a mail again whose end was not heard, under the same id", () =>
+    Effect.gen(function* () {
+      let last = ""
+      const server = yield* mailServer()
+      yield* Effect.gen(function* () {
+        const waiting = yield* setUp
+        const sql = yield* SqlClient.SqlClient
+        yield* publish(waiting)
+        yield* record(waiting, "delivered")
+        last = server.received[0]?.headers.get("message-id") ?? ""
+        // As after a crash between the sending and its writing down.
+        yield* sql`UPDATE deliveries SET status = 'failed'`
+        const [row] = yield* sql<{ readonly destination_id: string; readonly delivery_id: string }>`
+          SELECT destination_id, delivery_id FROM deliveries
+        `
+        const delivery = yield* Delivery
+        yield* delivery.replay(waiting.org_id, row?.destination_id ?? "", row?.delivery_id ?? "")
+        yield* Effect.promise(() => server.arrived(2))
+      }).pipe(withMail(server.port))
+      assert.strictEqual(server.received[1]?.headers.get("message-id"), last)
+    }))
+
+  test("gives up at once on a recipient that does not exist, and leaves nobody else alone for it", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer({ recipient: (_, nth) => (nth <= 10 ? 550 : undefined) })
+      const policy = quick({ cooldown: { after: 2, first: 60_000, longest: 60_000 } })
+      yield* Effect.gen(function* () {
+        const waiting = yield* setUp
+        for (let i = 0; i < 10; i++) yield* publish(waiting)
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* eventually(
+          sql<{
+            readonly status: string
+            readonly attempts: number
+          }>`SELECT status, attempts FROM deliveries`,
+          (list) => list.every(({ status }) => status === "failed")
+        )
+        assert.deepStrictEqual(
+          rows,
+          Arr.makeBy(10, () => ({ status: "failed", attempts: 1 }))
+        )
+        yield* publish(waiting)
+        yield* Effect.promise(() => server.arrived(1))
+      }).pipe(withMail(server.port, policy))
+    }))
+
+  test("leaves a server alone that fails, tells the operator once, and sends what waited", () =>
+    Effect.gen(function* () {
+      const lines: Array<unknown> = []
+      const capture = Logger.make(({ message }) => void lines.push(message))
+      const server = yield* mailServer({ connect: (nth) => (nth <= 3 ? 421 : undefined) })
+      const retry = { ...quick().retry, delays: Arr.makeBy(20, () => 0) }
+      const policy = quick({ concurrency: 1, retry, cooldown: { after: 2, first: 200, longest: 200 } })
+      yield* Effect.gen(function* () {
+        const waiting = yield* setUp
+        yield* publish(waiting)
+        const { attempts } = yield* record(waiting, "delivered")
+        assert.strictEqual(attempts, 4)
+      }).pipe(withMail(server.port, policy), Effect.provide(Logger.layer([capture])))
+      assert.deepStrictEqual(lines.flat(), [
+        "Mail to reviewers waits: SMTP 421: the mail server takes no mail",
+        "The mail server takes mail again"
+      ])
+    }))
+
+  test("asks nobody for what was decided meanwhile, and writes to no key that was revoked meanwhile", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer()
+      const retry = { ...quick().retry, delays: [50] }
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const decided = yield* setUp
+        yield* transaction(
+          Effect.andThen(publish(decided), sql`UPDATE approvals SET status = 'approved', outcome = 'allow'`)
+        )
+        const one = yield* record(decided, "failed")
+        assert.deepStrictEqual(one, {
+          status: "failed",
+          attempts: 0,
+          last_error: "the approval waits for nobody any more"
+        })
+        const revoked = yield* setUp
+        yield* transaction(Effect.andThen(publish(revoked), sql`UPDATE api_keys SET revoked_at = now()`))
+        const { last_error } = yield* record(revoked, "failed")
+        assert.strictEqual(last_error, "the recipient's key was revoked or has expired")
+        assert.lengthOf(server.received, 0)
+      }).pipe(withMail(server.port, quick({ retry })))
+    }))
+
+  test("queues no mail with a transaction that does not commit", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const waiting = yield* setUp
+        yield* Effect.flip(transaction(Effect.andThen(publish(waiting), Effect.fail("rolled back"))))
+        assert.lengthOf(yield* sql`SELECT 1 FROM approval_mail`, 0)
+        assert.lengthOf(yield* sql`SELECT 1 FROM deliveries`, 0)
+      }).pipe(withMail(server.port))
+    }))
+
+  test("removes mails that are older than is kept", () =>
+    Effect.gen(function* () {
+      const server = yield* mailServer()
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const waiting = yield* setUp
+        yield* publish(waiting)
+        yield* record(waiting, "delivered")
+        yield* publish(waiting, "approval.expiring")
+        yield* Effect.promise(() => server.arrived(2))
+        yield* sql`
+          UPDATE approval_mail
+          SET event_id = 'evt_' || repeat('0', 32), occurred_at = now() - interval '31 days'
+          WHERE type = 'approval.requested'
+        `
+        assert.strictEqual((yield* (yield* Delivery).runRetention).payloads, 1)
+        const left = yield* sql<{ readonly type: string }>`SELECT type FROM approval_mail`
+        assert.deepStrictEqual(left, [{ type: "approval.expiring" }])
+      }).pipe(withMail(server.port))
+    }))
+})

@@ -1,0 +1,301 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber, type Redacted, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import { DeliveryId, EndpointId } from "../../../src/domain/Ids.ts"
+import { transaction } from "../../../src/server/store/Database/transaction.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { verify } from "../../../src/webhook/index.ts"
+import { blocked } from "../../support/eventually.ts"
+import {
+  ask,
+  deliveries,
+  headersOf,
+  ok,
+  oneAttempt,
+  only,
+  setUp,
+  signers
+} from "../../support/notifications.ts"
+import { send, service } from "../../support/service.ts"
+
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
+  it.effect("change their events and keep their address and their secret", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver, secret } = yield* setUp("change events")
+      const changed = yield* admin.notification_endpoints.update({
+        params,
+        payload: { events: ["approval.approved", "approval.requested", "approval.approved"] }
+      })
+      assert.deepStrictEqual(changed, { ...endpoint, events: ["approval.approved", "approval.requested"] })
+      yield* ask(admin)
+      yield* only(admin, endpoint.id, "delivered")
+      assert.strictEqual(receiver.seen[0]?.url, "/hook/of-mine")
+      assert.deepStrictEqual(yield* signers(receiver.seen[0], [secret]), [0])
+
+      yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
+      yield* ask(admin)
+      yield* only(admin, endpoint.id, "delivered")
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
+      assert.isTrue(endpoints[0]?.active)
+    })
+  )
+
+  it.effect("refuse what is no selection of events, and a change of nothing", () =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* setUp("bad events")
+      const key = yield* (yield* Countersign).key({}, "bad events")
+      const path = `/v1/notification-endpoints/${endpoint.id}`
+      for (const events of [[], ["approval.nonsense"], ["test"], "approval.requested", null, {}, [1]]) {
+        for (const answer of [
+          yield* send(path, { method: "PATCH", key, body: JSON.stringify({ events, active: true }) }),
+          yield* send("/v1/notification-endpoints", {
+            method: "POST",
+            key,
+            body: JSON.stringify({ url: "https://example.com/hook", events })
+          }),
+          // Whatever else is at fault.
+          yield* send("/v1/notification-endpoints", { method: "POST", key, body: JSON.stringify({ events }) })
+        ]) {
+          assert.strictEqual(answer.status, 400, JSON.stringify(events))
+          assert.strictEqual(answer.body["code"], "INVALID_WEBHOOK_EVENTS", JSON.stringify(events))
+          assert.isTrue(answer.errors.some(({ pointer }) => pointer.startsWith("#/events")))
+        }
+      }
+      for (const [body, pointer] of [
+        ["{}", "#"],
+        [`{"url":"https://example.com/"}`, "#"],
+        [`{"active":"yes"}`, "#/active"],
+        [`{"active":null}`, "#/active"]
+      ] as const) {
+        const answer = yield* send(path, { method: "PATCH", key, body })
+        assert.strictEqual(answer.body["code"], "INVALID_REQUEST", body)
+        assert.strictEqual(answer.errors[0]?.pointer, pointer, body)
+      }
+    })
+  )
+
+  it.effect("that are switched off get nothing, and are switched on again", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver } = yield* setUp("switched off")
+      const off = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+      assert.deepStrictEqual(off, { ...endpoint, active: false })
+      yield* ask(admin)
+      const test = yield* admin.notification_endpoints.test({ params })
+      const refused = yield* only(admin, endpoint.id, "failed")
+      assert.strictEqual(refused.id, test.id)
+      assert.strictEqual(refused.attempts, 0)
+      assert.strictEqual(refused.last_error, "the endpoint is switched off")
+      assert.lengthOf(receiver.seen, 0)
+
+      const on = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+      assert.deepStrictEqual(on, endpoint)
+      yield* ask(admin)
+      yield* deliveries(admin, endpoint.id, ([latest]) => latest?.status === "delivered")
+      assert.lengthOf(receiver.seen, 1)
+    })
+  )
+
+  it.effect(
+    "that answer 410 are switched off, say why, and get the event again after a switch and a replay",
+    () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params, receiver } = yield* setUp("gone", [{ status: 410 }, ok])
+        const approval_id = yield* ask(admin)
+        const failed = yield* only(admin, endpoint.id, "failed")
+        assert.strictEqual(failed.label, `approval.requested ${approval_id}`)
+        assert.strictEqual(failed.last_error, "HTTP 410: the endpoint was switched off")
+        assert.isNotNull(failed.finished_at)
+        const { endpoints } = yield* admin.notification_endpoints.list()
+        assert.isFalse(endpoints[0]?.active)
+        yield* ask(admin)
+        yield* only(admin, endpoint.id, "failed")
+
+        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        const delivery = { params: { id: endpoint.id, delivery: failed.id } }
+        assert.deepStrictEqual(yield* admin.notification_endpoints.replay(delivery), {
+          queued: true,
+          id: failed.id
+        })
+        const { last_error, replays } = yield* only(admin, endpoint.id, "delivered")
+        assert.strictEqual(replays, 1)
+        assert.strictEqual(last_error, null)
+        const detail = yield* admin.notification_endpoints.delivery(delivery)
+        assert.strictEqual(detail.event_id, failed.event_id)
+        assert.deepStrictEqual(
+          detail.attempt_log.map(({ attempt, error, status }) => [attempt, status, error]),
+          [
+            [1, 410, "HTTP 410: the endpoint was switched off"],
+            [2, 204, null]
+          ]
+        )
+        const [first, second] = receiver.seen
+        assert.strictEqual(first?.headers["x-svc-event-id"], failed.event_id)
+        assert.strictEqual(second?.headers["x-svc-event-id"], failed.event_id)
+        assert.strictEqual(second?.body, first?.body)
+        const again = yield* Effect.flip(admin.notification_endpoints.replay(delivery))
+        assert.strictEqual(again._tag, "NOT_REPLAYABLE")
+      })
+  )
+
+  it.effect("are sent a test whatever they subscribed to, alone, and once for one idempotency key", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver, secret } = yield* setUp("test event")
+      const other = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
+      yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
+      const request = { params, headers: { "idempotency-key": "try-it" } }
+      const queued = yield* admin.notification_endpoints.test(request)
+      assert.isTrue(queued.queued)
+      assert.deepStrictEqual(yield* admin.notification_endpoints.test(request), queued)
+      const record = yield* only(admin, endpoint.id, "delivered")
+      assert.strictEqual(record.id, queued.id)
+      assert.strictEqual(record.label, "test")
+      const [seen] = receiver.seen
+      const result = yield* Effect.promise(() => verify(seen?.body ?? "", headersOf(seen!), secret))
+      if (!result.ok) return assert.fail(result.message)
+      assert.strictEqual(result.event.type, "test")
+      assert.strictEqual(result.event.id, record.event_id)
+      assert.strictEqual(seen?.headers["x-svc-event-type"], "test")
+      const body: unknown = JSON.parse(seen?.body ?? "")
+      assert.hasAllKeys(body, ["id", "type", "org_id", "occurred_at", "approval"])
+      assert.propertyVal(body, "approval", null)
+      yield* deliveries(admin, other.endpoint.id, (list) => list.length === 0)
+      assert.lengthOf(receiver.seen, 1)
+    })
+  )
+
+  it.effect(
+    "do not exist for another organization, nor a delivery at another endpoint, nor once removed",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const { admin, endpoint, params } = yield* setUp("owner", [{ status: 500 }])
+        const sibling = yield* admin.notification_endpoints.create({
+          payload: { url: "https://1.1.1.1/hook" }
+        })
+        const { id } = yield* admin.notification_endpoints.test({ params })
+        yield* only(admin, endpoint.id, "failed")
+        const owner = yield* countersign.key({}, "owner")
+        const stranger = yield* countersign.key({}, "stranger")
+        const base = "/v1/notification-endpoints"
+        const onDelivery: ReadonlyArray<readonly [string, string]> = [
+          ["GET", `/deliveries/${id}`],
+          ["POST", `/deliveries/${id}/replay`]
+        ]
+        const onEndpoint: typeof onDelivery = [
+          ["GET", "/deliveries"],
+          ["POST", "/replay"],
+          ["POST", "/rotate-secret"],
+          ["POST", "/test"],
+          ["PATCH", ""],
+          ["DELETE", ""],
+          ...onDelivery
+        ]
+        const absent = Effect.fnUntraced(function* (
+          key: Redacted.Redacted,
+          at: string,
+          operations: typeof onDelivery
+        ) {
+          for (const [method, path] of operations) {
+            const answer = yield* send(`${base}/${at}${path}`, {
+              method,
+              key,
+              ...(method === "PATCH" || path === "/replay"
+                ? { body: `{"active":false,"since":"2026-01-01T00:00:00Z"}` }
+                : {})
+            })
+            assert.strictEqual(answer.status, 404, `${method} ${path}`)
+            assert.strictEqual(answer.body["code"], "NOT_FOUND", `${method} ${path}`)
+          }
+        })
+        yield* absent(stranger, endpoint.id, onEndpoint)
+        yield* absent(owner, sibling.endpoint.id, onDelivery)
+        yield* absent(owner, endpoint.id, [
+          ["GET", `/deliveries/${yield* DeliveryId.generate}`],
+          ["POST", `/deliveries/${yield* DeliveryId.generate}/replay`],
+          ["GET", "/deliveries/nonsense"]
+        ])
+        yield* absent(owner, yield* EndpointId.generate, onEndpoint)
+        assert.deepStrictEqual(
+          yield* Effect.map(
+            admin.notification_endpoints.delivery({ params: { ...params, delivery: id } }),
+            (found) => [found.status, found.replays]
+          ),
+          ["failed", 0]
+        )
+        yield* admin.notification_endpoints.remove({ params })
+        yield* absent(owner, endpoint.id, onEndpoint)
+      })
+  )
+
+  it.effect("are 50 at most, however many are made at once", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* setUp("fifty")
+      const make = admin.notification_endpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
+      yield* Effect.replicateEffect(make, 47, { discard: true })
+      const sql = yield* SqlClient.SqlClient
+      const racing = yield* transaction(
+        Effect.gen(function* () {
+          // All have counted, or wait for one that has, before any is written: four, as many as have a turn under keys at once.
+          yield* sql`LOCK TABLE notification_endpoints IN SHARE MODE`
+          const fibers = yield* Effect.replicateEffect(Effect.forkChild(Effect.result(make)), 4)
+          yield* blocked(4)
+          return fibers
+        })
+      )
+      const outcomes = yield* Effect.forEach(racing, (fiber) => Fiber.join(fiber))
+      const refused = outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag)
+      assert.deepStrictEqual(refused, ["LIMIT_REACHED", "LIMIT_REACHED"])
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      assert.lengthOf(endpoints, 50)
+      const [oldest] = endpoints
+      if (oldest === undefined) return assert.fail("fifty")
+      yield* admin.notification_endpoints.remove({ params: { id: oldest.id } })
+      yield* make
+    })
+  )
+
+  it.effect("refuse an address that may not be used, with the reason", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "bad address")
+      for (const [url, reason] of [
+        ["ftp://example.com/", /https/],
+        ["https://user:word@example.com/", /@|user|credential/i],
+        ["https://example.com/#part", /#|fragment/i],
+        ["https://localhost/", /public name/],
+        ["https://10.0.0.1/", /address/],
+        ["https://1.1.1.1:22/", /port/i],
+        [`https://example.com/${"a".repeat(2_048)}`, /2,?048/]
+      ] as const) {
+        const answer = yield* send("/v1/notification-endpoints", {
+          method: "POST",
+          key,
+          body: JSON.stringify({ url })
+        })
+        assert.strictEqual(answer.status, 400, url)
+        assert.strictEqual(answer.body["code"], "INVALID_URL", url)
+        assert.match(String(answer.body["detail"]), reason, url)
+        assert.deepStrictEqual(answer.errors, [{ pointer: "#/url", detail: String(answer.body["detail"]) }])
+        assert.notInclude(JSON.stringify(answer.body), "word@")
+      }
+    })
+  )
+
+  it.effect("are read with org_config.read and changed with org_config.write alone", () =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* setUp("scopes")
+      const reader = yield* (yield* Countersign).client(
+        { name: "reader", scopes: ["org_config.read"] },
+        "scopes"
+      )
+      const params = { id: endpoint.id }
+      yield* reader.notification_endpoints.deliveries({ params })
+      const refused = [
+        yield* Effect.flip(reader.notification_endpoints.update({ params, payload: { active: false } })),
+        yield* Effect.flip(reader.notification_endpoints.rotate_secret({ params })),
+        yield* Effect.flip(reader.notification_endpoints.test({ params }))
+      ]
+      for (const { _tag } of refused) assert.strictEqual(_tag, "INSUFFICIENT_SCOPE")
+    })
+  )
+})

@@ -1,0 +1,180 @@
+import { assert, describe } from "@effect/vitest"
+import { Duration, Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { createHmac } from "node:crypto"
+import { Webhook } from "standardwebhooks"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import { type Scripted, scriptedServer, type Seen } from "../../../support/scripted.ts"
+import { announce, endpointAt, records, testWithWebhooks, withWebhooks } from "../../../support/delivery.ts"
+
+const status =
+  (wanted: string) =>
+  (list: ReadonlyArray<{ readonly status: string }>): boolean =>
+    list.length > 0 && list.every((record) => record.status === wanted)
+
+const ok: Scripted = { status: 204 }
+const body = JSON.stringify({ id: "evt", text: "é \u2028 as it was written", n: 1.0 })
+const delays = [0, 10, 10].map((millis) => Duration.millis(millis))
+
+const header = (seen: Seen | undefined, name: string): string => String(seen?.headers[name])
+
+/** Checks both signatures of a request, and answers with the second it was signed in. */
+const signedAt = (secret: string, seen: Seen | undefined): number => {
+  const text = seen?.body ?? ""
+  new Webhook(secret).verify(text, {
+    "webhook-id": header(seen, "webhook-id"),
+    "webhook-timestamp": header(seen, "webhook-timestamp"),
+    "webhook-signature": header(seen, "webhook-signature")
+  })
+  const [, t, v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(header(seen, "x-svc-signature")) ?? []
+  assert.strictEqual(v1, createHmac("sha256", secret).update(`${t}.${text}`).digest("hex"))
+  return Number(t)
+}
+
+describe("WebhookChannel", () => {
+  testWithWebhooks("sends the stored bytes, signed in both dialects", () =>
+    Effect.gen(function* () {
+      const receiver = yield* scriptedServer([ok])
+      const endpoint = yield* endpointAt(`${receiver.url}/hook?a=1`)
+      const [event_id] = yield* announce([endpoint], body)
+      yield* records(endpoint, status("delivered"))
+      const [seen] = receiver.seen
+      assert.strictEqual(seen?.method, "POST")
+      assert.strictEqual(seen?.url, "/hook?a=1")
+      assert.strictEqual(seen?.body, body)
+      assert.strictEqual(header(seen, "x-svc-event-id"), event_id)
+      assert.strictEqual(header(seen, "x-svc-event-type"), "approval.requested")
+      assert.strictEqual(header(seen, "content-type"), "application/json")
+      assert.match(header(seen, "user-agent"), /^Countersign\/\d/)
+      signedAt(endpoint.secret, seen)
+    }).pipe(withWebhooks())
+  )
+
+  testWithWebhooks("sends the same event again, signed anew, when the receiver has asked to wait", () =>
+    Effect.gen(function* () {
+      const receiver = yield* scriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
+      const endpoint = yield* endpointAt(receiver.url)
+      const delivery = yield* Delivery
+      yield* announce([endpoint], body)
+      const [record] = yield* records(endpoint, status("delivered"))
+      const [first, second] = receiver.seen
+      assert.strictEqual(second?.body, first?.body)
+      assert.strictEqual(header(second, "x-svc-event-id"), header(first, "x-svc-event-id"))
+      assert.isAbove(signedAt(endpoint.secret, second), signedAt(endpoint.secret, first))
+      assert.notStrictEqual(header(second, "webhook-signature"), header(first, "webhook-signature"))
+      assert.isDefined(record)
+      if (record === undefined) return
+      const { attempt_log } = yield* delivery.get(endpoint.org_id, endpoint.destination_id, record.id)
+      assert.deepStrictEqual(
+        attempt_log.map((attempt) => [attempt.status, attempt.error]),
+        [
+          [503, "HTTP 503"],
+          [204, null]
+        ]
+      )
+    }).pipe(withWebhooks({ delays }))
+  )
+
+  testWithWebhooks("follows no redirect, and keeps nothing of what the receiver says", () =>
+    Effect.gen(function* () {
+      const trap = yield* scriptedServer([ok])
+      const receiver = yield* scriptedServer([
+        { status: 307, headers: { location: trap.url }, body: { secret: "of the receiver" } }
+      ])
+      const endpoint = yield* endpointAt(receiver.url)
+      yield* announce([endpoint], body)
+      const [record] = yield* records(endpoint, status("failed"))
+      assert.strictEqual(record?.attempts, 3)
+      assert.strictEqual(record?.last_error, "HTTP 307: redirects are not followed")
+      assert.lengthOf(trap.seen, 0)
+      assert.lengthOf(receiver.seen, 3)
+    }).pipe(withWebhooks({ delays }))
+  )
+
+  testWithWebhooks("switches an endpoint off that answers 410, and sends nothing more", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const receiver = yield* scriptedServer([{ status: 410 }])
+      const endpoint = yield* endpointAt(receiver.url)
+      yield* announce([endpoint], body)
+      const [record] = yield* records(endpoint, status("failed"))
+      assert.strictEqual(record?.attempts, 1)
+      assert.strictEqual(record?.last_error, "HTTP 410: the endpoint was switched off")
+      const rows = yield* sql<{ readonly active: boolean }>`SELECT active FROM notification_endpoints`
+      assert.deepStrictEqual(rows, [{ active: false }])
+      // An event whose transaction had chosen the endpoint before it was switched off.
+      yield* announce([endpoint], body)
+      const [unsent] = yield* records(endpoint, (list) => list.length === 2 && status("failed")(list))
+      assert.strictEqual(unsent?.attempts, 0)
+      assert.strictEqual(unsent?.last_error, "the endpoint is switched off")
+      assert.lengthOf(receiver.seen, 1)
+    }).pipe(withWebhooks())
+  )
+
+  testWithWebhooks("sends nothing to an endpoint that was removed while its deliveries waited", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const delivery = yield* Delivery
+      const receiver = yield* scriptedServer([{ status: 500 }, { status: 500 }, { status: 500 }, ok])
+      const endpoint = yield* endpointAt(receiver.url)
+      yield* announce([endpoint], body)
+      yield* records(endpoint, ([record]) => record?.attempts === 1)
+      yield* transaction(
+        Effect.andThen(
+          sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.destination_id}`,
+          delivery.discard(endpoint.org_id, endpoint.destination_id)
+        )
+      )
+      const [record] = yield* records(endpoint, status("failed"))
+      assert.strictEqual(record?.last_error, "the destination was removed")
+      // By the time another endpoint has waited twice, the first would have been sent to again.
+      const other = yield* endpointAt(receiver.url)
+      const [event_id] = yield* announce([other], body)
+      yield* records(other, status("delivered"))
+      assert.deepStrictEqual(
+        receiver.seen.slice(1).map((seen) => header(seen, "x-svc-event-id")),
+        [String(event_id), String(event_id), String(event_id)]
+      )
+    }).pipe(withWebhooks({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
+  )
+
+  testWithWebhooks("delivers to others at once while one receiver answers nothing", () =>
+    Effect.gen(function* () {
+      const dead = yield* scriptedServer(["never"])
+      const alive = yield* scriptedServer([ok])
+      const stuck = yield* endpointAt(dead.url)
+      const well = yield* endpointAt(alive.url)
+      yield* announce(
+        Array.from({ length: 40 }, () => stuck),
+        body
+      )
+      yield* Effect.promise(() => dead.arrived(8))
+      yield* announce(
+        Array.from({ length: 40 }, () => well),
+        body
+      )
+      yield* Effect.promise(() => alive.arrived(40))
+      yield* records(well, status("delivered"))
+      // No more than eight at a time, and not one of them has ended yet.
+      assert.lengthOf(dead.seen, 8)
+    }).pipe(withWebhooks({}, { drainMillis: 0 }))
+  )
+
+  testWithWebhooks("gives a receiver five seconds", () =>
+    Effect.gen(function* () {
+      const delivery = yield* Delivery
+      const receiver = yield* scriptedServer(["never"])
+      const endpoint = yield* endpointAt(receiver.url)
+      yield* announce([endpoint], body)
+      const [record] = yield* records(endpoint, status("failed"))
+      if (record === undefined) return assert.fail("a delivery has a record")
+      const { attempt_log } = yield* delivery.get(endpoint.org_id, endpoint.destination_id, record.id)
+      const [attempt] = attempt_log
+      assert.strictEqual(attempt?.status, null)
+      assert.match(attempt?.error ?? "", /^timed out/)
+      assert.isAtLeast(attempt?.duration_ms ?? 0, 4_990)
+      assert.isAtMost(attempt?.duration_ms ?? Infinity, 5_500)
+    }).pipe(withWebhooks({ delays: [Duration.zero] }))
+  )
+})

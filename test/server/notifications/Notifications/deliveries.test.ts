@@ -1,0 +1,221 @@
+import { assert, layer } from "@effect/vitest"
+import { DateTime, Effect, Fiber, Result } from "effect"
+import { SqlClient } from "effect/sql"
+import type { DeliveryId } from "../../../../src/domain/Ids.ts"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { blocked } from "../../../support/eventually.ts"
+import { all, ask, deliveries, ok, oneAttempt, only, setUp } from "../../../support/notifications.ts"
+import { send, service } from "../../../support/service.ts"
+
+/** One failure begins a cooldown that outlasts the test. */
+const coolsAtOnce = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1" }
+
+/** Room for two deliveries, which stay in it: the first attempt is an hour away. */
+const roomForTwo = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "2" }
+
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
+  it.effect("list the latest 50 deliveries, newest first, without bodies", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params } = yield* setUp("latest")
+      const first = yield* admin.notification_endpoints.test({ params })
+      yield* only(admin, endpoint.id, "delivered")
+      for (let count = 0; count < 50; count++) yield* admin.notification_endpoints.test({ params })
+      const list = yield* deliveries(admin, endpoint.id, all(50, "delivered"))
+      assert.notInclude(
+        list.map(({ id }) => id),
+        first.id
+      )
+      const times = list.map((record) => DateTime.toEpochMillis(record.created_at))
+      assert.deepStrictEqual(
+        times,
+        times.toSorted((a, b) => b - a)
+      )
+      const answer = yield* send(`/v1/notification-endpoints/${endpoint.id}/deliveries`, {
+        key: yield* (yield* Countersign).key({}, "latest")
+      })
+      const raw = answer.body["deliveries"]
+      assert.hasAllKeys(Array.isArray(raw) ? raw[0] : undefined, [
+        "id",
+        "event_id",
+        "label",
+        "status",
+        "attempts",
+        "replays",
+        "last_error",
+        "created_at",
+        "finished_at"
+      ])
+    })
+  )
+
+  it.effect("replay every failed delivery of a window", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver } = yield* setUp("window", [
+        { status: 500 },
+        { status: 500 },
+        { status: 500 },
+        ok
+      ])
+      for (const count of [1, 2, 3]) {
+        yield* ask(admin)
+        yield* deliveries(admin, endpoint.id, all(count, "failed"))
+      }
+      const [third, second, first] = yield* deliveries(admin, endpoint.id, all(3, "failed"))
+      if (first === undefined || second === undefined || third === undefined) return assert.fail("three")
+      const between = yield* admin.notification_endpoints.replay_window({
+        params,
+        payload: { since: second.created_at, until: third.created_at }
+      })
+      assert.deepStrictEqual(between, { queued: 1, skipped: 0 })
+      yield* deliveries(
+        admin,
+        endpoint.id,
+        (list) => list.find((record) => record.id === second.id)?.status === "delivered"
+      )
+      const rest = yield* admin.notification_endpoints.replay_window({
+        params,
+        payload: { since: first.created_at, until: null }
+      })
+      assert.deepStrictEqual(rest, { queued: 2, skipped: 0 })
+      yield* deliveries(admin, endpoint.id, all(3, "delivered"))
+      const events = receiver.seen.map((seen) => seen.headers["x-svc-event-id"])
+      assert.sameMembers(events.slice(3), [first.event_id, second.event_id, third.event_id])
+      assert.deepStrictEqual(
+        yield* admin.notification_endpoints.replay_window({ params, payload: { since: first.created_at } }),
+        { queued: 0, skipped: 0 }
+      )
+
+      const key = yield* (yield* Countersign).key({}, "window")
+      for (const [body, pointer] of [
+        ["{}", "#/since"],
+        [`{"since":"yesterday"}`, "#/since"],
+        [`{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`, "#/until"]
+      ] as const) {
+        const answer = yield* send(`/v1/notification-endpoints/${endpoint.id}/replay`, {
+          method: "POST",
+          key,
+          body
+        })
+        assert.strictEqual(answer.body["code"], "INVALID_REQUEST", body)
+        assert.strictEqual(answer.errors[0]?.pointer, pointer, body)
+      }
+    })
+  )
+})
+
+layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a failed delivery", (it) => {
+  it.effect("is queued once by two replays at once, and waits for the cooldown", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver } = yield* setUp("racing replays", [{ status: 500 }])
+      const { id } = yield* admin.notification_endpoints.test({ params })
+      yield* only(admin, endpoint.id, "failed")
+      const replay = admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
+      const outcomes = yield* Effect.all([Effect.result(replay), Effect.result(replay)], {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(
+        outcomes.filter(Result.isSuccess).map(({ success }) => success),
+        [{ queued: true, id }]
+      )
+      assert.deepStrictEqual(
+        outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag),
+        ["NOT_REPLAYABLE"]
+      )
+      const record = yield* only(admin, endpoint.id, "pending")
+      assert.strictEqual(record.replays, 1)
+      assert.strictEqual(record.finished_at, null)
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      assert.isNotNull(endpoints[0]?.cooldown_until)
+      assert.strictEqual(endpoints[0]?.consecutive_failures, 1)
+      assert.strictEqual(endpoints[0]?.pending_deliveries, 1)
+      assert.lengthOf(receiver.seen, 1)
+    })
+  )
+
+  it.effect("is queued once by a replay and a bulk replay at once", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params } = yield* setUp("replay and bulk", [{ status: 500 }])
+      const { id } = yield* admin.notification_endpoints.test({ params })
+      const failed = yield* only(admin, endpoint.id, "failed")
+      const [one, bulk] = yield* Effect.all(
+        [
+          Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
+          admin.notification_endpoints.replay_window({ params, payload: { since: failed.created_at } })
+        ],
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual((Result.isSuccess(one) ? 1 : 0) + bulk.queued, 1)
+      assert.strictEqual((yield* only(admin, endpoint.id, "pending")).replays, 1)
+    })
+  )
+
+  it.effect("is not queued for an endpoint whose removal is about to be committed", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params } = yield* setUp("replay and removal", [{ status: 500 }])
+      const { id } = yield* admin.notification_endpoints.test({ params })
+      yield* only(admin, endpoint.id, "failed")
+      const sql = yield* SqlClient.SqlClient
+      const replaying = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.id}`
+          const replay = yield* Effect.forkChild(
+            Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
+          )
+          yield* Effect.raceFirst(blocked(1), Fiber.await(replay))
+          return replay
+        })
+      )
+      assert.strictEqual((yield* Fiber.join(replaying))._tag, "NOT_FOUND")
+      assert.deepStrictEqual(
+        yield* sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`,
+        []
+      )
+    })
+  )
+})
+
+layer(service({ environment: roomForTwo }), { excludeTestServices: true })("a full queue", (it) => {
+  it.effect("keeps a new event as failed, refuses a replay and counts what it skips", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params } = yield* setUp("full")
+      const made = yield* Effect.replicateEffect(admin.notification_endpoints.test({ params }), 3)
+      assert.deepStrictEqual(
+        made.map(({ queued }) => queued),
+        [true, true, false]
+      )
+      yield* ask(admin)
+      const list = yield* deliveries(admin, endpoint.id, (list) => list.length === 4)
+      assert.deepStrictEqual(
+        list.map(({ last_error, status }) => [status, last_error]),
+        [
+          ["failed", "queue full"],
+          ["failed", "queue full"],
+          ["pending", null],
+          ["pending", null]
+        ]
+      )
+      const [event, test, waiting] = list
+      if (event === undefined || test === undefined || waiting === undefined) return assert.fail("four")
+      assert.strictEqual(test.id, made[2]?.id)
+      const replay = (delivery: DeliveryId) =>
+        Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery } }))
+      assert.strictEqual((yield* replay(event.id))._tag, "QUEUE_FULL")
+      assert.strictEqual((yield* replay(waiting.id))._tag, "NOT_REPLAYABLE")
+      assert.deepStrictEqual(
+        yield* admin.notification_endpoints.replay_window({
+          params,
+          payload: { since: waiting.created_at }
+        }),
+        { queued: 0, skipped: 2 }
+      )
+      const { endpoints } = yield* admin.notification_endpoints.list()
+      assert.strictEqual(endpoints[0]?.pending_deliveries, 2)
+      const detail = yield* admin.notification_endpoints.delivery({
+        params: { ...params, delivery: event.id }
+      })
+      assert.strictEqual(detail.replays, 0)
+      assert.deepStrictEqual(detail.attempt_log, [])
+    })
+  )
+})

@@ -1,0 +1,183 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Layer, Schedule } from "effect"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+import { gzipSync } from "node:zlib"
+import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import { DeliveryId } from "../../../../src/domain/Ids.ts"
+import { selfSigned } from "../../../support/ca.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+import { announce, endpointAt, layerWebhookNeeds, records, withWebhooks } from "../../../support/delivery.ts"
+import { answers, type Behaviour, drip, flood, peer } from "../../egress/Egress/peers.ts"
+
+const head200 = "HTTP/1.1 200 OK\r\n"
+
+/** The longest attempt: the five seconds, and half a second for a machine that has much to do. */
+const LONGEST_MILLIS = 5_500
+/** What memory may grow by, in bytes, over all attempts at once. */
+const MOST_BYTES = 20 * 1024 * 1024
+
+interface Hostile {
+  readonly name: string
+  readonly behave: Behaviour
+  /** What is spoken over TLS, where that is at fault. */
+  readonly secure?: Parameters<typeof peer>[1]
+  /** What the log of deliveries says then; null: it counts as delivered. */
+  readonly says: string | null
+}
+
+const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
+
+const receivers: ReadonlyArray<Hostile> = [
+  { name: "hangs before headers", behave: () => undefined, says: "timed out before an answer came" },
+  { name: "drips headers", behave: drip(head200, "x", 100), says: "timed out before an answer came" },
+  {
+    name: "drips interim answers",
+    behave: drip("", "HTTP/1.1 103 Early Hints\r\n\r\n", 400),
+    says: "timed out before an answer came"
+  },
+  {
+    name: "answers 200 after six seconds",
+    behave: (socket) => {
+      const timer = setTimeout(() => socket.write(`${head200}content-length: 0\r\n\r\n`), 6_000)
+      socket.on("close", () => clearTimeout(timer))
+    },
+    says: "timed out before an answer came"
+  },
+  { name: "drips the body", behave: drip(`${head200}content-length: 100000\r\n\r\n`, "x", 100), says: null },
+  { name: "sends a body without end", behave: flood(`${head200}\r\n`, "x"), says: null },
+  {
+    name: "sends a body without end after a failure",
+    behave: flood("HTTP/1.1 500 No\r\n\r\n", "x"),
+    says: "HTTP 500"
+  },
+  {
+    name: "sends a gzip bomb",
+    behave: (socket) => {
+      socket.write(`${head200}content-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`)
+      socket.write(bomb)
+    },
+    says: null
+  },
+  {
+    name: "sends huge headers",
+    behave: answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`),
+    says: "the answer's headers are too large"
+  },
+  {
+    name: "sends headers without end",
+    behave: flood(head200, "x-a: b\r\n"),
+    says: "the answer's headers are too large"
+  },
+  {
+    name: "floods with interim answers",
+    behave: flood("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"),
+    says: "the answer is not well-formed HTTP"
+  },
+  {
+    name: "resets the connection",
+    behave: (socket) => void socket.resetAndDestroy(),
+    says: "the connection was closed before an answer came"
+  },
+  {
+    name: "closes early",
+    behave: (socket) => void socket.end(`${head200}x-a: b`),
+    says: "the connection was closed before an answer came"
+  },
+  {
+    name: "redirects",
+    behave: answers("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
+    says: "HTTP 302: redirects are not followed"
+  },
+  {
+    name: "answers with what is no HTTP",
+    behave: answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"),
+    says: "the answer is not well-formed HTTP"
+  },
+  {
+    name: "shows a certificate that vouches for itself",
+    behave: () => undefined,
+    secure: { tls: selfSigned({ hosts: ["127.0.0.1"] }) },
+    says: "the TLS certificate is not trusted"
+  },
+  {
+    name: "speaks no TLS where it should",
+    behave: () => undefined,
+    secure: { onConnection: (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\n") },
+    says: "the TLS handshake failed"
+  }
+]
+
+/** Memory in use, without what nobody holds any more. */
+const held = (): number => {
+  collect()
+  const { external, heapUsed } = process.memoryUsage()
+  return heapUsed + external
+}
+
+const collect: () => void = (() => {
+  setFlagsFromString("--expose-gc")
+  const gc: unknown = runInNewContext("gc")
+  return () => void (typeof gc === "function" && gc())
+})()
+
+describe("receivers that do their worst", () => {
+  it.live(
+    "end an attempt within its deadline, take no memory, and are told of in words of ours",
+    () =>
+      Effect.gen(function* () {
+        const endpoints = yield* Effect.forEach(receivers, ({ behave, name, secure }) =>
+          Effect.gen(function* () {
+            const { port } = yield* peer(behave, secure ?? {})
+            const endpoint = yield* endpointAt(
+              `${secure === undefined ? "http" : "https"}://127.0.0.1:${port}/`
+            )
+            return { endpoint, name }
+          })
+        )
+        const delivery = yield* Delivery
+        const before = held()
+        let most = before
+        const watch = Effect.sync(() => {
+          most = Math.max(most, held())
+        })
+        yield* announce(
+          endpoints.map(({ endpoint }) => endpoint),
+          JSON.stringify({ id: "evt" })
+        )
+        const watching = yield* Effect.forkChild(Effect.repeat(watch, Schedule.spaced("250 millis")))
+        const found = yield* Effect.forEach(
+          endpoints,
+          Effect.fnUntraced(function* ({ endpoint, name }) {
+            const [record] = yield* records(
+              endpoint,
+              ([first]) => first !== undefined && first.status !== "pending" && first.status !== "delivering"
+            )
+            const { attempt_log } = yield* delivery.get(
+              endpoint.org_id,
+              endpoint.destination_id,
+              DeliveryId.make(record?.id ?? "")
+            )
+            assert.lengthOf(attempt_log, 1, name)
+            assert.isAtMost(attempt_log[0]?.duration_ms ?? Infinity, LONGEST_MILLIS, name)
+            return { name, status: record?.status, says: record?.last_error }
+          }),
+          { concurrency: "unbounded" }
+        )
+        yield* Fiber.interrupt(watching)
+        assert.deepStrictEqual(
+          found.map(({ name, says, status }) => ({ name, says, status })),
+          receivers.map(({ name, says }) => ({
+            name,
+            says,
+            status: says === null ? ("delivered" as const) : ("failed" as const)
+          }))
+        )
+        assert.isAtMost(most - before, MOST_BYTES)
+      }).pipe(
+        withWebhooks({ delays: [Duration.zero] }),
+        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
+      ),
+    60_000
+  )
+})

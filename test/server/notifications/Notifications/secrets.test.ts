@@ -1,0 +1,134 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { blocked } from "../../../support/eventually.ts"
+import { oneAttempt, only, setUp, signers } from "../../../support/notifications.ts"
+import { send, service } from "../../../support/service.ts"
+import { wholeStore } from "../../../support/wholeStore.ts"
+
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
+  it.effect("are rotated under a key whatever body comes with it: nobody asked for one", () =>
+    Effect.gen(function* () {
+      const { endpoint } = yield* setUp("surplus body")
+      const key = yield* (yield* Countersign).key({}, "surplus body")
+      const rotate = (body: string) =>
+        send(`/v1/notification-endpoints/${endpoint.id}/rotate-secret`, {
+          method: "POST",
+          key,
+          headers: { "idempotency-key": "once" },
+          body
+        })
+      const first = yield* rotate(JSON.stringify("x".repeat(100_000)))
+      assert.strictEqual(first.status, 200)
+      assert.deepStrictEqual((yield* rotate("")).body, first.body)
+    })
+  )
+
+  it.effect("sign with the old and the new secret after a rotation, and with the newest two after two", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver, secret } = yield* setUp("rotation")
+      const sent = Effect.fnUntraced(function* () {
+        const count = receiver.seen.length + 1
+        yield* admin.notification_endpoints.test({ params })
+        yield* Effect.promise(() => receiver.arrived(count))
+        return receiver.seen[count - 1]
+      })
+      const secrets = [secret]
+      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [0])
+
+      const request = { params, headers: { "idempotency-key": "change-it" } }
+      const rotated = yield* admin.notification_endpoints.rotate_secret(request)
+      assert.deepStrictEqual(yield* admin.notification_endpoints.rotate_secret(request), rotated)
+      secrets.push(rotated.secret)
+      const both = yield* sent()
+      assert.deepStrictEqual(yield* signers(both, secrets), [0, 1])
+      assert.match(String(both?.headers["x-svc-signature"]), /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/)
+      assert.match(String(both?.headers["webhook-signature"]), /^v1,\S{44} v1,\S{44}$/)
+
+      secrets.push((yield* admin.notification_endpoints.rotate_secret({ params })).secret)
+      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [1, 2])
+
+      const sql = yield* SqlClient.SqlClient
+      const racing = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SELECT 1 AS held FROM notification_endpoints WHERE endpoint_id = ${endpoint.id} FOR UPDATE`
+          const rotate = admin.notification_endpoints.rotate_secret({ params })
+          const fibers = [yield* Effect.forkChild(rotate), yield* Effect.forkChild(rotate)]
+          yield* blocked(2)
+          return fibers
+        })
+      )
+      for (const fiber of racing) secrets.push((yield* Fiber.join(fiber)).secret)
+      assert.strictEqual(new Set(secrets).size, 5)
+      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [3, 4])
+
+      const [overlap] = yield* sql<{ readonly hours: number }>`
+        UPDATE notification_endpoints
+        SET previous_secret_until = now()
+        WHERE endpoint_id = ${endpoint.id}
+        RETURNING (
+          SELECT round(extract(epoch FROM p.previous_secret_until - now()) / 3600)::int
+          FROM notification_endpoints p
+          WHERE p.endpoint_id = ${endpoint.id}
+        ) AS hours
+      `
+      assert.strictEqual(overlap?.hours, 24)
+      const alone = yield* signers(yield* sent(), secrets)
+      assert.lengthOf(alone, 1)
+      assert.include([3, 4], alone[0])
+
+      yield* (yield* Delivery).runRetention
+      assert.deepStrictEqual(
+        yield* sql`
+          SELECT previous_secret, previous_secret_until
+          FROM notification_endpoints
+          WHERE endpoint_id = ${endpoint.id}
+        `,
+        [{ previous_secret: null, previous_secret_until: null }]
+      )
+      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), alone)
+    })
+  )
+
+  it.effect("never show a secret or an address again, and leave neither in the store", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver, secret } = yield* setUp("shown once", [{ status: 500 }])
+      const request = { params, headers: { "idempotency-key": "kept-sealed" } }
+      const rotated = yield* admin.notification_endpoints.rotate_secret(request)
+      const { id } = yield* admin.notification_endpoints.test({ params })
+      yield* only(admin, endpoint.id, "failed")
+      const key = yield* (yield* Countersign).key({}, "shown once")
+      const path = `/v1/notification-endpoints/${endpoint.id}`
+      const shown = JSON.stringify([
+        (yield* send("/v1/notification-endpoints", { key })).body,
+        (yield* send(path, { method: "PATCH", key, body: `{"active":true}` })).body,
+        (yield* send(`${path}/deliveries`, { key })).body,
+        (yield* send(`${path}/deliveries/${id}`, { key })).body
+      ])
+      assert.include(shown, id)
+      assert.notInclude(shown, "of-mine")
+      const store = yield* wholeStore
+      // What is looked for is found where it is: the event's body is kept as bytes.
+      assert.include(store, Buffer.from(`"approval":null`).toString("hex"))
+      for (const text of [secret, rotated.secret]) {
+        const digits = text.slice("whsec_".length)
+        const forms = [
+          digits,
+          Buffer.from(digits).toString("hex"),
+          Buffer.from(digits, "base64").toString("hex")
+        ]
+        for (const form of forms) {
+          assert.notInclude(shown, form)
+          assert.notInclude(store, form)
+        }
+      }
+      for (const text of ["of-mine", receiver.url]) {
+        assert.notInclude(store, Buffer.from(text).toString("hex"))
+      }
+      assert.notInclude(store, "of-mine")
+    })
+  )
+})

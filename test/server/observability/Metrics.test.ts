@@ -1,0 +1,216 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { readFileSync } from "node:fs"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { StepId } from "../../../src/domain/Ids.ts"
+import { transaction } from "../../../src/server/store/Database/transaction.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { scriptedServer } from "../../support/scripted.ts"
+import { send, service } from "../../support/service.ts"
+import { eventually } from "../../support/eventually.ts"
+
+const token = "a-token-of-sixteen-and-more"
+
+/** One sample: its name, its labels as they stand, its value. */
+interface Sample {
+  readonly name: string
+  readonly labels: string
+  readonly value: number
+}
+
+/** The exposition format, version 0.0.4. */
+const parse = (text: string) => {
+  const samples: Array<Sample> = []
+  const types = new Map<string, string>()
+  const helps = new Map<string, string>()
+  for (const line of text.split("\n").filter((line) => line !== "")) {
+    const meta = /^# (HELP|TYPE) ([a-z0-9_]+) (.+)$/.exec(line)
+    if (meta !== null) {
+      const [, kind, name = "", rest = ""] = meta
+      const map = kind === "HELP" ? helps : types
+      assert.isFalse(map.has(name), `${name} is described once`)
+      map.set(name, rest)
+      continue
+    }
+    const sample = /^([a-z_:][a-z0-9_:]*)(?:\{(.*)\})? (\S+)$/.exec(line)
+    assert.isNotNull(sample, line)
+    const [, name = "", labels = "", value = ""] = sample ?? []
+    assert.isFalse(Number.isNaN(Number(value.replace("+Inf", "Infinity"))), line)
+    samples.push({ name, labels, value: Number(value) })
+  }
+  return { samples, types, helps }
+}
+
+const read = Effect.gen(function* () {
+  const answer = yield* send("/metrics", { key: token })
+  assert.strictEqual(answer.status, 200)
+  assert.strictEqual(answer.headers.get("content-type"), "text/plain; version=0.0.4; charset=utf-8")
+  return parse(String(answer.body["text"]))
+})
+
+const valueOf = ({ samples }: { readonly samples: ReadonlyArray<Sample> }, name: string, labels = "") =>
+  samples.find((sample) => sample.name === name && sample.labels === labels)?.value
+
+const ask = Effect.fnUntraced(function* (client: ClientCalls) {
+  const { session_id } = yield* client.sessions.create({})
+  yield* client.sessions.step({
+    params: { id: session_id },
+    payload: { step_id: StepId.make("1"), tool: "payments.refund", action_class: "write" }
+  })
+})
+
+const environment = {
+  COUNTERSIGN_METRICS_TOKEN: token,
+  COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,3600",
+  COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1"
+}
+
+layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) => {
+  it.effect("is for the bearer of the token alone", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* send("/metrics")).status, 401)
+      assert.strictEqual((yield* send("/metrics", { key: "another-token-of-sixteen" })).status, 401)
+      const admin = yield* (yield* Countersign).key()
+      assert.strictEqual((yield* send("/metrics", { key: admin })).status, 401)
+    })
+  )
+
+  it.effect("counts requests by operation and status, and tells how long they took", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      for (let i = 0; i < 3; i++) yield* admin.sessions.create({})
+      assert.strictEqual((yield* send("/v1/agent-sessions", { method: "POST", body: "{}" })).status, 401)
+      const metrics = yield* read
+      const operation = 'operation="sessions.create"'
+      assert.strictEqual(valueOf(metrics, "countersign_http_requests_total", `${operation},status="201"`), 3)
+      assert.strictEqual(valueOf(metrics, "countersign_http_requests_total", `${operation},status="401"`), 1)
+      const duration = "countersign_http_request_duration_seconds"
+      assert.strictEqual(valueOf(metrics, `${duration}_count`, operation), 4)
+      const seconds = valueOf(metrics, `${duration}_sum`, operation) ?? 0
+      assert.isAbove(seconds, 0)
+      assert.isBelow(seconds, 30)
+      assert.strictEqual(valueOf(metrics, `${duration}_bucket`, `${operation},le="+Inf"`), 4)
+    })
+  )
+
+  it.effect("tells what waits, what is sent, how it ended and who cools down", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      const good = yield* scriptedServer([{ status: 204 }])
+      const bad = yield* scriptedServer([{ status: 503 }])
+      const stuck = yield* scriptedServer(["never"])
+      for (const { url } of [good, bad, stuck]) {
+        yield* admin.notification_endpoints.create({ payload: { url } })
+      }
+      yield* ask(admin)
+      const channel = 'channel="webhook"'
+      const metrics = yield* eventually(
+        read,
+        (found) =>
+          valueOf(found, "countersign_delivery_in_flight", channel) === 1 &&
+          valueOf(found, "countersign_delivery_queue_depth", channel) === 2
+      )
+      // Two are left: the one that is put off, and the one that is on its way.
+      assert.isBelow(valueOf(metrics, "countersign_delivery_oldest_due_seconds", channel) ?? Infinity, 10)
+      const attempts = "countersign_delivery_attempts_total"
+      assert.strictEqual(valueOf(metrics, attempts, `${channel},outcome="delivered"`), 1)
+      assert.strictEqual(valueOf(metrics, attempts, `${channel},outcome="retry"`), 1)
+      assert.strictEqual(valueOf(metrics, "countersign_delivery_attempt_duration_seconds_count", channel), 2)
+      assert.strictEqual(valueOf(metrics, "countersign_delivery_shards"), 16)
+      assert.strictEqual(valueOf(metrics, "countersign_delivery_queue_depth", 'channel="mail"'), 0)
+      // As many as the last sweep found: in the end both.
+      yield* eventually(
+        read,
+        (found) => valueOf(found, "countersign_delivery_cooling_destinations", channel) === 2
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("sees who keeps dead rows in the store, and its own connections", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`
+          yield* sql`SELECT 1 AS one`
+          const metrics = yield* eventually(
+            read,
+            (found) => (valueOf(found, "countersign_store_oldest_snapshot_seconds") ?? 0) > 1
+          )
+          assert.isAtLeast(
+            valueOf(metrics, "countersign_store_connections", 'state="in_transaction"') ?? 0,
+            1
+          )
+          assert.isAtLeast(valueOf(metrics, "countersign_store_transactions", 'state="open"') ?? 0, 1)
+          assert.strictEqual(valueOf(metrics, "countersign_store_connections_max"), 19)
+        })
+      )
+      const after = yield* eventually(
+        read,
+        (found) => (valueOf(found, "countersign_store_oldest_snapshot_seconds") ?? 9) < 1
+      )
+      assert.strictEqual(valueOf(after, "countersign_store_transactions", 'state="open"'), 0)
+      assert.strictEqual(valueOf(after, "countersign_store_transactions", 'state="waiting"'), 0)
+    })
+  )
+
+  it.effect("tells of the process and its event loop", () =>
+    Effect.gen(function* () {
+      const loop = (quantile: string) =>
+        Effect.map(read, (found) =>
+          valueOf(found, "countersign_event_loop_delay_seconds", `quantile="${quantile}"`)
+        )
+      const stall = Effect.sync(() => {
+        const until = performance.now() + 250
+        while (performance.now() < until);
+      })
+      const late = yield* eventually(Effect.andThen(stall, loop("1")), (value) => (value ?? 0) > 0.2)
+      assert.isBelow(late ?? Infinity, 5)
+      const metrics = yield* read
+      assert.isAbove(valueOf(metrics, "process_resident_memory_bytes") ?? 0, 10_000_000)
+      assert.isAbove(valueOf(metrics, "process_cpu_seconds_total") ?? 0, 0.1)
+      const started = valueOf(metrics, "process_start_time_seconds") ?? 0
+      assert.isBelow(Math.abs(started - performance.timeOrigin / 1000), 1)
+    })
+  )
+
+  it.effect("is described: each metric has help, a type, and a line in the README, and names no tenant", () =>
+    Effect.gen(function* () {
+      const { helps, samples, types } = yield* read
+      const base = (name: string) => name.replace(/_(bucket|sum|count)$/, "")
+      const families = new Set(
+        samples.map(({ name }) => (types.get(base(name)) === "histogram" ? base(name) : name))
+      )
+      for (const name of families) {
+        assert.isDefined(helps.get(name), name)
+        const type = types.get(name)
+        assert.strictEqual(name.endsWith("_total"), type === "counter", name)
+      }
+      const text = JSON.stringify(samples)
+      assert.notMatch(text, /(org|key|nep|ndl|ses|apr|evt)_[0-9a-f]{8}/)
+      assert.notInclude(text, "127.0.0.1")
+      const documented = [
+        ...readFileSync(new URL("../../../README.md", import.meta.url), "utf8").matchAll(
+          /^\| `((?:countersign|process|nodejs)_[a-z0-9_]+)(?:\{[^`]*\})?` +\|/gm
+        )
+      ].map(([, name]) => name ?? "")
+      assert.deepStrictEqual([...families].toSorted(), documented.toSorted())
+    })
+  )
+})
+
+layer(service({ environment: { ...environment, COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "1" } }), {
+  excludeTestServices: true
+})("/metrics of a queue that is full", (it) => {
+  it.effect("count what finds no room", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      const stuck = yield* scriptedServer(["never"])
+      yield* admin.notification_endpoints.create({ payload: { url: stuck.url } })
+      for (let count = 0; count < 3; count++) yield* ask(admin)
+      const full = yield* read
+      assert.strictEqual(valueOf(full, "countersign_delivery_queue_full_total", 'channel="webhook"'), 2)
+    }).pipe(Effect.scoped)
+  )
+})

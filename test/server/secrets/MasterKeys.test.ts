@@ -1,0 +1,279 @@
+import { assert, it, layer } from "@effect/vitest"
+import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { randomBytes } from "node:crypto"
+import * as Database from "../../../src/server/store/Database.ts"
+import { checkMasterKeys, rotate } from "../../../src/server/secrets/MasterKeys.ts"
+import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
+import { sealedColumns } from "../../../src/server/secrets/SecretBox/columns.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { cli } from "../../support/cli.ts"
+import { cloneDatabase, TestDatabase } from "../../support/postgres.ts"
+import { send } from "../../support/service.ts"
+
+const newKey = () => randomBytes(32).toString("base64")
+const first = newKey()
+const second = newKey()
+
+/** More rows than one step takes. */
+const ENDPOINTS = 30
+const ANSWERS = 250
+
+it.live(
+  "secrets are sealed anew beside a running service, after which it needs the new key alone",
+  () =>
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      const withKeys = <A, E>(
+        ring: string,
+        use: Effect.Effect<A, E, Countersign | SecretBox | SqlClient.SqlClient>
+      ) =>
+        use.pipe(
+          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }), {
+            local: true
+          }),
+          Effect.scoped
+        )
+      const operator = (ring: string) =>
+        cli(["keys", "rotate-master"], {
+          DATABASE_URL: Redacted.value(databaseUrl),
+          COUNTERSIGN_MASTER_KEY: ring
+        })
+      const create = (key: Redacted.Redacted, index: number) =>
+        send("/v1/notification-endpoints", {
+          method: "POST",
+          key,
+          headers: { "idempotency-key": `endpoint-${index}` },
+          body: JSON.stringify({ url: `http://127.0.0.1:9/${index}` })
+        })
+      const opened = Effect.gen(function* () {
+        const box = yield* SecretBox
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql<{
+          readonly org_id: string
+          readonly endpoint_id: string
+          readonly secret: Uint8Array
+        }>`
+          SELECT org_id, endpoint_id, secret FROM notification_endpoints ORDER BY endpoint_id
+        `
+        return yield* Effect.forEach(rows, ({ endpoint_id, org_id, secret }) =>
+          Effect.map(
+            box.open(
+              { org_id, table: "notification_endpoints", row_id: endpoint_id, column: "secret" },
+              secret
+            ),
+            Redacted.value
+          )
+        )
+      })
+
+      const { key, secrets } = yield* withKeys(
+        first,
+        Effect.gen(function* () {
+          const key = yield* (yield* Countersign).key()
+          const created = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (index) => create(key, index))
+          yield* Effect.forEach(
+            Arr.range(1, ANSWERS),
+            (index) =>
+              send("/v1/agent-sessions", {
+                method: "POST",
+                key,
+                headers: { "idempotency-key": String(index) },
+                body: "{}"
+              }),
+            { concurrency: 4 }
+          )
+          return { key, secrets: created.map(({ body }) => body["secret"]) }
+        })
+      )
+
+      yield* withKeys(
+        `${second},${first}`,
+        Effect.gen(function* () {
+          // What is written while the secrets are turned over is written with the new key.
+          const [outcome] = yield* Effect.all([operator(`${second},${first}`), create(key, ENDPOINTS + 1)], {
+            concurrency: 2
+          })
+          assert.isTrue(outcome.ok, outcome.err)
+          assert.match(
+            outcome.out,
+            /^340 secrets are sealed anew with master key [0-9a-f]{16}; once every replica/
+          )
+          assert.includeMembers(yield* opened, secrets)
+          assert.deepStrictEqual(yield* rotate, { resealed: 0, unreadable: [] })
+        })
+      )
+
+      yield* withKeys(
+        second,
+        Effect.gen(function* () {
+          assert.includeMembers(yield* opened, secrets)
+          const again = yield* create(key, 1)
+          assert.strictEqual(again.status, 201)
+          assert.strictEqual(again.body["secret"], secrets[0])
+        })
+      )
+
+      // The old key is not known any more; nor is one that a lost file was replaced with.
+      for (const ring of [first, newKey()]) {
+        const refused = yield* operator(ring)
+        assert.isFalse(refused.ok)
+        assert.match(
+          refused.err,
+          /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*put it back/
+        )
+        assert.notInclude(refused.err, ring)
+        const started = yield* Effect.exit(withKeys(ring, Effect.void))
+        assert.match(
+          Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started",
+          /MasterKeyMissing: the store holds secrets that were sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\)/
+        )
+      }
+    }),
+  60_000
+)
+
+it.live("a secret that was altered is told and left, and the others are turned over", () =>
+  Effect.gen(function* () {
+    const databaseUrl = yield* cloneDatabase
+    const environment = { COUNTERSIGN_MASTER_KEY: first }
+    yield* Effect.gen(function* () {
+      const { notification_endpoints } = yield* (yield* Countersign).client()
+      yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+      yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/b" } })
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        UPDATE notification_endpoints SET secret = set_byte(secret, 40, 255 - get_byte(secret, 40))
+        WHERE endpoint_id = (SELECT min(endpoint_id) FROM notification_endpoints)
+      `
+    }).pipe(Effect.provide(Countersign.layer({ databaseUrl, environment }), { local: true }), Effect.scoped)
+    const outcome = yield* cli(["keys", "rotate-master"], {
+      DATABASE_URL: Redacted.value(databaseUrl),
+      COUNTERSIGN_MASTER_KEY: `${second},${first}`
+    })
+    assert.isFalse(outcome.ok)
+    // The answers of the two that were made are kept under their keys, and hold their secrets.
+    assert.match(outcome.out, /^5 secrets are sealed anew/)
+    assert.match(outcome.err, /1 of the secrets do not open.*notification_endpoints\.secret of nep_/)
+  })
+)
+
+it.live("a table that takes long to read is read to its end, by a check and by a rotation", () =>
+  Effect.gen(function* () {
+    const url = yield* cloneDatabase
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      // In place of minutes: reading it fails unless it may take as long as it likes.
+      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+      yield* sql`
+        CREATE FUNCTION slow() RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN
+          IF current_setting('statement_timeout') <> '0' THEN RAISE 'canceled'; END IF;
+          RETURN '\\x00';
+        END $$
+      `
+      yield* sql`
+        CREATE VIEW provider_keys AS SELECT 'org' AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
+      `
+      yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
+      yield* checkMasterKeys
+      const { unreadable } = yield* rotate
+      assert.deepStrictEqual(
+        unreadable.map(({ table }) => table),
+        ["provider_keys"]
+      )
+    }).pipe(
+      Effect.provide([Database.layer({ url }), SecretBox.layer({ masterKeys: [Redacted.make(first)] })])
+    )
+  })
+)
+
+it.live("a row that somebody holds is waited for by a rotation as long as it takes", () =>
+  Effect.gen(function* () {
+    const url = yield* cloneDatabase
+    const under = (newest: string, ...older: ReadonlyArray<string>) =>
+      Effect.provide(
+        SecretBox.layer({ masterKeys: Arr.map(Arr.make(newest, ...older), (key) => Redacted.make(key)) })
+      )
+    const { resealed } = yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const org_id = "org"
+      const place = { org_id, table: "provider_keys", column: "api_key", row_id: "task url" } as const
+      const box = yield* SecretBox
+      const api_key = yield* box.seal(place, Redacted.make("sk-held"))
+      // In place of somebody who holds it for long: nothing is written unless a row may be waited for without end.
+      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+      yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea)`
+      yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', 'url', ${api_key})`
+      yield* sql`
+        CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF current_setting('lock_timeout') <> '0' THEN RAISE 'canceling statement due to lock timeout'; END IF;
+          RETURN NEW;
+        END $$
+      `
+      yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
+      return yield* rotate.pipe(under(second, first))
+    }).pipe(under(first), Effect.provide(Database.layer({ url })))
+    assert.strictEqual(resealed, 1)
+  })
+)
+
+it.live("a start lacks the key of a store whose tables lie in a schema of their own", () =>
+  Effect.gen(function* () {
+    const databaseUrl = yield* cloneDatabase
+    yield* Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`DROP SCHEMA public CASCADE`
+      yield* sql`CREATE SCHEMA own`
+      yield* sql.unsafe(
+        `ALTER DATABASE "${new URL(Redacted.value(databaseUrl)).pathname.slice(1)}" SET search_path = own`
+      )
+    }).pipe(Effect.provide(Database.layer({ url: databaseUrl }), { local: true }))
+    const start = <A, E>(key: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+      use.pipe(
+        Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: key } }), {
+          local: true
+        }),
+        Effect.scoped
+      )
+    yield* start(
+      first,
+      Effect.gen(function* () {
+        const { notification_endpoints } = yield* (yield* Countersign).client()
+        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql`SELECT 1 AS found FROM own.notification_endpoints`
+        assert.lengthOf(rows, 1)
+      })
+    )
+    const started = yield* Effect.exit(start(second, Effect.void))
+    assert.include(Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started", "MasterKeyMissing")
+  })
+)
+
+/** Columns of bytes that hold no secret, or only a digest of one. */
+const plain = [
+  "api_keys.digest",
+  "approval_events.body",
+  "console_sessions.digest",
+  "dataset_examples.input_digest",
+  "dataset_words.counts",
+  "datasets.content_state",
+  "idempotency_keys.fingerprint"
+]
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("columns of bytes", (it) => {
+  it.effect("are sealed ones that a rotation knows, or known to hold no secret", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const rows = yield* sql<{ readonly name: string }>`
+        SELECT table_name || '.' || column_name AS name
+        FROM information_schema.columns
+        WHERE table_schema = 'public' AND data_type = 'bytea'
+      `
+      assert.sameMembers(
+        rows.map(({ name }) => name),
+        [...plain, ...sealedColumns.map(({ column, table }) => `${table}.${column}`)]
+      )
+    })
+  )
+})

@@ -1,0 +1,294 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import type { ComparisonId } from "../../../src/domain/Ids.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { scriptedServer } from "../../support/scripted.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
+import { messages, sorting, taskWith, team } from "../../support/tasks.ts"
+
+/** Asks until the comparison is over. */
+const finished = (client: ClientCalls, id: ComparisonId) =>
+  Effect.repeat(client.comparisons.get({ params: { id } }), {
+    until: ({ comparison }) => comparison.status === "completed"
+  })
+
+const environment = service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } })
+
+/** What a model server says that sorts everything as billing. */
+const billing = {
+  choices: [{ finish_reason: "stop", message: { role: "assistant", content: '{"category":"billing"}' } }],
+  usage: { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 }
+}
+
+layer(environment, { excludeTestServices: true })("a comparison", (it) => {
+  it.effect("has candidate and live release answer the newest version, and is released by its id", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer, runtime } = yield* team("way through")
+      const { dataset, params, task } = yield* taskWith(
+        admin,
+        ["where is my parcel", "shipping"],
+        ["the invoice is wrong", "other"]
+      )
+      const ask = () =>
+        Effect.map(
+          runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
+          ({ answer }) => answer
+        )
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+      const [fixed] = messages(["the invoice is wrong", "billing"])
+      const next = yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: dataset.id, examples: [fixed!] }
+      })
+      assert.deepInclude(next, { version: 2, example_count: 2 })
+      // Another version, and a comparison, change nothing of what is live.
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      assert.deepInclude(comparison, {
+        dataset_id: next.id,
+        example_count: 2,
+        live_release_id: task.live_release_id
+      })
+      const done = yield* finished(reviewer, comparison.id)
+      assert.strictEqual(done.comparison.compared, 2)
+      assert.deepInclude(done.comparison.summary.candidate, { agreed: 2, agreement: 1, failed: 0 })
+      assert.deepInclude(done.comparison.summary.live, { agreed: 1, agreement: 0.5, failed: 0 })
+      assert.strictEqual(done.comparison.summary.difference.value, 0.5)
+      assert.deepStrictEqual(done.comparison.summary.fields, [
+        { field: "category", compared: 2, candidate: 2, live: 1 }
+      ])
+      const corrected = done.results.find(({ input }) => input["text"] === "the invoice is wrong")
+      assert.deepStrictEqual(corrected?.expected, { category: "billing" })
+      assert.deepInclude(corrected?.live, { agrees: false, disagreeing: ["category"] })
+      assert.deepStrictEqual(yield* ask(), { category: "other" })
+
+      const release = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.deepInclude(release, { comparison_id: comparison.id, dataset_id: next.id })
+      assert.deepStrictEqual(yield* ask(), { category: "billing" })
+      const again = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.strictEqual(again.id, release.id)
+      // A candidate with an older version answers the newest one's examples, too.
+      const older = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { dataset_id: dataset.id } }
+      })
+      assert.strictEqual(older.comparison.candidate.dataset_id, dataset.id)
+      assert.strictEqual(older.comparison.dataset_id, next.id)
+      const { summary } = (yield* finished(reviewer, older.comparison.id)).comparison
+      assert.deepStrictEqual([summary.candidate.agreed, summary.live.agreed], [1, 2])
+      const { releases } = yield* reviewer.releases.list({ params })
+      assert.deepStrictEqual(
+        releases.map(({ id }) => id),
+        [release.id, task.live_release_id]
+      )
+      const listed = yield* reviewer.comparisons.list({ params })
+      assert.deepStrictEqual(
+        listed.comparisons.map(({ id }) => id),
+        [older.comparison.id, comparison.id]
+      )
+    })
+  )
+
+  it.effect("needs a dataset of the task, and a release a comparison of it", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("foreign")
+      const mine = yield* taskWith(admin, ["a", "other"])
+      const other = yield* taskWith(admin, ["b", "other"])
+      const foreign = yield* Effect.flip(
+        admin.comparisons.create({
+          params: mine.params,
+          payload: { candidate: { dataset_id: other.dataset.id } }
+        })
+      )
+      assert.strictEqual(foreign._tag, "NOT_FOUND")
+      const { comparison } = yield* admin.comparisons.create({ params: other.params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const refused = yield* Effect.flip(
+        admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
+      )
+      assert.strictEqual(refused._tag, "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(refused), ["#/comparison_id"])
+    })
+  )
+
+  it.effect("pages through its results", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("pages")
+      const { params } = yield* taskWith(
+        admin,
+        ...Array.from({ length: 70 }, (_, n) => [`message ${n}`, "other"] as const)
+      )
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const first = yield* admin.comparisons.get({ params: { id: comparison.id }, query: { limit: 40 } })
+      const second = yield* admin.comparisons.get({
+        params: { id: comparison.id },
+        query: { limit: 40, cursor: first.next_cursor! }
+      })
+      assert.lengthOf(first.results, 40)
+      assert.lengthOf(second.results, 30)
+      assert.isNull(second.next_cursor)
+      assert.strictEqual(
+        new Set([...first.results, ...second.results].map(({ example_id }) => example_id)).size,
+        70
+      )
+    })
+  )
+
+  it.effect("is no condition of the way back: any earlier release is made live again, the first too", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer, runtime } = yield* team("way back")
+      const { dataset, params, task } = yield* taskWith(admin, ["the invoice is wrong", "other"])
+      const ask = Effect.map(
+        runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
+        ({ answer, release_id }) => [answer["category"], release_id]
+      )
+      const [fixed] = messages(["the invoice is wrong", "billing"])
+      yield* admin.datasets.create({
+        params,
+        payload: { base_dataset_id: dataset.id, examples: [fixed!] }
+      })
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Second." } }
+      })
+      yield* finished(admin, comparison.id)
+      const second = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.deepStrictEqual(yield* ask, ["billing", second.id])
+
+      const back = yield* admin.releases.create({ params, payload: { release_id: task.live_release_id } })
+      assert.deepInclude(back, {
+        instructions: task.instructions,
+        dataset_id: dataset.id,
+        comparison_id: null,
+        restored_release_id: task.live_release_id
+      })
+      assert.deepStrictEqual(yield* ask, ["other", back.id])
+      // What is tried next stays what it was.
+      assert.deepInclude(yield* admin.tasks.get({ params }), {
+        live_release_id: back.id,
+        instructions: "Second."
+      })
+      // Asked for again, by either of its ids, it is live already.
+      for (const release_id of [task.live_release_id, back.id]) {
+        const again = yield* admin.releases.create({ params, payload: { release_id } })
+        assert.strictEqual(again.id, back.id)
+      }
+      const forth = yield* admin.releases.create({ params, payload: { release_id: second.id } })
+      assert.deepStrictEqual(yield* ask, ["billing", forth.id])
+      const { releases } = yield* reviewer.releases.list({ params })
+      assert.deepStrictEqual(
+        releases.map(({ comparison_id, id, restored_release_id }) => [
+          id,
+          comparison_id,
+          restored_release_id
+        ]),
+        [
+          [forth.id, null, second.id],
+          [back.id, null, task.live_release_id],
+          [second.id, comparison.id, null],
+          [task.live_release_id, null, null]
+        ]
+      )
+    })
+  )
+
+  it.effect("or an earlier release of the task is what a release names: one of the two, and not both", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const { admin } = yield* team("one of two")
+      const { params, task } = yield* taskWith(admin, ["a", "other"])
+      const other = yield* taskWith(admin, ["b", "other"])
+      const foreign = yield* Effect.flip(
+        admin.releases.create({ params, payload: { release_id: other.task.live_release_id } })
+      )
+      assert.strictEqual(foreign._tag, "NOT_FOUND")
+      assert.deepStrictEqual(pointersOf(foreign), ["#/release_id"])
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* finished(admin, comparison.id)
+      const key = yield* countersign.key({}, "one of two")
+      for (const body of [{}, { comparison_id: comparison.id, release_id: task.live_release_id }]) {
+        const refused = yield* send(`/v1/tasks/${task.id}/releases`, {
+          key,
+          method: "POST",
+          body: JSON.stringify(body)
+        })
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "INVALID_REQUEST"])
+      }
+    })
+  )
+
+  it.effect("takes what is live by the working copy only where that was not changed meanwhile", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* team("working copy")
+      const { params } = yield* taskWith(admin, ["a", "other"])
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Second." } }
+      })
+      yield* finished(admin, comparison.id)
+      // Another name, and the same instructions and provider again, are no change of it.
+      const { instructions } = yield* admin.tasks.get({ params })
+      yield* admin.tasks.update({
+        params,
+        payload: { name: "renamed", instructions, provider: { kind: "examples" } }
+      })
+      yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+      assert.deepInclude(yield* admin.tasks.get({ params }), { name: "renamed", instructions: "Second." })
+
+      const third = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { instructions: "Third." } }
+      })
+      yield* admin.tasks.update({ params, payload: { instructions: "Fourth, in the making." } })
+      yield* finished(admin, third.comparison.id)
+      yield* admin.releases.create({ params, payload: { comparison_id: third.comparison.id } })
+      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Fourth, in the making.")
+    })
+  )
+
+  it.effect(
+    "brings the first key for a model server, and does not replace one that what is live may use",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("keys")
+        const server = yield* scriptedServer([{ status: 200, body: billing }])
+        const model = (path: string, api_key: string) => ({
+          kind: "openai" as const,
+          base_url: `${server.url}/${path}`,
+          model: "small",
+          api_key: Redacted.make(api_key)
+        })
+        const { id } = yield* admin.tasks.create({
+          payload: { ...sorting, provider: model("first", "sk-live") }
+        })
+        const params = { task_id: id }
+        const [example] = messages(["the invoice is wrong", "billing"])
+        yield* admin.datasets.create({ params, payload: { examples: [example!] } })
+        const compare = (provider: ReturnType<typeof model>) =>
+          admin.comparisons.create({ params, payload: { candidate: { provider } } })
+
+        const refused = yield* Effect.flip(compare(model("first/", "sk-other")))
+        assert.strictEqual(refused._tag, "PROVIDER_KEY_EXISTS")
+        assert.deepStrictEqual(
+          "errors" in refused ? refused.errors?.map(({ pointer }) => pointer) : undefined,
+          ["#/candidate/provider/api_key"]
+        )
+        yield* admin.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } })
+        assert.strictEqual(server.seen.at(-1)?.headers.authorization, "Bearer sk-live")
+
+        const same = yield* compare(model("first/", "sk-live"))
+        const first = yield* compare(model("second", "sk-second"))
+        for (const { comparison } of [same, first]) {
+          const { summary } = (yield* finished(admin, comparison.id)).comparison
+          assert.deepInclude(summary.candidate, { agreed: 1, failed: 0 })
+        }
+        const keys = server.seen.map(({ headers, url }) => [url.split("/")[1], headers.authorization])
+        assert.sameDeepMembers(
+          [...new Set(keys.map((pair) => pair.join(" ")))],
+          ["first Bearer sk-live", "second Bearer sk-second"]
+        )
+      })
+  )
+})

@@ -1,0 +1,194 @@
+import { assert, layer } from "@effect/vitest"
+import { type Array as Arr, DateTime, Effect, Layer, Stream } from "effect"
+import { SqlClient } from "effect/sql"
+import { Authorized } from "../../../src/api/Authorization.ts"
+import type { PageRequest } from "../../../src/api/Pagination.ts"
+import type { Example, NewExample } from "../../../src/domain/tasks/Dataset.ts"
+import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../src/domain/Ids.ts"
+import { Audit } from "../../../src/server/identity/Audit.ts"
+import { transaction } from "../../../src/server/store/Database/transaction.ts"
+import { Datasets } from "../../../src/server/tasks/Datasets.ts"
+import { Shapes } from "../../../src/server/tasks/Shapes.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
+import { TestDatabase } from "../../support/postgres.ts"
+import { pointersOf } from "../../support/service.ts"
+
+/** A task of a new organization, as the store holds it. */
+const newTask = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const org_id = yield* OrgId.generate
+  const task_id = yield* TaskId.generate
+  const release_id = yield* ReleaseId.generate
+  const by = { id: yield* KeyId.generate, name: "Ada" }
+  const now = yield* DateTime.now
+  yield* sql`
+    INSERT INTO tasks (
+      org_id, task_id, name, instructions, input_schema, answer_schema, input_shape, answer_shape, provider, live_release_id, created_at, created_by_id,
+      created_by_name
+    )
+    VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '', '', '{}', ${release_id}, now(), ${by.id}, ${by.name})
+  `
+  yield* sql`
+    INSERT INTO releases (org_id, release_id, task_id, instructions, provider, created_at, created_by_id, created_by_name)
+    VALUES (${org_id}, ${release_id}, ${task_id}, '', '{}', now(), ${by.id}, ${by.name})
+  `
+  return { org_id, task_id, release_id, by, now }
+})
+
+const example = (input: string, answer: string): NewExample => ({
+  input: { text: input },
+  answer: { label: answer },
+  source_feedback_id: null
+})
+
+type Task = Effect.Success<typeof newTask>
+
+const derive = (task: Task, base: DatasetId | null, ...examples: Arr.NonEmptyArray<NewExample>) =>
+  Effect.flatMap(Datasets, (datasets) =>
+    transaction(datasets.derive({ ...task, base }, Stream.fromIterable(examples)))
+  )
+
+/** All of a version, read in pages of two. */
+const contents = (task: Task, id: DatasetId) =>
+  Effect.gen(function* () {
+    const datasets = yield* Datasets
+    const all: Array<Example> = []
+    let cursor: ExampleId | undefined
+    do {
+      const page = yield* datasets.examples(id, { limit: 2, ...(cursor === undefined ? {} : { cursor }) })
+      all.push(...page.items)
+      cursor = page.next_cursor ?? undefined
+    } while (cursor !== undefined)
+    return all.map(({ answer, input }) => [input["text"], answer["label"]])
+  }).pipe(
+    Effect.provideService(Authorized("datasets.read"), {
+      org_id: task.org_id,
+      actor: task.by,
+      scopes: new Set(["datasets.read"] as const)
+    })
+  )
+
+const live = Datasets.layer.pipe(
+  Layer.provide([Shapes.layer, Audit.layer]),
+  Layer.provide(StoreClock.layer),
+  Layer.provideMerge(TestDatabase.layerSql)
+)
+
+layer(live, { excludeTestServices: true })("dataset versions", (it) => {
+  it.effect(
+    "add what is new, put a correction in its input's place, and leave earlier versions as they were",
+    () =>
+      Effect.gen(function* () {
+        const task = yield* newTask
+        const first = yield* derive(task, null, example("a", "1"), example("b", "1"), example("c", "1"))
+        assert.deepInclude(first.dataset, { version: 1, base_dataset_id: null, example_count: 3 })
+        const second = yield* derive(task, first.dataset.id, example("b", "2"), example("d", "1"))
+        assert.deepInclude(second, { added: 1, replaced: 1 })
+        assert.deepInclude(second.dataset, {
+          version: 2,
+          base_dataset_id: first.dataset.id,
+          example_count: 4
+        })
+        assert.deepStrictEqual(yield* contents(task, first.dataset.id), [
+          ["c", "1"],
+          ["b", "1"],
+          ["a", "1"]
+        ])
+        assert.deepStrictEqual(yield* contents(task, second.dataset.id), [
+          ["d", "1"],
+          ["b", "2"],
+          ["c", "1"],
+          ["a", "1"]
+        ])
+      })
+  )
+
+  it.effect("refuse a base that is not the newest, and name the newest", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      yield* derive(task, dataset.id, example("b", "1"))
+      const refused = yield* Effect.flip(derive(task, dataset.id, example("c", "1")))
+      assert.propertyVal(refused, "_tag", "DATASET_BASE_CHANGED")
+    })
+  )
+
+  it.effect("let one of many who change the same base at once win", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      const outcomes = yield* Effect.all(
+        Array.from({ length: 8 }, (_, index) =>
+          Effect.result(derive(task, dataset.id, example("a", String(index))))
+        ),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(
+        outcomes.filter((outcome) => outcome._tag === "Success"),
+        1
+      )
+    })
+  )
+
+  it.effect("have one digest for one content, however it came about", () =>
+    Effect.gen(function* () {
+      const one = yield* newTask
+      const other = yield* newTask
+      const first = yield* derive(one, null, example("a", "1"), example("b", "1"))
+      const second = yield* derive(one, first.dataset.id, example("a", "2"))
+      const { dataset } = yield* derive(other, null, example("b", "1"), example("a", "2"))
+      assert.strictEqual(second.dataset.content_digest, dataset.content_digest)
+      assert.notStrictEqual(second.dataset.content_digest, first.dataset.content_digest)
+    })
+  )
+
+  it.effect("count what takes another's place, wherever in a large change it comes", () =>
+    Effect.gen(function* () {
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      const others = Array.from({ length: 600 }, (_, index) => example(`other ${index}`, "1"))
+      const made = yield* derive(task, dataset.id, example("a", "2"), ...others, example("a", "3"))
+      assert.deepInclude(made, { added: 600, replaced: 2 })
+      assert.strictEqual(made.dataset.example_count, 602)
+    })
+  )
+
+  it.effect("are listed by their numbers, whatever the clocks of those who made them", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const datasets = yield* Datasets
+      const task = yield* newTask
+      const first = yield* derive(task, null, example("a", "1"))
+      const { dataset } = yield* derive(task, first.dataset.id, example("b", "1"))
+      // Made on a machine whose clock is behind.
+      const early = DatasetId.make(`dst_${"0".repeat(32)}`)
+      yield* sql`UPDATE datasets SET dataset_id = ${early} WHERE dataset_id = ${dataset.id}`
+      const list = (request: PageRequest<DatasetId>) =>
+        Effect.provideService(datasets.list(task.task_id, request), Authorized("datasets.read"), {
+          org_id: task.org_id,
+          actor: task.by,
+          scopes: new Set(["datasets.read"] as const)
+        })
+      const newest = yield* list({ limit: 1 })
+      assert.deepStrictEqual([newest.items[0]?.version, newest.next_cursor], [2, early])
+      const rest = yield* list({ limit: 1, cursor: early })
+      assert.deepStrictEqual([rest.items[0]?.version, rest.next_cursor], [1, null])
+      assert.deepStrictEqual((yield* list({ cursor: first.dataset.id })).items, [])
+      const other = yield* derive(yield* newTask, null, example("a", "1"))
+      const foreign = yield* Effect.flip(list({ cursor: other.dataset.id }))
+      assert.strictEqual(foreign._tag, "INVALID_REQUEST")
+      assert.deepStrictEqual(pointersOf(foreign), ["#/cursor"])
+    })
+  )
+
+  it.effect("give the first version to the task's first release, and no later one", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const task = yield* newTask
+      const { dataset } = yield* derive(task, null, example("a", "1"))
+      yield* derive(task, dataset.id, example("b", "1"))
+      const releases = yield* sql`SELECT dataset_id FROM releases WHERE release_id = ${task.release_id}`
+      assert.deepStrictEqual(releases, [{ dataset_id: dataset.id }])
+    })
+  )
+})

@@ -1,0 +1,317 @@
+import { assert, layer } from "@effect/vitest"
+import { Array as Arr, DateTime, Effect, Fiber, Layer, Redacted, Result } from "effect"
+import { IpNetwork } from "effect/net"
+import { SqlClient } from "effect/sql"
+import { OrgId, TaskId } from "../../../../src/domain/Ids.ts"
+import {
+  completedProvider,
+  type NewProvider,
+  type OpenAiProvider
+} from "../../../../src/domain/tasks/Provider.ts"
+import { compile } from "../../../../src/domain/tasks/Shape.ts"
+import { ProviderEgress } from "../../../../src/server/egress/Egress.ts"
+import { putProviderKey } from "../../../../src/server/tasks/Providers/keys.ts"
+import { OpenAi } from "../../../../src/server/tasks/Providers/OpenAi.ts"
+import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
+import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import { TestDatabase } from "../../../support/postgres.ts"
+import { type Scripted, scriptedServer } from "../../../support/scripted.ts"
+import { sorting } from "../../../support/tasks.ts"
+import { answers, drip, ok, peer } from "../../egress/Egress/peers.ts"
+
+const live = OpenAi.layer({ firstWait: "1 millis", longestWait: "1500 millis" }).pipe(
+  Layer.provide(
+    ProviderEgress.layer({
+      dnsServers: [],
+      allow: [{ network: IpNetwork.fromStringUnsafe("127.0.0.0/8"), port: undefined }],
+      allowHttp: true,
+      deny: [],
+      ownHost: undefined
+    })
+  ),
+  Layer.provide(StoreClock.layer),
+  Layer.provideMerge(
+    Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) })))
+  ),
+  Layer.provideMerge(TestDatabase.layerSql)
+)
+
+/** A chat completion that says this. */
+const says = (content: unknown, more: object = {}): Scripted => ({
+  status: 200,
+  body: {
+    id: "chatcmpl-1",
+    object: "chat.completion",
+    choices: [
+      {
+        index: 0,
+        finish_reason: "stop",
+        message: {
+          role: "assistant",
+          content: typeof content === "string" ? content : JSON.stringify(content)
+        },
+        ...more
+      }
+    ],
+    usage: { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 }
+  }
+})
+
+const provider = (url: string, more: object = {}): OpenAiProvider => {
+  const given: NewProvider = { kind: "openai", base_url: `${url}/v1`, model: "small", ...more }
+  const completed = completedProvider(given)
+  if (completed.kind !== "openai") throw new Error("it was given as such")
+  return completed
+}
+
+const shape = Result.getOrThrow(compile(sorting.answer_schema))
+
+const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
+  Effect.gen(function* () {
+    const openai = yield* OpenAi
+    return yield* openai.answer({
+      org_id: OrgId.make(`org_${"0".repeat(32)}`),
+      task_id: task_id ?? (yield* TaskId.generate),
+      provider: asked,
+      instructions: "Sort the message.",
+      dataset_id: null,
+      input: { text: "where is my parcel" },
+      answer: { shape, schema: Effect.succeed(sorting.answer_schema) }
+    })
+  })
+
+layer(live, { excludeTestServices: true })("a provider that speaks chat completions", (it) => {
+  it.effect("is told the instructions, the input and the shape, and its answer is read", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const server = yield* scriptedServer([says({ category: "shipping" })])
+      const task_id = yield* TaskId.generate
+      const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+      const now = yield* DateTime.now
+      yield* putProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make("sk-secret"), now)
+      const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
+      assert.deepStrictEqual(answer, { category: "shipping" })
+      assert.deepStrictEqual(usage, { input_tokens: 11, output_tokens: 3 })
+      assert.lengthOf(calls, 1)
+      assert.deepInclude(calls[0], { http_status: 200, failure: null })
+      const [request] = server.seen
+      assert.strictEqual(request?.url, "/v1/chat/completions")
+      assert.strictEqual(request?.headers.authorization, "Bearer sk-secret")
+      const body = JSON.parse(request?.body ?? "")
+      assert.deepInclude(body, { model: "small", stream: false, temperature: 0 })
+      assert.match(body.messages[0].content, /^Sort the message\./)
+      assert.deepStrictEqual(JSON.parse(body.messages[1].content), { text: "where is my parcel" })
+      // `confidence` may be left out, so that a server must not be told to hold the model to every word of it.
+      assert.deepStrictEqual(body.response_format, {
+        type: "json_schema",
+        json_schema: { name: "answer", schema: sorting.answer_schema, strict: false }
+      })
+    })
+  )
+
+  it.effect("gets no key where the task has none for its address", () =>
+    Effect.gen(function* () {
+      const server = yield* scriptedServer([says({ category: "other" })])
+      yield* ask(provider(server.url, { structured_output: "none" }))
+      assert.isUndefined(server.seen[0]?.headers.authorization)
+      assert.notProperty(JSON.parse(server.seen[0]?.body ?? ""), "response_format")
+    })
+  )
+
+  it.effect("is asked once to repair an answer that does not fit, with what is wrong", () =>
+    Effect.gen(function* () {
+      const server = yield* scriptedServer([says({ category: "sales" }), says({ category: "other" })])
+      const { answer, calls, usage } = yield* ask(provider(server.url))
+      assert.deepStrictEqual(answer, { category: "other" })
+      assert.lengthOf(calls, 2)
+      assert.deepStrictEqual(usage, { input_tokens: 22, output_tokens: 6 })
+      const { messages } = JSON.parse(server.seen[1]?.body ?? "")
+      assert.deepStrictEqual(messages[2], { role: "assistant", content: '{"category":"sales"}' })
+      assert.include(messages[3].content, "#/category")
+    })
+  )
+
+  it.effect("fails where the repair does not fit either, and says where", () =>
+    Effect.gen(function* () {
+      const server = yield* scriptedServer([says("It is shipping."), says({ category: "sales" })])
+      const failed = yield* Effect.flip(ask(provider(server.url)))
+      assert.include(failed.detail, "#/category")
+      assert.lengthOf(server.seen, 2)
+      assert.deepStrictEqual(failed.usage, { input_tokens: 22, output_tokens: 6 })
+    })
+  )
+
+  it.effect("is asked again after 429 and 5xx, and as late as it says", () =>
+    Effect.gen(function* () {
+      const server = yield* scriptedServer([
+        { status: 429, headers: { "retry-after": "1" } },
+        { status: 503 },
+        says({ category: "other" })
+      ])
+      const before = Date.now()
+      const { calls } = yield* ask(provider(server.url))
+      assert.isAtLeast(Date.now() - before, 1000)
+      assert.deepStrictEqual(
+        calls.map(({ http_status }) => http_status),
+        [429, 503, 200]
+      )
+    })
+  )
+
+  it.effect("is asked again no earlier than the date that it names", () =>
+    Effect.gen(function* () {
+      const date = new Date(Date.now() + 1_400)
+      const server = yield* scriptedServer([
+        { status: 503, headers: { "retry-after": date.toUTCString() } },
+        says({ category: "other" })
+      ])
+      yield* ask(provider(server.url))
+      assert.isAtLeast(Date.now(), Math.floor(date.getTime() / 1_000) * 1_000)
+      const tomorrow = new Date(Date.now() + 86_400_000).toUTCString()
+      const busy = yield* scriptedServer([{ status: 429, headers: { "retry-after": tomorrow } }])
+      yield* Effect.flip(ask(provider(busy.url)))
+      assert.lengthOf(busy.seen, 1)
+    })
+  )
+
+  it.effect("is given up after three attempts, and at once where it asks for more time than there is", () =>
+    Effect.gen(function* () {
+      const broken = yield* scriptedServer([{ status: 500 }])
+      const failed = yield* Effect.flip(ask(provider(broken.url)))
+      assert.strictEqual(failed.detail, "The model server answered 500")
+      assert.lengthOf(broken.seen, 3)
+      const busy = yield* scriptedServer([{ status: 429, headers: { "retry-after": "3600" } }])
+      const refused = yield* Effect.flip(ask(provider(busy.url)))
+      assert.strictEqual(refused.detail, "The model server is busy (429)")
+      assert.lengthOf(busy.seen, 1)
+    })
+  )
+
+  it.effect("is not asked again where that is of no use", () =>
+    Effect.gen(function* () {
+      for (const status of [400, 401, 403, 404, 422, 301]) {
+        const server = yield* scriptedServer([
+          {
+            status,
+            headers: { location: "http://127.0.0.1:1/" },
+            body: { error: "your key sk-secret is wrong" }
+          }
+        ])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.include(failed.detail, String(status))
+        assert.notInclude(failed.detail, "sk-secret")
+        assert.lengthOf(server.seen, 1, String(status))
+      }
+    })
+  )
+
+  it.effect("fails within its time-out where it does not answer", () =>
+    Effect.gen(function* () {
+      const silent = yield* scriptedServer(["never"])
+      const failed = yield* Effect.flip(ask(provider(silent.url, { timeout_seconds: 1 })))
+      assert.match(failed.detail, /timed out/)
+      const slow = yield* peer(
+        drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\n \r\n", 50)
+      )
+      yield* Effect.flip(ask(provider(`http://127.0.0.1:${slow.port}`, { timeout_seconds: 1 })))
+      assert.strictEqual(slow.connections(), 1)
+    })
+  )
+
+  it.effect("fails where it streams its answer, which it was told not to do", () =>
+    Effect.gen(function* () {
+      const chunk = JSON.stringify({ choices: [{ delta: { content: '{"category":"other"}' } }] })
+      const events = `data: ${chunk}\n\ndata: [DONE]\n\n`
+      const server = yield* peer(answers(ok(events, ["content-type: text/event-stream"])))
+      const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${server.port}`)))
+      assert.strictEqual(failed.detail, "The model server's answer is no chat completion")
+    })
+  )
+
+  it.effect("gives its key away to nobody, not even where it names a field by it", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const box = yield* SecretBox
+      const key = "Aunt-Agatha-keeps-bees-in-the-attic"
+      const contents = [{ category: "other", [key]: 1 }, `{"${key}":1,"${key}":2}`]
+      for (const content of contents) {
+        const server = yield* scriptedServer([says(content)])
+        const task_id = yield* TaskId.generate
+        const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+        const now = yield* DateTime.now
+        yield* putProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
+        const failed = yield* Effect.flip(ask(provider(server.url), task_id))
+        assert.include(failed.detail, "#/%5BREDACTED%5D")
+        assert.notInclude(JSON.stringify(failed), key)
+      }
+    })
+  )
+
+  it.effect("fails in our words, whatever nonsense it answers", () =>
+    Effect.gen(function* () {
+      const nonsense: Record<string, Scripted> = {
+        "no choices": { status: 200, body: { choices: [] } },
+        "no object": { status: 200, body: 42 },
+        "no body": { status: 200 },
+        "tokens that are none": {
+          status: 200,
+          body: { choices: [{ message: { content: "{}" } }], usage: { prompt_tokens: -1 } }
+        },
+        "a refusal": {
+          status: 200,
+          body: { choices: [{ message: { content: null, refusal: "I must not" } }] }
+        },
+        "cut off": says('{"category": "shi', { finish_reason: "length" })
+      }
+      for (const [kind, answer] of Object.entries(nonsense)) {
+        const server = yield* scriptedServer([answer])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.match(failed.detail, /^The model/, kind)
+        assert.lengthOf(server.seen, 1, kind)
+      }
+      for (const content of [
+        '{"category":"other","category":"billing"}',
+        '{"a":"\\u0000"}',
+        '{"a":"\\ud800"}',
+        "[]",
+        ""
+      ]) {
+        const server = yield* scriptedServer([says(content)])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.match(failed.detail, /^The model's answer does not fit/, content)
+      }
+    })
+  )
+
+  it.effect("fails where its answer is endless, is no HTTP, or breaks off", () =>
+    Effect.gen(function* () {
+      const endless = yield* peer((socket) => {
+        socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        const chunk = `10000\r\n${"x".repeat(65_536)}\r\n`
+        const more = () => {
+          while (!socket.destroyed && socket.write(chunk)) continue
+        }
+        socket.on("drain", more)
+        more()
+      })
+      const large = yield* Effect.flip(ask(provider(`http://127.0.0.1:${endless.port}`)))
+      assert.strictEqual(large.detail, "The model server's answer is larger than 4 MiB")
+      const babble = yield* peer(answers("HELLO\r\n\r\n"))
+      const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${babble.port}`)))
+      assert.match(failed.detail, /^The model server did not answer: /)
+      const hangsUp = yield* scriptedServer(["hang up", "hang up", says({ category: "other" })])
+      assert.deepStrictEqual((yield* ask(provider(hangsUp.url))).answer, { category: "other" })
+    })
+  )
+
+  it.effect("is let go of where nobody waits for it any more", () =>
+    Effect.gen(function* () {
+      const silent = yield* peer(() => undefined)
+      const asking = yield* Effect.forkChild(ask(provider(`http://127.0.0.1:${silent.port}`)))
+      yield* Effect.repeat(Effect.yieldNow, { until: () => silent.requests.length > 0 })
+      yield* Fiber.interrupt(asking)
+      yield* silent.closed
+    })
+  )
+})

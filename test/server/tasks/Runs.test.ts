@@ -1,0 +1,318 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Fiber, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { SessionId } from "../../../src/domain/Ids.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { scriptedServer } from "../../support/scripted.ts"
+import { send, service } from "../../support/service.ts"
+import { messages, sorting, taskWith, team } from "../../support/tasks.ts"
+
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "runs of a task",
+  (it) => {
+    it.effect("are answered by the live release, and logged before that", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const countersign = yield* Countersign
+        const { admin } = yield* team("answers")
+        const { dataset, params, task } = yield* taskWith(
+          admin,
+          ["where is my parcel", "shipping"],
+          ["my invoice is wrong", "billing"]
+        )
+        const key = yield* countersign.key({ preset: "runtime", name: "agent" }, "answers")
+        const answered = yield* send(`/v1/tasks/${task.id}/run`, {
+          key,
+          method: "POST",
+          headers: { traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" },
+          body: JSON.stringify({ input: { text: "Where is the parcel?" }, metadata: { ticket: 4711 } })
+        })
+        assert.strictEqual(answered.status, 200)
+        assert.deepInclude(answered.body, {
+          task_id: task.id,
+          release_id: task.live_release_id,
+          dataset_id: dataset.id,
+          answer: { category: "shipping" },
+          usage: { input_tokens: 0, output_tokens: 0 }
+        })
+        assert.match(String(answered.body["trace_id"]), /^[0-9a-f]{32}$/)
+        assert.strictEqual(answered.headers.get("x-svc-trace-id"), answered.body["trace_id"])
+        const rows = yield* sql`
+        SELECT status, source, input, answer, metadata, provider, caller_traceparent, created_by_name
+        FROM runs
+        WHERE trace_id = ${String(answered.body["trace_id"])}
+      `
+        assert.deepStrictEqual(rows, [
+          {
+            status: "succeeded",
+            source: "provider",
+            input: { text: "Where is the parcel?" },
+            answer: { category: "shipping" },
+            metadata: { ticket: 4711 },
+            provider: "examples",
+            caller_traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            created_by_name: "agent"
+          }
+        ])
+        const again = yield* admin.tasks.run({ params, payload: { input: { text: "Where is the parcel?" } } })
+        assert.deepStrictEqual(again.answer, { category: "shipping" })
+        assert.notStrictEqual(again.trace_id, answered.body["trace_id"])
+      })
+    )
+
+    it.effect("are logged as they were where the answer is given", () =>
+      Effect.gen(function* () {
+        const { admin, runtime } = yield* team("logged")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        const params = { task_id: task.id }
+        const run = yield* runtime.tasks.run({
+          params,
+          payload: { input: { text: "a" }, answer: { category: "other", confidence: 0.5 } }
+        })
+        assert.deepStrictEqual(run.answer, { category: "other", confidence: 0.5 })
+        const sql = yield* SqlClient.SqlClient
+        const rows = yield* sql`SELECT source, status FROM runs WHERE trace_id = ${run.trace_id}`
+        assert.deepStrictEqual(rows, [{ source: "logged", status: "succeeded" }])
+      })
+    )
+
+    it.effect("refuse an input, and an answer made elsewhere, that does not fit, naming each field", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const { admin } = yield* team("misfits")
+        const { task } = yield* taskWith(admin, ["a", "other"])
+        const key = yield* countersign.key({ preset: "runtime" }, "misfits")
+        const run = (body: unknown) =>
+          send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body: JSON.stringify(body) })
+        const input = yield* run({ input: { txt: "a" } })
+        assert.strictEqual(input.status, 422)
+        assert.strictEqual(input.body["code"], "INVALID_INPUT")
+        assert.sameMembers(
+          input.errors.map(({ pointer }) => pointer),
+          ["#/input/text", "#/input/txt"]
+        )
+        const answer = yield* run({ input: { text: "a" }, answer: { category: "sales" } })
+        assert.strictEqual(answer.body["code"], "INVALID_INPUT")
+        assert.deepStrictEqual(
+          answer.errors.map(({ pointer }) => pointer),
+          ["#/answer/category"]
+        )
+        const none = yield* run({ input: "text" })
+        assert.strictEqual(none.status, 400)
+        // Not even where somebody took a key for a name.
+        const secret = Redacted.value(key)
+        for (const [body, code, pointer] of [
+          [`{"input":{"text":"a","${secret}":1}}`, "INVALID_INPUT", "#/input/%5BREDACTED%5D"],
+          [`{"input":{"${secret}":1,"${secret}":2}}`, "INVALID_REQUEST", "#/input/%5BREDACTED%5D"]
+        ] as const) {
+          const refused = yield* send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body })
+          assert.strictEqual(refused.body["code"], code)
+          assert.strictEqual(refused.errors[0]?.pointer, pointer)
+          assert.notInclude(JSON.stringify(refused.body), secret)
+        }
+      })
+    )
+
+    it.effect("that find no answer are logged as failed, and answer 502 with their trace", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const countersign = yield* Countersign
+        const { admin } = yield* team("no dataset")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        const key = yield* countersign.key({ preset: "runtime" }, "no dataset")
+        const failed = yield* send(`/v1/tasks/${task.id}/run`, {
+          key,
+          method: "POST",
+          body: JSON.stringify({ input: { text: "a" } })
+        })
+        assert.strictEqual(failed.status, 502)
+        assert.strictEqual(failed.body["code"], "PROVIDER_FAILED")
+        const trace_id = failed.headers.get("x-svc-trace-id")
+        assert.strictEqual(failed.body["trace_id"], trace_id)
+        const rows = yield* sql`SELECT status, answer, failure FROM runs WHERE trace_id = ${trace_id}`
+        assert.deepStrictEqual(rows, [
+          {
+            status: "failed",
+            answer: null,
+            failure: "The release has no dataset to take an answer from: make its first version"
+          }
+        ])
+      })
+    )
+
+    it.effect(
+      "under one idempotency key are one run, however many ask at once, and another run is refused",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { admin, runtime } = yield* team("once")
+          const { params, task } = yield* taskWith(admin, ["a", "other"])
+          const headers = { "idempotency-key": "order-4711" }
+          const run = (text: string) => runtime.tasks.run({ params, headers, payload: { input: { text } } })
+          const answers = yield* Effect.all([run("a"), run("a"), run("a"), run("a")], {
+            concurrency: "unbounded"
+          })
+          assert.strictEqual(new Set(answers.map(({ trace_id }) => trace_id)).size, 1)
+          assert.deepStrictEqual(yield* run("a"), answers[0])
+          assert.strictEqual((yield* Effect.flip(run("b")))._tag, "IDEMPOTENCY_KEY_REUSED")
+          const rows = yield* sql`SELECT 1 FROM runs WHERE task_id = ${task.id}`
+          assert.lengthOf(rows, 1)
+        })
+    )
+
+    it.effect("that failed give their idempotency key back", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("given back")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        const params = { task_id: task.id }
+        const headers = { "idempotency-key": "order-4711" }
+        const run = admin.tasks.run({ params, headers, payload: { input: { text: "a" } } })
+        assert.strictEqual((yield* Effect.flip(run))._tag, "PROVIDER_FAILED")
+        const [example] = messages(["a", "billing"])
+        yield* admin.datasets.create({ params, payload: { examples: [example!] } })
+        assert.deepStrictEqual((yield* run).answer, { category: "billing" })
+      })
+    )
+
+    it.effect(
+      "whose caller goes away before the answer are logged as failed, and give their idempotency key back",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { admin } = yield* team("gone")
+          const says = (content: string) => ({
+            status: 200,
+            body: { choices: [{ message: { content } }], usage: { prompt_tokens: 11, completion_tokens: 3 } }
+          })
+          // The caller goes away while the model is asked to repair its first answer.
+          const model = yield* scriptedServer([says("none"), "never", says('{"category":"other"}')])
+          const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+          const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+          const leaving = new AbortController()
+          const run = {
+            key: yield* (yield* Countersign).key({ preset: "runtime" }, "gone"),
+            method: "POST",
+            headers: { "idempotency-key": "order-4711" },
+            body: JSON.stringify({ input: { text: "a" } })
+          }
+          const gone = yield* Effect.forkChild(
+            Effect.exit(send(`/v1/tasks/${task.id}/run`, { ...run, signal: leaving.signal }))
+          )
+          yield* Effect.promise(() => model.arrived(2))
+          leaving.abort()
+          yield* Fiber.join(gone)
+          const logged = yield* Effect.repeat(
+            sql`
+              SELECT status, answer, failure, input_tokens, output_tokens, provider_calls
+              FROM runs
+              WHERE task_id = ${task.id}
+            `,
+            { until: (rows) => rows.length > 0 }
+          )
+          assert.deepStrictEqual(logged, [
+            {
+              status: "failed",
+              answer: null,
+              failure: "The caller went away before the answer came",
+              input_tokens: 11,
+              output_tokens: 3,
+              provider_calls: 2
+            }
+          ])
+          assert.strictEqual((yield* send(`/v1/tasks/${task.id}/run`, run)).status, 200)
+        }).pipe(Effect.scoped)
+    )
+
+    it.effect("are logged whatever number of tokens their model names", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("tokens")
+        const says = (content: string) => ({
+          status: 200,
+          body: {
+            choices: [{ message: { content } }],
+            usage: { prompt_tokens: 2_147_483_647, completion_tokens: 2_147_483_647 }
+          }
+        })
+        const model = yield* scriptedServer([says("none"), says('{"category":"other"}')])
+        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+        const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+        const { usage } = yield* admin.tasks.run({
+          params: { task_id: task.id },
+          payload: { input: { text: "a" } }
+        })
+        assert.deepStrictEqual(usage, { input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 })
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("are read again though the numbers in them are longer in the store than they were sent", () =>
+      Effect.gen(function* () {
+        const { key: issue } = yield* Countersign
+        const key = yield* issue({}, "long numbers")
+        const { admin } = yield* team("long numbers")
+        const task = yield* admin.tasks.create({
+          payload: { ...sorting, input_schema: { type: "object" } }
+        })
+        const numbers = Array.from({ length: 820_000 }, () => "1e20").join(",")
+        const logged = yield* send(`/v1/tasks/${task.id}/run`, {
+          key,
+          method: "POST",
+          body: `{"input":{"numbers":[${numbers}]},"answer":{"category":"other"}}`
+        })
+        const { id } = yield* admin.feedback.create({
+          payload: { inference_log_id: String(logged.body["trace_id"]), score: 1 }
+        })
+        const { input } = yield* admin.feedback.get({ params: { id } })
+        assert.strictEqual(JSON.stringify(input).length, '{"numbers":[]}'.length + 820_000 * 22 - 1)
+      })
+    )
+
+    it.effect(
+      "take an idempotency key over that a process left behind when it died, once its run cannot be at work",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { admin } = yield* team("left behind")
+          const { params } = yield* taskWith(admin, ["a", "other"])
+          const run = (key: string) =>
+            admin.tasks.run({
+              params,
+              headers: { "idempotency-key": key },
+              payload: { input: { text: "a" } }
+            })
+          for (const [key, age] of [
+            ["at-work", "140 seconds"],
+            ["left-behind", "151 seconds"]
+          ]) {
+            yield* sql`
+          INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
+          SELECT org_id, 'tasks.run', ${key}, '', now() - ${age}::interval
+          FROM organizations
+          WHERE name = 'left behind'
+        `
+          }
+          assert.strictEqual((yield* Effect.flip(run("at-work")))._tag, "IDEMPOTENCY_KEY_REUSED")
+          const { trace_id } = yield* run("left-behind")
+          assert.strictEqual((yield* run("left-behind")).trace_id, trace_id)
+        })
+    )
+
+    it.effect("belong to a session only of their own organization", () =>
+      Effect.gen(function* () {
+        const { admin, runtime } = yield* team("sessions")
+        const { params } = yield* taskWith(admin, ["a", "other"])
+        const session = yield* runtime.sessions.create()
+        yield* runtime.tasks.run({
+          params,
+          payload: { input: { text: "a" }, session_id: session.session_id }
+        })
+        const refused = yield* Effect.flip(
+          runtime.tasks.run({
+            params,
+            payload: { input: { text: "a" }, session_id: SessionId.make(`ses_${"0".repeat(32)}`) }
+          })
+        )
+        assert.strictEqual(refused._tag, "NOT_FOUND")
+      })
+    )
+  }
+)

@@ -1,0 +1,114 @@
+import { assert, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
+import { CurrentPrincipal } from "../../../../src/api/Authorization.ts"
+import { ApiKeys } from "../../../../src/server/identity/ApiKeys.ts"
+import { atomic, openTransactions } from "../../../../src/server/store/Database/transaction.ts"
+import { holdDataset } from "../../../../src/server/tasks/Datasets/datasetLock.ts"
+import { Countersign } from "../../../../src/testing/index.ts"
+import { eventually, blocked } from "../../../support/eventually.ts"
+import { scriptedServer } from "../../../support/scripted.ts"
+import { send, service } from "../../../support/service.ts"
+import { messages, sorting, taskWith, team } from "../../../support/tasks.ts"
+
+/** Three times as many as an organization has transactions at once. */
+const CROWD = 24
+
+/** Holds something in a transaction of nobody until it is told to let go. */
+const held = Effect.fnUntraced(function* <A, E>(hold: Effect.Effect<A, E>) {
+  const sql = yield* SqlClient.SqlClient
+  const there = yield* Deferred.make<void>()
+  const letGo = yield* Deferred.make<void>()
+  const holder = yield* Effect.forkChild(
+    sql.withTransaction(
+      Effect.andThen(hold, Effect.andThen(Deferred.succeed(there, undefined), Deferred.await(letGo)))
+    )
+  )
+  yield* Deferred.await(there)
+  return Effect.andThen(Deferred.succeed(letGo, undefined), Fiber.join(holder))
+})
+
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "in a crowd of transactions that wait",
+  (it) => {
+    it.effect("a run under a key that its model has answered is logged", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* team("turns")
+        const model = yield* scriptedServer([
+          { status: 200, body: { choices: [{ message: { content: '{"category":"other"}' } }] } }
+        ])
+        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+        const { id: task_id } = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+        // The first run fixes the shapes, in a transaction.
+        const answer = { category: "other" }
+        yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
+        const key = yield* (yield* Countersign).key({ preset: "runtime" }, "turns")
+        const principal = yield* (yield* ApiKeys).verify(key)
+        const crowd = yield* Effect.forkChild(
+          Effect.replicateEffect(Effect.exit(atomic(sql)(Effect.never)), CROWD, {
+            concurrency: "unbounded"
+          }).pipe(Effect.provideService(CurrentPrincipal, principal))
+        )
+        yield* eventually(
+          Effect.sync(() => openTransactions(sql)),
+          ({ open, waiting }) => open + waiting >= CROWD
+        )
+        const run = send(`/v1/tasks/${task_id}/run`, {
+          key,
+          method: "POST",
+          headers: { "idempotency-key": "order-4711" },
+          body: JSON.stringify({ input: { text: "a" } })
+        })
+        const answered = yield* run
+        assert.strictEqual(answered.status, 200)
+        const trace_id = String(answered.body["trace_id"])
+        assert.lengthOf(yield* sql`SELECT 1 FROM runs WHERE trace_id = ${trace_id}`, 1)
+        assert.deepStrictEqual((yield* run).body, answered.body)
+        assert.lengthOf(model.seen, 1)
+        yield* Fiber.interrupt(crowd)
+      }).pipe(Effect.scoped)
+    )
+
+    it.effect("for one dataset, one alone has a connection", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* team("dataset")
+        const { dataset, task } = yield* taskWith(admin, ["a", "other"])
+        const [row] = yield* sql<{ readonly org_id: Parameters<typeof holdDataset>[1] }>`
+          SELECT org_id
+          FROM tasks
+          WHERE task_id = ${task.id}
+        `
+        const letGo = yield* held(holdDataset(sql, row!.org_id, task.id))
+        const [example] = messages(["b", "billing"])
+        // Without idempotency keys, which have turns of their own.
+        const key = yield* (yield* Countersign).key({}, "dataset")
+        const post = (path: string, body: unknown) =>
+          send(path, { key, method: "POST", body: JSON.stringify(body) })
+        const version = { base_dataset_id: dataset.id, examples: [example] }
+        const change = Effect.replicateEffect(post(`/v1/tasks/${task.id}/datasets`, version), CROWD / 2, {
+          concurrency: "unbounded"
+        })
+        const request = { base_dataset_id: dataset.id, expected_feedback_revision: "none" }
+        const promotion = Effect.replicateEffect(
+          post(`/v1/tasks/${task.id}/feedback/promote`, request),
+          CROWD / 2,
+          {
+            concurrency: "unbounded"
+          }
+        )
+        const crowd = yield* Effect.forkChild(Effect.all([change, promotion], { concurrency: 2 }))
+        yield* blocked(1)
+        assert.strictEqual((yield* post("/v1/tasks", sorting)).status, 201)
+        assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
+        yield* letGo
+        const [made] = yield* Fiber.join(crowd)
+        assert.lengthOf(
+          made.filter(({ status }) => status === 201),
+          1
+        )
+      })
+    )
+  }
+)

@@ -1,0 +1,75 @@
+import { assert, it } from "@effect/vitest"
+import { DateTime, Effect, Layer } from "effect"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+import { KeyId, OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../../src/domain/Ids.ts"
+import { examplesProvider, noUsage } from "../../../../src/domain/tasks/Provider.ts"
+import { type FinishedRun, RunFinished } from "../../../../src/server/tasks/Runs.ts"
+import { layerRunSpans } from "../../../../src/server/tasks/Runs/spans.ts"
+import { type Recorded, Spans } from "../../../../src/server/telemetry/Spans.ts"
+
+const uuid = "00000000000070008000000000000000"
+
+const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): FinishedRun => ({
+  org_id: OrgId.make(`org_${uuid}`),
+  trace_id: TraceId.make("a".repeat(32)),
+  run_id: RunId.make(`run_${uuid}`),
+  task_id: TaskId.make(`tsk_${uuid}`),
+  task_name: "sort",
+  release_id: ReleaseId.make(`rel_${uuid}`),
+  dataset_id: null,
+  session_id: null,
+  source: "logged",
+  input,
+  answer,
+  failure: null,
+  metadata: {},
+  provider: examplesProvider,
+  usage: noUsage,
+  calls: [],
+  caller_traceparent: null,
+  created_at: DateTime.makeUnsafe(0),
+  duration_ms: 1,
+  created_by: { id: KeyId.make(`key_${uuid}`), name: "a key" }
+})
+
+/** What is recorded of a run, without its content; and the run's input and answer, held by nobody else. */
+const recordedRun = Effect.fnUntraced(function* () {
+  const input = { text: "words" }
+  const answer = { category: "other" }
+  const seen: Array<Recorded> = []
+  const spans = Spans.of({
+    record: (_org_id, ...recorded) => Effect.sync(() => void seen.push(...recorded)),
+    forget: () => Effect.void,
+    held: () => ({ waiting: 0, dropped: 0 }),
+    flush: Effect.void
+  })
+  yield* Effect.flatMap(RunFinished, (finished) => finished(runOf(input, answer))).pipe(
+    Effect.provide(layerRunSpans.pipe(Layer.provide(Layer.succeed(Spans, spans))))
+  )
+  const recorded = seen[0] ?? assert.fail("a trace")
+  assert.deepStrictEqual(recorded.content, { input, answer })
+  return { recorded: { ...recorded, content: {} }, words: [new WeakRef(input), new WeakRef(answer)] }
+})
+
+/** Clears away what nobody holds. */
+const collectGarbage = Effect.promise(async () => {
+  // What a turn of the event loop has looked at by a weak reference stays to its end.
+  await new Promise(setImmediate)
+  setFlagsFromString("--expose-gc")
+  runInNewContext("gc")()
+})
+
+it.effect(
+  "the spans of a run that waits hold nothing of what was said in it, once its content is let go",
+  () =>
+    Effect.gen(function* () {
+      const { recorded, words } = yield* recordedRun()
+      yield* collectGarbage
+      assert.deepStrictEqual(
+        words.map((held) => held.deref()),
+        [undefined, undefined]
+      )
+      assert.lengthOf(recorded.make(0, {}), 1)
+    })
+)

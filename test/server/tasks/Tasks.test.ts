@@ -1,0 +1,229 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { Countersign } from "../../../src/testing/index.ts"
+import { send, service } from "../../support/service.ts"
+import { doubling } from "../../support/shapes.ts"
+import { sorting, taskWith, team } from "../../support/tasks.ts"
+
+const openai = (more: object = {}) => ({
+  kind: "openai" as const,
+  base_url: "http://127.0.0.1:9/v1/",
+  model: "small",
+  ...more
+})
+
+layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
+  "tasks",
+  (it) => {
+    it.effect("are made with a first release that is live, and found again", () =>
+      Effect.gen(function* () {
+        const { admin, reviewer } = yield* team("made")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        assert.deepInclude(task, {
+          name: "sort messages",
+          provider: { kind: "examples", model: "nearest" },
+          dataset_id: null
+        })
+        assert.strictEqual(task.created_by.name, "Ada")
+        assert.deepStrictEqual(yield* reviewer.tasks.get({ params: { task_id: task.id } }), task)
+        const { tasks } = yield* reviewer.tasks.list()
+        assert.deepStrictEqual(tasks, [task])
+        const { releases } = yield* reviewer.releases.list({ params: { task_id: task.id } })
+        assert.deepStrictEqual(
+          releases.map(({ comparison_id, dataset_id, id }) => ({ comparison_id, dataset_id, id })),
+          [{ id: task.live_release_id, comparison_id: null, dataset_id: null }]
+        )
+      })
+    )
+
+    it.effect("are another organization's secret", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("ours")
+        const { admin: stranger } = yield* team("theirs")
+        const { params, dataset } = yield* taskWith(admin, ["where is my parcel", "shipping"])
+        const calls: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
+          stranger.tasks.get({ params }),
+          stranger.tasks.update({ params, payload: { name: "mine" } }),
+          stranger.tasks.run({ params, payload: { input: { text: "x" } } }),
+          stranger.datasets.list({ params }),
+          stranger.datasets.get({ params: { id: dataset.id } }),
+          stranger.datasets.examples({ params: { id: dataset.id } }),
+          stranger.datasets.export({ params: { id: dataset.id } }),
+          stranger.comparisons.list({ params }),
+          stranger.comparisons.create({ params, payload: {} }),
+          stranger.releases.list({ params })
+        ]
+        const refused = yield* Effect.forEach(calls, (call) =>
+          Effect.map(Effect.flip(call), ({ _tag }) => _tag)
+        )
+        assert.deepStrictEqual(new Set(refused), new Set(["NOT_FOUND"]))
+        assert.deepStrictEqual((yield* stranger.tasks.list()).tasks, [])
+      })
+    )
+
+    it.effect("take only shapes that are JSON Schema, and say where they are not", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({}, "shapes")
+        const refused = yield* send("/v1/tasks", {
+          key,
+          method: "POST",
+          body: JSON.stringify({
+            ...sorting,
+            answer_schema: { type: "object", properties: { category: { type: "word" } } }
+          })
+        })
+        assert.strictEqual(refused.status, 422)
+        assert.strictEqual(refused.body["code"], "INVALID_SCHEMA")
+        assert.match(refused.errors[0]?.pointer ?? "", /^#\/answer_schema\/properties\/category/)
+      })
+    )
+
+    it.effect(
+      "take no more examples at a time than they can check in bounded work, whatever their shapes",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* team("costly shapes")
+          const costly = yield* admin.tasks.create({ payload: { ...sorting, input_schema: doubling(13) } })
+          const example = { input: {}, answer: { category: "other" } }
+          const params = { task_id: costly.id }
+          const refused = yield* Effect.flip(
+            admin.datasets.create({
+              params,
+              payload: { examples: [example, ...Array.from({ length: 2_000 }, () => example)] }
+            })
+          )
+          assert.strictEqual(refused._tag, "INVALID_INPUT")
+          yield* admin.datasets.create({ params, payload: { examples: [example] } })
+        })
+    )
+
+    it.effect("change their working copy, and their shapes only before a run or a dataset", () =>
+      Effect.gen(function* () {
+        const { admin, runtime } = yield* team("changes")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        const params = { task_id: task.id }
+        const wider = { ...sorting.answer_schema, additionalProperties: true }
+        const changed = yield* admin.tasks.update({
+          params,
+          payload: { name: "sort", instructions: "Sort it.", answer_schema: wider }
+        })
+        assert.deepInclude(changed, { name: "sort", instructions: "Sort it.", answer_schema: wider })
+        yield* runtime.tasks.run({ params, payload: { input: { text: "a" }, answer: { category: "other" } } })
+        const refused = yield* Effect.flip(
+          admin.tasks.update({ params, payload: { answer_schema: sorting.answer_schema } })
+        )
+        assert.strictEqual(refused._tag, "TASK_IN_USE")
+        yield* admin.tasks.update({ params, payload: { answer_schema: wider, name: "same shape" } })
+        const backwards = Object.fromEntries(Object.entries(wider).toReversed())
+        const same = yield* admin.tasks.update({ params, payload: { answer_schema: backwards } })
+        assert.strictEqual(JSON.stringify(same.answer_schema), JSON.stringify(wider))
+
+        const kept = yield* taskWith(admin, ["a", "other"])
+        const alsoRefused = yield* Effect.flip(
+          admin.tasks.update({ params: kept.params, payload: { answer_schema: wider } })
+        )
+        assert.strictEqual(alsoRefused._tag, "TASK_IN_USE")
+      })
+    )
+
+    it.effect("keep a provider's key sealed, and never answer it", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({}, "sealed")
+        const created = yield* send("/v1/tasks", {
+          key,
+          method: "POST",
+          body: JSON.stringify({ ...sorting, provider: openai({ api_key: "sk-very-secret" }) })
+        })
+        assert.strictEqual(created.status, 201)
+        assert.strictEqual(created.body["provider_key_set"], true)
+        assert.deepInclude(created.body["provider"], { base_url: "http://127.0.0.1:9/v1", model: "small" })
+        const read = yield* send(`/v1/tasks/${String(created.body["id"])}`, { key })
+        const releases = yield* send(`/v1/tasks/${String(created.body["id"])}/releases`, { key })
+        assert.notInclude(JSON.stringify([created.body, read.body, releases.body]), "sk-very-secret")
+        const sql = yield* SqlClient.SqlClient
+        const [row] = yield* sql<{ readonly dump: string }>`
+          SELECT (SELECT json_agg(t)::text FROM tasks t) || (SELECT json_agg(r)::text FROM releases r)
+            || (SELECT string_agg(encode(api_key, 'escape'), ' ') FROM provider_keys) AS dump
+        `
+        assert.notInclude(row?.dump, "sk-very-secret")
+      })
+    )
+
+    it.effect("take no provider at an address that is closed to requests", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("egress")
+        for (const base_url of [
+          "http://10.0.0.1/v1",
+          "http://169.254.169.254/latest",
+          "https://127.1/v1",
+          "https://models.example.com/v1#here",
+          "ftp://x"
+        ]) {
+          const refused = yield* Effect.flip(
+            admin.tasks.create({ payload: { ...sorting, provider: openai({ base_url }) } })
+          )
+          assert.strictEqual(refused._tag, "INVALID_URL", base_url)
+        }
+      })
+    )
+
+    it.effect("have a key for a base URL of 2,000 bytes, and take none that is longer", () =>
+      Effect.gen(function* () {
+        const { key: issue } = yield* Countersign
+        const key = yield* issue({}, "long base URLs")
+        const task = (path: string) => {
+          const provider = openai({ base_url: `http://127.0.0.1:9/${path}`, api_key: "sk-secret" })
+          return send("/v1/tasks", { key, method: "POST", body: JSON.stringify({ ...sorting, provider }) })
+        }
+        // Of what is no repetition: the store packs what is.
+        const varied = (length: number, first: number) =>
+          Array.from({ length }, (_, index) => String.fromCodePoint(first + ((index * 7_919) % 9_973))).join(
+            ""
+          )
+        const wide = yield* task(varied(1_500, 0x4e00))
+        assert.strictEqual(wide.status, 400)
+        assert.strictEqual(wide.errors[0]?.pointer, "#/provider/base_url")
+        assert.strictEqual((yield* task(varied(660, 0x4e00))).status, 201)
+      })
+    )
+
+    it.effect("have a key for one base URL, which another does not get", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* team("one key, one server")
+        const task = yield* admin.tasks.create({
+          payload: { ...sorting, provider: openai({ api_key: Redacted.make("sk-secret") }) }
+        })
+        const params = { task_id: task.id }
+        const moved = yield* admin.tasks.update({
+          params,
+          payload: { provider: openai({ base_url: "http://127.0.0.2:9/v1" }) }
+        })
+        assert.isFalse(moved.provider_key_set)
+        const back = yield* admin.tasks.update({ params, payload: { provider: openai({ model: "large" }) } })
+        assert.isTrue(back.provider_key_set)
+      })
+    )
+
+    it.effect("are at most 10,000 an organization", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* team("many")
+        const task = yield* admin.tasks.create({ payload: sorting })
+        yield* sql`
+          INSERT INTO tasks
+          SELECT org_id, 'tsk_' || md5(n::text), name, instructions, input_schema, answer_schema, input_shape, answer_shape,
+            provider, revision, live_release_id, dataset_id, dataset_version, first_run_at, created_at, created_by_id,
+            created_by_name
+          FROM tasks, generate_series(1, 9998) AS n
+          WHERE task_id = ${task.id}
+        `
+        yield* admin.tasks.create({ payload: sorting })
+        const refused = yield* Effect.flip(admin.tasks.create({ payload: sorting }))
+        assert.strictEqual(refused._tag, "LIMIT_REACHED")
+      })
+    )
+  }
+)

@@ -1,0 +1,314 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { generateTraceId, StepId, type TraceId } from "../../../src/domain/Ids.ts"
+import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
+import { Spans } from "../../../src/server/telemetry/Spans.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { recordSpans, someSpan, telemetryOf, TOKEN } from "../../support/otlp/telemetry.ts"
+import { scriptedServer } from "../../support/scripted.ts"
+import { type Answer, send, service } from "../../support/service.ts"
+import { sorting } from "../../support/tasks.ts"
+
+/** Spans as text. */
+const shownAs = (spans: unknown): string =>
+  JSON.stringify(spans, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))
+
+/** Spans go out when a test says so; model servers are on loopback. */
+const environment = {
+  COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300",
+  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8"
+}
+
+layer(service({ environment }), { excludeTestServices: true })("spans", (it) => {
+  it.effect("tell a run and its calls to a model, in the trace of its answer, linked to the caller's", () =>
+    Effect.gen(function* () {
+      const { admin, key, peer } = yield* telemetryOf("runs")
+      const spans = yield* Spans
+      const model = yield* scriptedServer([
+        {
+          status: 200,
+          body: {
+            choices: [
+              { message: { role: "assistant", content: `{"category":"other"}` }, finish_reason: "stop" }
+            ],
+            usage: { prompt_tokens: 11, completion_tokens: 3 }
+          }
+        },
+        { status: 400, body: { error: { message: "secret words" } } }
+      ])
+      const { id: task_id } = yield* admin.tasks.create({
+        payload: { ...sorting, provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" } }
+      })
+      const caller = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" }
+      const run = () =>
+        send(`/v1/tasks/${task_id}/run`, {
+          key,
+          method: "POST",
+          headers: { traceparent: `00-${caller.trace}-${caller.span}-01` },
+          body: JSON.stringify({ input: { text: "a secret" } })
+        })
+      const answered = yield* run()
+      const failed = yield* run()
+      assert.deepStrictEqual([answered.status, failed.status], [200, 502])
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const of = (answer: Answer) =>
+        peer.spans().filter(({ traceId }) => traceId === answer.headers.get("x-svc-trace-id"))
+      const [root, call, ...others] = of(answered)
+      assert.lengthOf(others, 0)
+      assert.strictEqual(root?.traceId, answered.body["trace_id"])
+      assert.strictEqual(root?.name, "invoke_workflow sort messages")
+      assert.deepStrictEqual(root?.links, [{ traceId: caller.trace, spanId: caller.span }])
+      assert.strictEqual(root?.attributes["svc.task.id"], task_id)
+      assert.strictEqual(call?.name, "chat small")
+      assert.strictEqual(call?.kind, 3)
+      assert.strictEqual(call?.parentSpanId, root?.spanId)
+      assert.deepInclude(call?.attributes, {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "small",
+        "gen_ai.usage.input_tokens": 11n,
+        "gen_ai.usage.output_tokens": 3n
+      })
+      assert.isAtLeast(call?.startMillis ?? 0, root?.startMillis ?? Infinity)
+      const [failure, refused] = of(failed)
+      assert.deepStrictEqual([failure?.statusCode, failure?.attributes["error.type"]], [2, "provider_failed"])
+      assert.deepStrictEqual([refused?.statusCode, refused?.attributes["error.type"]], [2, "400"])
+      assert.notInclude(shownAs(peer.spans()), "secret")
+    })
+  )
+
+  it.effect("hold content where the organization asks for it, without secrets", () =>
+    Effect.gen(function* () {
+      const { admin, params, peer } = yield* telemetryOf("content")
+      const spans = yield* Spans
+      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetry_destinations.create({
+        payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
+      })
+      const session = yield* admin.sessions.create({})
+      const step = (step_id: string, sent: string) =>
+        admin.sessions.step({
+          params: { id: session.session_id },
+          payload: { step_id: StepId.make(step_id), tool: "mail", action_class: "write", arguments: { sent } }
+        })
+      yield* step("1", `to Ada, ${TOKEN}`)
+      yield* step("2", "x".repeat(100_000))
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      assert.deepStrictEqual(
+        peer.spans().map(({ attributes }) => attributes["gen_ai.tool.call.arguments"]),
+        [`{"sent":"to Ada, [REDACTED]"}`, `"[too long to be exported]"`]
+      )
+    })
+  )
+
+  it.effect("go on without content where an organization's own secrets cannot be read", () =>
+    Effect.gen(function* () {
+      const { admin, key, org_id, params, peer } = yield* telemetryOf("unreadable")
+      const other = yield* telemetryOf("readable")
+      const sql = yield* SqlClient.SqlClient
+      const spans = yield* Spans
+      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
+      const { id: task_id } = yield* admin.tasks.create({ payload: { ...sorting } })
+      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+      // As if the master key that it was sealed with had been removed.
+      yield* sql`UPDATE notification_endpoints SET secret = set_byte(secret, 3, 255) WHERE org_id = ${org_id}`
+      const run = yield* send(`/v1/tasks/${task_id}/run`, {
+        key,
+        method: "POST",
+        body: JSON.stringify({ input: { text: "words" }, answer: { category: "other" } })
+      })
+      assert.strictEqual(run.status, 200)
+      yield* recordSpans(other.org_id, 1)
+      yield* spans.flush
+      yield* Effect.all([peer.arrived(1), other.peer.arrived(1)])
+      assert.strictEqual(peer.spans()[0]?.traceId, run.body["trace_id"])
+      assert.notInclude(shownAs(peer.spans()), "words")
+      assert.lengthOf(other.peer.spans(), 1)
+    })
+  )
+
+  it.effect("let others have their turn between any two that take long to make", () =>
+    Effect.gen(function* () {
+      const { org_id } = yield* telemetryOf("long")
+      const spans = yield* Spans
+      let turn = 0
+      const next = () => {
+        turn++
+        immediate = setImmediate(next)
+      }
+      let immediate = setImmediate(next)
+      yield* Effect.addFinalizer(() => Effect.sync(() => clearImmediate(immediate)))
+      const made: Array<number> = []
+      const longSpan = (trace_id: TraceId) => {
+        made.push(turn)
+        for (const until = performance.now() + 3; performance.now() < until;);
+        return [someSpan(trace_id)]
+      }
+      for (let count = 0; count < 50; count++) {
+        const trace_id = yield* generateTraceId
+        yield* spans.record(org_id, { trace_id, count: 1, make: () => longSpan(trace_id) })
+      }
+      yield* spans.flush
+      assert.lengthOf(made, 50)
+      assert.strictEqual(new Set(made).size, 50, "a turn of the event loop made several")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("tell a session's steps, outcomes and approvals in its trace", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("steps")
+      const spans = yield* Spans
+      yield* admin.approval_rules.replace({
+        payload: { rules: [{ tool: "search", action_class: "*", effect: "allow" }] }
+      })
+      const session = yield* admin.sessions.create({})
+      const params = { id: session.session_id }
+      const step = (step_id: string, tool: string) =>
+        admin.sessions.step({
+          params,
+          payload: { step_id: StepId.make(step_id), tool, action_class: "read", arguments: { q: "secret" } }
+        })
+      yield* step("1", "search")
+      yield* admin.sessions.complete({
+        params: { ...params, step_id: StepId.make("1") },
+        payload: { status: "failed", error: "no such index", result: { found: "secret" } }
+      })
+      const asked = yield* step("2", "refund")
+      yield* admin.sessions.close({ params })
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      assert.deepStrictEqual(seen.map(({ name }) => name).toSorted(), [
+        "execute_tool search",
+        "svc.approval refund",
+        "svc.step refund",
+        "svc.step search"
+      ])
+      for (const span of seen) {
+        assert.strictEqual(span.traceId, session.trace_id)
+        assert.strictEqual(span.traceState, "ot=th:0")
+        assert.strictEqual(span.attributes["gen_ai.conversation.id"], session.session_id)
+        assert.strictEqual(span.resource["service.name"], "countersign")
+      }
+      const named = (name: string) => seen.find((span) => span.name === name) ?? assert.fail(name)
+      const search = named("svc.step search")
+      const tool = named("execute_tool search")
+      assert.strictEqual(tool.parentSpanId, search.spanId)
+      assert.strictEqual(tool.attributes["error.type"], "tool_failed")
+      assert.strictEqual(tool.statusCode, 2)
+      assert.strictEqual(search.attributes["svc.step.decision"], "allow")
+      const approval = named("svc.approval refund")
+      assert.strictEqual(approval.parentSpanId, named("svc.step refund").spanId)
+      assert.strictEqual(approval.attributes["svc.approval.id"], asked.approval_id)
+      assert.strictEqual(approval.attributes["svc.approval.status"], "expired")
+      assert.strictEqual(approval.attributes["svc.approval.decision_source"], "session_closed")
+      assert.notInclude(shownAs(seen), "secret")
+    })
+  )
+
+  it.effect("tell feedback on a run in the run's trace, below it, and nothing of what was said", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("feedback")
+      const spans = yield* Spans
+      const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+      const run = yield* admin.tasks.run({
+        params: { task_id },
+        payload: { input: { text: "a secret" }, answer: { category: "other" } }
+      })
+      const { id } = yield* admin.feedback.create({
+        payload: { inference_log_id: run.trace_id, score: -1, correction: { category: "billing" } }
+      })
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      assert.deepStrictEqual(
+        seen.map(({ traceId }) => traceId),
+        [run.trace_id, run.trace_id]
+      )
+      const [root, given] = seen
+      assert.strictEqual(given?.name, "svc.feedback")
+      assert.strictEqual(given?.parentSpanId, root?.spanId)
+      assert.deepInclude(given?.attributes, {
+        "svc.feedback.id": id,
+        "svc.feedback.score": -1n,
+        "svc.feedback.has_correction": true,
+        "svc.task.id": task_id
+      })
+      assert.deepStrictEqual(given?.events, [
+        {
+          name: "gen_ai.evaluation.result",
+          attributes: {
+            "gen_ai.evaluation.name": "human_feedback",
+            "gen_ai.evaluation.score.value": -1,
+            "gen_ai.evaluation.score.label": "incorrect"
+          }
+        }
+      ])
+      assert.notInclude(shownAs(seen), "billing")
+    })
+  )
+
+  it.effect("tell who decided an approval, and which nobody decided in time", () =>
+    Effect.gen(function* () {
+      const { admin, peer } = yield* telemetryOf("decided")
+      const spans = yield* Spans
+      const sql = yield* SqlClient.SqlClient
+      const { runOnce } = yield* Deadlines
+      const reviewer = yield* Effect.flatMap(Countersign, (countersign) =>
+        countersign.client({ preset: "reviewer", name: "Ada" }, "decided")
+      )
+      const session = yield* admin.sessions.create({})
+      const ask = (tool: string) =>
+        Effect.map(
+          admin.sessions.step({
+            params: { id: session.session_id },
+            payload: { step_id: StepId.make(tool), tool, action_class: "write", arguments: { sent: tool } }
+          }),
+          ({ approval_id }) => approval_id ?? assert.fail("the step waits for a person")
+        )
+      const approved = yield* ask("refund")
+      const decision = yield* reviewer.approvals.decide({
+        params: { id: approved },
+        payload: { decision: "approve" }
+      })
+      const late = yield* ask("mail")
+      yield* sql`
+        UPDATE approvals
+        SET
+          review_deadline_at = review_deadline_at - interval '1 day',
+          expires_at = expires_at - interval '1 day',
+          next_due_at = next_due_at - interval '1 day'
+        WHERE approval_id = ${late}
+      `
+      yield* runOnce
+      yield* spans.flush
+      yield* peer.arrived(1)
+      assert.deepStrictEqual(peer.faults, [])
+      const seen = peer.spans()
+      const named = (name: string) => seen.find((span) => span.name === name) ?? assert.fail(name)
+      for (const [tool, id, status, outcome, source, by] of [
+        ["refund", approved, "approved", "allow", "human", decision.decided_by?.id],
+        ["mail", late, "expired", "reject", "timeout", undefined]
+      ] as const) {
+        const { attributes, parentSpanId, traceId } = named(`svc.approval ${tool}`)
+        assert.strictEqual(traceId, session.trace_id)
+        assert.strictEqual(parentSpanId, named(`svc.step ${tool}`).spanId)
+        assert.deepInclude(attributes, {
+          "svc.approval.id": id,
+          "svc.approval.status": status,
+          "svc.approval.outcome": outcome,
+          "svc.approval.decision_source": source
+        })
+        assert.strictEqual(attributes["svc.approval.decided_by"], by)
+      }
+    })
+  )
+})

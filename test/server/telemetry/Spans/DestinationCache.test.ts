@@ -1,0 +1,47 @@
+import { assert, describe, it } from "@effect/vitest"
+import { OrgId, TelemetryDestinationId, TraceId } from "../../../../src/domain/Ids.ts"
+import { samplingAt } from "../../../../src/domain/telemetry/SpanSampling.ts"
+import { makeBuffer } from "../../../../src/server/telemetry/Spans/Buffer.ts"
+import type { Outbox } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
+import { makeKnown } from "../../../../src/server/telemetry/Spans/DestinationCache.ts"
+
+const org_id = OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(15)}`)
+
+/** A trace whose randomness is `share` of all there is. */
+const traceAt = (share: number) =>
+  TraceId.make(
+    `${"a".repeat(18)}${Math.floor(share * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0")}${"0".repeat(6)}`
+  )
+
+describe("what is known of who records spans", () => {
+  it("counts no trace as missed that is not sampled, however many wait", () => {
+    const buffer = makeBuffer({
+      sampling: samplingAt(0.25),
+      queueLimit: 100_000,
+      spansPerSecond: 100_000,
+      flushMillis: 1_000
+    })
+    const known = makeKnown(buffer, () => undefined)
+    const traces = 4_000
+    for (let count = 0; count < traces; count++) {
+      const recorded = { trace_id: traceAt(count / traces), count: 1, whole: true, make: () => [] }
+      known.outboxFor(org_id, 0, recorded, 0)
+    }
+    const answers: Array<readonly [Outbox, number, number]> = []
+    const destination = {
+      destination_id: TelemetryDestinationId.make(`tel_${org_id.slice(4)}`),
+      content: false,
+      waiting_spans: 0
+    }
+    known.toAsk(1)
+    known.answered(org_id, destination, 0, (outbox, waited, missed) =>
+      answers.push([outbox, waited.length, missed])
+    )
+    assert.deepStrictEqual(
+      answers.map(([, waited, missed]) => [waited, missed]),
+      [[1_000, 0]]
+    )
+  })
+})

@@ -1,0 +1,48 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Duration, Effect, Layer } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { Spans } from "../../../../src/server/telemetry/Spans.ts"
+import { recordSpans, telemetryOf } from "../../../support/otlp/telemetry.ts"
+import { service } from "../../../support/service.ts"
+
+/** Which of a store's doors is shut at first. */
+type Door = "statements" | "transactions"
+
+/** The store at hand, the first use of which through this door fails with this state of PostgreSQL; and whether it has. */
+const faultyStore = Effect.fnUntraced(function* (door: Door, code: string) {
+  const sql = yield* SqlClient.SqlClient
+  const seen = { failed: false }
+  const fail = Effect.suspend(() => {
+    seen.failed = true
+    return Effect.fail(new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause: { code } }) }))
+  })
+  const shut = (at: Door) => door === at && !seen.failed
+  const store = new Proxy(sql, {
+    apply: (target, self, args): unknown => (shut("statements") ? fail : Reflect.apply(target, self, args)),
+    get: (target, key): unknown =>
+      key === "withTransaction" && shut("transactions") ? () => fail : Reflect.get(target, key)
+  })
+  return { store, seen }
+})
+
+layer(service(), { excludeTestServices: true })(
+  "spans that are recorded while the store cannot answer",
+  (it) => {
+    const arrive = (door: Door, code: string) =>
+      it.effect(`arrive once it can: ${door} failed with ${code}`, () =>
+        Effect.gen(function* () {
+          const { org_id, peer } = yield* telemetryOf(`${door} ${code}`)
+          const { seen, store } = yield* faultyStore(door, code)
+          const spans = yield* Layer.build(Layer.fresh(Spans.layer({ flush: Duration.millis(10) }))).pipe(
+            Effect.provideService(SqlClient.SqlClient, store)
+          )
+          yield* Effect.provide(recordSpans(org_id, 1), spans)
+          yield* peer.arrived(1)
+          assert.isTrue(seen.failed)
+          assert.strictEqual(Context.get(spans, Spans).held(org_id).dropped, 0)
+        })
+      )
+    for (const code of ["08006", "57P03"]) arrive("statements", code)
+    for (const code of ["57P03", "53300"]) arrive("transactions", code)
+  }
+)

@@ -1,0 +1,66 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TelemetryDestinationId } from "../../../../src/domain/Ids.ts"
+import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
+import { EgressFailed, type EgressReason } from "../../../../src/server/egress/Egress/Failure.ts"
+import { sendSpans } from "../../../../src/server/telemetry/Telemetry/send.ts"
+
+/** A way out where every request fails for one reason. */
+const failingWith = (reason: EgressReason, asked: Array<EgressRequest> = []) =>
+  Egress.of({
+    vet: () => Effect.die(new Error("Not vetted here")),
+    send: (request) => {
+      asked.push(request)
+      return Effect.fail(new EgressFailed({ reason }))
+    }
+  })
+
+const to = {
+  url: "https://collector.example.com/v1/traces",
+  headers: { authorization: "Bearer token" }
+}
+
+const send = (egress: Egress["Service"]) =>
+  Effect.flatMap(TelemetryDestinationId.generate, (id) => sendSpans(egress, id, to, new Uint8Array(), 1))
+
+/** What stands for all of its kind, and what becomes of the batch. */
+const ends: ReadonlyArray<readonly [EgressReason, "Retry" | "Failed"]> = [
+  ["TimedOut", "Retry"],
+  ["ConnectTimedOut", "Retry"],
+  ["ConnectionRefused", "Retry"],
+  ["ConnectionClosed", "Retry"],
+  ["NameNotFound", "Retry"],
+  ["CertificateExpired", "Retry"],
+  ["HeadersTooLarge", "Failed"],
+  ["MalformedAnswer", "Failed"],
+  ["RefusedAddress", "Failed"],
+  ["RefusedUrl", "Failed"],
+  ["RefusedRequest", "Failed"]
+]
+
+describe("a request to a collector", () => {
+  it.effect("is sent again where no answer came, and not where one came that is no HTTP", () =>
+    Effect.gen(function* () {
+      for (const [reason, end] of ends) {
+        assert.deepStrictEqual([reason, (yield* send(failingWith(reason)))._tag], [reason, end])
+      }
+    })
+  )
+
+  it.effect("may take ten seconds, and is worth another attempt where it took longer", () =>
+    Effect.gen(function* () {
+      const asked: Array<EgressRequest> = []
+      const outcome = yield* send(failingWith("TimedOut", asked))
+      assert.deepStrictEqual(outcome, {
+        _tag: "Retry",
+        error: "timed out before an answer came",
+        status: null,
+        retryAfter: null
+      })
+      assert.deepStrictEqual(
+        asked.map(({ timeout, url }) => ({ timeout, url })),
+        [{ timeout: 10_000, url: to.url }]
+      )
+    })
+  )
+})
