@@ -36,7 +36,7 @@ export {
 export * from "../domain/tasks/Comparison.ts"
 export * from "../domain/tasks/Dataset.ts"
 export * from "../domain/tasks/Feedback.ts"
-export type { Later } from "../domain/OpenEnum.ts"
+export type { UnknownMember } from "../domain/OpenEnum.ts"
 export * from "../domain/Ids.ts"
 export * from "../domain/delivery/NotificationEndpoint.ts"
 export * from "../domain/identity/Principal.ts"

@@ -1,7 +1,7 @@
 import { Cause } from "effect"
 import { isCliError } from "effect/cli/CliError"
 import { isSqlError } from "effect/sql/SqlError"
-import { codeOf } from "../server/store/errnoCode.ts"
+import { errnoCode } from "../server/store/errnoCode.ts"
 
 /** A failure in the words of an operator; undefined: it was told already. */
 export const phraseOf = (cause: Cause.Cause<unknown>): string | undefined => {
@@ -10,7 +10,7 @@ export const phraseOf = (cause: Cause.Cause<unknown>): string | undefined => {
   if (isSqlError(error)) return `the store cannot be used: ${oneLine(rootOf(error.reason).message)}`
   if (!(error instanceof Error)) return oneLine(String(error))
   const root = rootOf(error)
-  switch (codeOf(root)) {
+  switch (errnoCode(root)) {
     case "EADDRINUSE":
       return "HOST and PORT name an address that is taken: set PORT to another, or stop what listens there"
     case "EADDRNOTAVAIL":
@@ -26,7 +26,9 @@ export const phraseOf = (cause: Cause.Cause<unknown>): string | undefined => {
 /** Whether a failure is a fault of ours, of which the stack should be shown. */
 export const isFault = (cause: Cause.Cause<unknown>): boolean => {
   const error = Cause.squash(cause)
-  return !cause.reasons.some(Cause.isFailReason) && !isSqlError(error) && codeOf(rootOf(error)) === undefined
+  return (
+    !cause.reasons.some(Cause.isFailReason) && !isSqlError(error) && errnoCode(rootOf(error)) === undefined
+  )
 }
 
 /** Longest chain of causes that is followed. */

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { orLater } from "../OpenEnum.ts"
+import { openEnum } from "../OpenEnum.ts"
 import { KeyId } from "../Ids.ts"
 import { Actor } from "./Principal.ts"
 import { Preset, Scope } from "./Scope.ts"
@@ -11,8 +11,8 @@ export const ApiKey = Schema.Struct({
   name: Schema.String,
   /** The key's text up to its secret: enough to tell keys apart. */
   hint: Schema.String,
-  preset: Schema.NullOr(orLater(Preset)),
-  scopes: Schema.Array(orLater(Scope)),
+  preset: Schema.NullOr(openEnum(Preset)),
+  scopes: Schema.Array(openEnum(Scope)),
   /** Where notices for reviewers go, if the key belongs to one. */
   email: Schema.NullOr(Schema.String),
   created_at: Timestamp,

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { orLater } from "../OpenEnum.ts"
+import { openEnum } from "../OpenEnum.ts"
 import { AuditEntryId } from "../Ids.ts"
 import { Actor } from "./Principal.ts"
 import { Timestamp } from "../Time.ts"
@@ -38,7 +38,7 @@ export type AuditAction = typeof AuditAction.Type
 /** Who did what to what, when and in which request. */
 export const AuditEntry = Schema.Struct({
   id: AuditEntryId,
-  action: orLater(AuditAction),
+  action: openEnum(AuditAction),
   /** The id of what was changed. */
   target_id: Schema.String,
   /** Null: the operator, at the command line or by the first start. */

@@ -14,7 +14,7 @@ import {
 import { type OrgId, RuleId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
-import { LeastRecent } from "../concurrency/LruCache.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 
 /** The organization's ordered list of approval rules, kept and replaced as one. */
 export class Rules extends Context.Service<
@@ -36,7 +36,7 @@ export class Rules extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
 
-      const kept = new LeastRecent<ApprovalRules>({ entries: KEPT_LISTS, weight: KEPT_RULES })
+      const kept = new LruCache<ApprovalRules>({ entries: KEPT_LISTS, weight: KEPT_RULES })
 
       /** The list as it stands now. It travels, and is decoded, only where it is not the one that was read last. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {

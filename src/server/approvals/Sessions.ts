@@ -21,7 +21,7 @@ import { findSession, holdSession, insertSessions, listSessions, type NewRow } f
 import { noTaskNamed, taskThere } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { together } from "../concurrency/Batcher.ts"
+import { makeBatcher } from "../concurrency/Batcher.ts"
 
 /** Approvals that one set of statements expires when a session closes. */
 const CLOSED_AT_ONCE = 1_000
@@ -54,7 +54,7 @@ export class Sessions extends Context.Service<
       const notifications = yield* Notifications
       const spans = yield* Spans
 
-      const insert = yield* together({
+      const insert = yield* makeBatcher({
         atOnce: AT_ONCE,
         run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertSessions(sql, rows), rows)
       })

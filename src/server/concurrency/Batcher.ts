@@ -6,7 +6,7 @@ import { isInTransaction } from "../store/Database/transaction.ts"
 /** Statements of one kind under way at once: while they are, what comes next gathers. */
 const UNDER_WAY = 2
 
-interface Caller<Input, Output> {
+interface PendingRequest<Input, Output> {
   readonly input: Input
   readonly resume: (exit: Exit.Exit<Output, SqlError.SqlError>) => void
   /** The statement it is in; undefined while it waits for one. */
@@ -21,7 +21,7 @@ interface Caller<Input, Output> {
  * callers have all gone is called off: one that hangs holds up nobody longer than its callers wait. Within a transaction a caller is alone,
  * and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
  */
-export const together = Effect.fnUntraced(function* <Input, Output>(options: {
+export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: {
   readonly atOnce: number
   readonly isLarge?: (input: Input) => boolean
   readonly run: (
@@ -30,11 +30,11 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
 }): Effect.fn.Return<(input: Input) => Effect.Effect<Output, SqlError.SqlError>, never, Scope.Scope> {
   // Ended when this is, in the order of what was made: what ends before it may still ask.
   const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
-  const waiting = new Set<Caller<Input, Output>>()
+  const waiting = new Set<PendingRequest<Input, Output>>()
   let underWay = 0
   let gathering = false
 
-  const begin = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>) => {
+  const begin = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output>>) => {
     // What throws before it begins fails its callers too, and keeps no place under way.
     const fiber = fork(Effect.suspend(() => options.run(Arr.map(group, ({ input }) => input))))
     const statement = { callers: group.length, callOff: () => fiber.interruptUnsafe() }
@@ -42,7 +42,7 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
     return fiber
   }
 
-  const runAll = (group: Arr.NonEmptyReadonlyArray<Caller<Input, Output>>): Effect.Effect<void> =>
+  const runAll = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output>>): Effect.Effect<void> =>
     Effect.flatMap(
       Effect.suspend(() => Fiber.await(begin(group))),
       (exit) => {
@@ -57,16 +57,16 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
       }
     )
 
-  const leave = (one: Caller<Input, Output>): void => {
+  const leave = (one: PendingRequest<Input, Output>): void => {
     one.gone = true
     if (one.statement === undefined) waiting.delete(one)
     else if (--one.statement.callers === 0) one.statement.callOff()
   }
 
   /** Who goes into the next statement. A flight that finds nobody has ended by then: who comes next begins another. */
-  const next = (): ReadonlyArray<Caller<Input, Output>> => {
+  const next = (): ReadonlyArray<PendingRequest<Input, Output>> => {
     gathering = false
-    const group: Array<Caller<Input, Output>> = []
+    const group: Array<PendingRequest<Input, Output>> = []
     for (const one of waiting) {
       if (group.length === options.atOnce) break
       group.push(one)
@@ -92,7 +92,7 @@ export const together = Effect.fnUntraced(function* <Input, Output>(options: {
         return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
       }
       return Effect.callback<Output, SqlError.SqlError>((resume) => {
-        const one: Caller<Input, Output> = { input, resume, statement: undefined, gone: false }
+        const one: PendingRequest<Input, Output> = { input, resume, statement: undefined, gone: false }
         waiting.add(one)
         if (!gathering && underWay < UNDER_WAY) {
           gathering = true

@@ -8,7 +8,7 @@ const WAIT_MILLIS = 5_000
  * Gives each holder so many turns at once at what holds a connection of the pool, so that nobody has all of them. What comes beyond these
  * waits in its order, without a connection, and no longer than five seconds.
  */
-export const makeTurns = (each: number) => {
+export const makeKeyedSemaphore = (each: number) => {
   /** Of those who have a turn, or wait for one. */
   const holders = new Map<string, { readonly turns: Semaphore.Semaphore; users: number }>()
 

@@ -1,5 +1,5 @@
 /** Values by key, bounded by number and by weight: past either the one that was asked for longest ago goes first. */
-export class LeastRecent<A> {
+export class LruCache<A> {
   readonly #limit: { readonly entries: number; readonly weight: number }
   /** A map is walked in the order of insertion; what is asked for is inserted anew. */
   readonly #entries = new Map<string, { readonly value: A; readonly weight: number }>()

@@ -8,13 +8,13 @@ const SPAN_MILLIS = 25
  * Deadlines for what runs thousands of times a second. A race of each with a sleep of its own costs two fibers and a timer more than
  * the work at hand, and hardly ever rings; here a fiber serves all that are due in the same span.
  */
-export interface Alarms {
+export interface TimerWheel {
   /** Calls `ring` once so many milliseconds have passed, up to 25 ms late. Answers with how to call it off. */
-  readonly set: (millis: number, ring: () => void) => () => void
+  readonly schedule: (millis: number, ring: () => void) => () => void
 }
 
 /** Alarms that ring as long as the scope is open. */
-export const makeAlarms: Effect.Effect<Alarms, never, Scope.Scope> = Effect.gen(function* () {
+export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const fork = yield* FiberSet.makeRuntime<never, void, never>()
   const spans = new Map<number, Set<() => void>>()

@@ -3,7 +3,7 @@ const ROWS_AT_ONCE = 200
 const BYTES_AT_ONCE = 4 * 2 ** 20
 
 /** Rows in the pieces in which what they stand for is read: at most 200 and some 4 MiB, one at least. */
-export function* inPieces<Row extends { readonly bytes: number }>(
+export function* chunksByBytes<Row extends { readonly bytes: number }>(
   rows: Iterable<Row>
 ): Generator<ReadonlyArray<Row>> {
   let piece: Array<Row> = []

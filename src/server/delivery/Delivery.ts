@@ -26,7 +26,7 @@ import { handOver } from "./Delivery/drain.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerBeside } from "../store/Database.ts"
 import { afterCommit } from "../store/Database/transaction.ts"
-import { atStop, loop, runLoops } from "../concurrency/Worker.ts"
+import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -200,13 +200,13 @@ const make = Effect.fnUntraced(function* (
     Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause))
   )
 
-  yield* runLoops([
-    loop("Sharing out deliveries", sharing.turn),
-    loop("Reading deliveries", reader.turns.tail),
-    loop("Sweeping deliveries", reader.turns.sweep),
-    loop("Refilling deliveries", reader.turns.refill),
-    loop("Writing what became of deliveries", finisher.turn),
-    loop("Writing how destinations fare", health.turn),
+  yield* runWorkers([
+    runForever("Sharing out deliveries", sharing.turn),
+    runForever("Reading deliveries", reader.turns.tail),
+    runForever("Sweeping deliveries", reader.turns.sweep),
+    runForever("Refilling deliveries", reader.turns.refill),
+    runForever("Writing what became of deliveries", finisher.turn),
+    runForever("Writing how destinations fare", health.turn),
     retention.loop,
     wakeups.notifying,
     wakeups.listening((wakeUp) => {
@@ -214,7 +214,7 @@ const make = Effect.fnUntraced(function* (
       else reader.signal()
     })
   ])
-  yield* atStop(handOver(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
+  yield* onShutdown(handOver(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
 
   return Delivery.of({
     enqueue: queue.enqueue,

@@ -2,7 +2,7 @@ import { Clock, Context, Duration, Effect, Layer, Result, type Scope } from "eff
 import type { IpNetwork, NetAddress } from "effect/net"
 import type { Allowance } from "../../domain/network/PublicAddress.ts"
 import { PublicUrl, urlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
-import { type Alarms, makeAlarms } from "../concurrency/TimerWheel.ts"
+import { type TimerWheel, makeTimerWheel } from "../concurrency/TimerWheel.ts"
 import { aheadOf } from "./Egress/PrefetchedDns.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
 import { type Deadline, type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
@@ -83,7 +83,7 @@ const makeSend = (
   rule: UrlRule,
   lookup: Lookup,
   connections: Connections,
-  alarms: Alarms,
+  alarms: TimerWheel,
   clock: Clock.Clock
 ): Shape["send"] => {
   const parsed = new Map<string, ReturnType<typeof PublicUrl.parse>>()
@@ -132,7 +132,7 @@ const makeSend = (
   ): Effect.Effect<EgressAnswer, EgressFailed> => {
     const deadline: Deadline = {
       passed: () => now() >= until,
-      alarm: (ring) => alarms.set(until - now(), ring)
+      alarm: (ring) => alarms.schedule(until - now(), ring)
     }
     const message = { target: url.target, headers: request.headers, body: request.body }
     const from = (index: number): Effect.Effect<EgressAnswer, EgressFailed> => {
@@ -175,7 +175,7 @@ const make = (options: EgressOptions): Effect.Effect<Shape, never, Scope.Scope> 
     const rule = urlRule(options)
     const lookup = yield* makeLookup(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
-    const alarms = yield* makeAlarms
+    const alarms = yield* makeTimerWheel
     const clock = yield* Clock.Clock
     return { vet: makeVet(rule, aheadOf(lookup)), send: makeSend(rule, lookup, connections, alarms, clock) }
   })

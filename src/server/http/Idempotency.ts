@@ -7,8 +7,8 @@ import { Idempotent } from "../../api/Frame.ts"
 import { toDate } from "../../domain/Time.ts"
 import { dieOfStoreFaults } from "../store/Database/faults.ts"
 import { atomic } from "../store/Database/transaction.ts"
-import { makeTurns } from "../concurrency/KeyedSemaphore.ts"
-import { lookingUpAhead } from "../egress/Egress/PrefetchedDns.ts"
+import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
+import { withDnsPrefetch } from "../egress/Egress/PrefetchedDns.ts"
 import {
   answerPlace,
   findKept,
@@ -86,7 +86,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         return response
       })
 
-      const turnOf = makeTurns(AT_ONCE)
+      const turnOf = makeKeyedSemaphore(AT_ONCE)
       /** What is under way in this process, by its key. */
       const underWay = new Map<string, Latch.Latch>()
 
@@ -120,7 +120,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           const run = (until: number) =>
             atomically(once(operation, name, key, endpoint.payload.size > 0, until))
           return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
-            alone(`${org_id} ${name} ${key}`, (until) => lookingUpAhead(turnOf(org_id)(run(until))))
+            alone(`${org_id} ${name} ${key}`, (until) => withDnsPrefetch(turnOf(org_id)(run(until))))
           ).pipe(dieOfStoreFaults, Effect.provideService(SqlClient.SqlClient, sql))
         })
       )

@@ -5,7 +5,7 @@ import { InvalidApiKey, NotFound, Unavailable } from "../../api/Problems.ts"
 import { makeReadiness } from "../store/Database/migrate.ts"
 import { respond } from "./Frame.ts"
 import { Metrics } from "../observability/Metrics.ts"
-import { sameText } from "../secrets/constantTimeEqual.ts"
+import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
 import { ALIVE } from "./listen.ts"
 
 /**
@@ -51,7 +51,7 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
             return yield* respond(new NotFound({ detail: "Metrics are off" }))
           }
           const { headers } = yield* HttpServerRequest.HttpServerRequest
-          if (!sameText(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
+          if (!constantTimeEqual(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
             return yield* respond(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
           }
           const text = yield* metrics.text

@@ -4,7 +4,7 @@ import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { secretsOf, stateOfSecrets } from "./KnownSecrets/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
-import { LeastRecent } from "../concurrency/LruCache.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 
 /** Organizations whose secrets one process keeps ready to be looked for, and secrets of all of them together. */
 const KEPT_ORGANIZATIONS = 1_000
@@ -37,7 +37,7 @@ export class KnownSecrets extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const box = yield* SecretBox
-      const kept = new LeastRecent<{ readonly state: string; readonly values: KnownValues }>({
+      const kept = new LruCache<{ readonly state: string; readonly values: KnownValues }>({
         entries: KEPT_ORGANIZATIONS,
         weight: KEPT_SECRETS
       })

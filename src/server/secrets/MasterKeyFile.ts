@@ -2,7 +2,7 @@ import { Effect, Redacted, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { link, mkdir, open, readFile, rm, stat } from "node:fs/promises"
 import path from "node:path"
-import { codeOf } from "../store/errnoCode.ts"
+import { errnoCode } from "../store/errnoCode.ts"
 import { syncDirectory } from "../store/EmbeddedPostgres/Cluster.ts"
 import { generateMasterKey } from "./SecretBox.ts"
 
@@ -24,7 +24,7 @@ const attempt = <A>(doing: string, run: () => Promise<A>) =>
     try: run,
     catch: (cause) =>
       new MasterKeyFileFailed({
-        phrase: `${doing} failed (${codeOf(cause) ?? String(cause)}): see to its rights, or set COUNTERSIGN_MASTER_KEY`,
+        phrase: `${doing} failed (${errnoCode(cause) ?? String(cause)}): see to its rights, or set COUNTERSIGN_MASTER_KEY`,
         cause
       })
   })
@@ -47,7 +47,7 @@ const make = Effect.fnUntraced(function* (file: string) {
         await handle.close()
       }
       await link(half, file).catch((cause: unknown) => {
-        if (codeOf(cause) !== "EEXIST") throw cause
+        if (errnoCode(cause) !== "EEXIST") throw cause
       })
     } finally {
       await rm(half, { force: true })
@@ -61,7 +61,7 @@ const read = (file: string) =>
     try {
       return { text: (await readFile(file, "utf8")).trim(), mode: (await stat(file)).mode }
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return undefined
+      if (errnoCode(cause) === "ENOENT") return undefined
       throw cause
     }
   })

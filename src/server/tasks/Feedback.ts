@@ -49,7 +49,7 @@ import { findRun } from "./Runs/rows.ts"
 import { Shapes } from "./Shapes.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { together } from "../concurrency/Batcher.ts"
+import { makeBatcher } from "../concurrency/Batcher.ts"
 
 /** Feedback that is written in one statement, and the characters from which a correction has one of its own. */
 const AT_ONCE = 64
@@ -113,11 +113,11 @@ export class Feedback extends Context.Service<
       const spans = yield* Spans
 
       // Feedback comes by the thousand: what comes at once is read for and written together.
-      const taskOf = yield* together({
+      const taskOf = yield* makeBatcher({
         atOnce: AT_ONCE,
         run: (runs: ReadonlyArray<RunName>) => tasksOfRuns(sql, runs)
       })
-      const insert = yield* together({
+      const insert = yield* makeBatcher({
         atOnce: AT_ONCE,
         isLarge: ({ correction }: NewRow) => (correction?.length ?? 0) > LARGE,
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)

@@ -2,7 +2,7 @@ import { Context, Effect, Layer, Result, type Schema } from "effect"
 import { InvalidSchema } from "../../api/Problems.ts"
 import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
 import { compile, type Shape, shapeDigest, type ShapeFault } from "../../domain/tasks/Shape.ts"
-import { LeastRecent } from "../concurrency/LruCache.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 
 export type { Shape } from "../../domain/tasks/Shape.ts"
 
@@ -33,7 +33,7 @@ export class Shapes extends Context.Service<
   }
 >()("countersign/server/tasks/Shapes") {
   static readonly layer = Layer.sync(Shapes, () => {
-    const kept = new LeastRecent<Shape>({ entries: KEPT_SHAPES, weight: KEPT_BYTES })
+    const kept = new LruCache<Shape>({ entries: KEPT_SHAPES, weight: KEPT_BYTES })
 
     const make = (schema: Schema.Json): Result.Result<Shape, ShapeFault> => {
       const compiled = compile(schema)

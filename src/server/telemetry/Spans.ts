@@ -19,7 +19,7 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
-import { atStop, loop, runLoops } from "../concurrency/Worker.ts"
+import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
 import { makeBuffer } from "./Spans/Buffer.ts"
 import { makeEncoding } from "./Spans/Encoding.ts"
 import { makeKnown } from "./Spans/DestinationCache.ts"
@@ -215,10 +215,10 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
   })
 
-  yield* runLoops([
-    loop("Looking up who gets spans", Effect.andThen(lookupDue.await, lookUp)),
-    loop("Encoding spans", encodingTurn),
-    loop("Storing spans", flushingTurn)
+  yield* runWorkers([
+    runForever("Looking up who gets spans", Effect.andThen(lookupDue.await, lookUp)),
+    runForever("Encoding spans", encodingTurn),
+    runForever("Storing spans", flushingTurn)
   ])
 
   const stop = Effect.timeoutOption(flush, STOP_MILLIS).pipe(
@@ -231,7 +231,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
       )
     )
   )
-  yield* atStop(stop)
+  yield* onShutdown(stop)
 
   const take = (org_id: OrgId, recorded: Recorded, at: number, time: number): void => {
     const outbox = known.outboxFor(org_id, time, recorded, at)

@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber } from "effect"
 import { ConnectionError, SqlError, UniqueViolation } from "effect/sql/SqlError"
-import { together } from "../../../src/server/concurrency/Batcher.ts"
+import { makeBatcher } from "../../../src/server/concurrency/Batcher.ts"
 
 /** A store that notes its statements, and answers once it is let to. */
 const store = Effect.gen(function* () {
   const statements: Array<ReadonlyArray<number>> = []
   const free = yield* Deferred.make<void>()
   const failure = { refuses: undefined as number | undefined, away: false }
-  const ask = yield* together({
+  const ask = yield* makeBatcher({
     atOnce: 10,
     isLarge: (input) => input >= 1_000,
     run: (inputs: ReadonlyArray<number>) =>
@@ -89,7 +89,7 @@ describe("statements for many callers", () => {
 
   it.effect("fail for their callers where they throw before they begin, and others go on", () =>
     Effect.gen(function* () {
-      const ask = yield* together({
+      const ask = yield* makeBatcher({
         atOnce: 1,
         run: ([input]: readonly [number, ...Array<number>]) => {
           if (input < 3) throw new Error("a fault of ours")

@@ -2,12 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { isOutOfReach } from "../../../src/server/store/Database/faults.ts"
-import { makeTurns } from "../../../src/server/concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../../src/server/concurrency/KeyedSemaphore.ts"
 
 /** Two turns each, and an effect that ends when it is told to. */
 const two = Effect.gen(function* () {
   const end = yield* Deferred.make<void>()
-  return { end: Deferred.succeed(end, undefined), held: Deferred.await(end), turnOf: makeTurns(2) }
+  return { end: Deferred.succeed(end, undefined), held: Deferred.await(end), turnOf: makeKeyedSemaphore(2) }
 })
 
 describe("turns", () => {

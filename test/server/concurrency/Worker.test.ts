@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Queue, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { AGAIN_MILLIS, atStop, loop, runLoops } from "../../../src/server/concurrency/Worker.ts"
+import { AGAIN_MILLIS, onShutdown, runForever, runWorkers } from "../../../src/server/concurrency/Worker.ts"
 
 describe("a loop", () => {
   it.effect("tries again what fails or dies, a little later, and ends with its scope", () =>
@@ -15,7 +15,7 @@ describe("a loop", () => {
         return Effect.never
       })
       const scope = yield* Scope.make()
-      yield* runLoops([loop("Turning", turn)]).pipe(Scope.provide(scope))
+      yield* runWorkers([runForever("Turning", turn)]).pipe(Scope.provide(scope))
       assert.strictEqual(yield* Queue.take(turns), 1)
       yield* TestClock.adjust(AGAIN_MILLIS - 1)
       assert.strictEqual(yield* Queue.size(turns), 0)
@@ -40,7 +40,7 @@ describe("the last word of a service", () => {
         Effect.andThen(Deferred.succeed(done, undefined)),
         Effect.asVoid
       )
-      const user = yield* Effect.forkChild(Effect.scoped(Effect.andThen(atStop(last), Effect.never)), {
+      const user = yield* Effect.forkChild(Effect.scoped(Effect.andThen(onShutdown(last), Effect.never)), {
         startImmediately: true
       })
       const interrupting = yield* Effect.forkChild(Fiber.interrupt(user), { startImmediately: true })

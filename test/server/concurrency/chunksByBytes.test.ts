@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
-import { inPieces } from "../../../src/server/concurrency/chunksByBytes.ts"
+import { chunksByBytes } from "../../../src/server/concurrency/chunksByBytes.ts"
 
 it("pieces have 200 rows and 4 MiB at most, one row at least, and leave none out", () => {
   const sizes = (...bytes: ReadonlyArray<number>) =>
-    [...inPieces(bytes.map((bytes) => ({ bytes })))].map((piece) => piece.map(({ bytes }) => bytes))
+    [...chunksByBytes(bytes.map((bytes) => ({ bytes })))].map((piece) => piece.map(({ bytes }) => bytes))
   const mebibyte = 2 ** 20
   assert.deepStrictEqual(sizes(), [])
   assert.deepStrictEqual(sizes(3 * mebibyte, mebibyte, 1, 9 * mebibyte, 2, 3), [

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { again, inSteps } from "../../../src/server/concurrency/deleteInBatches.ts"
+import { repeatEvery, deleteInBatches } from "../../../src/server/concurrency/deleteInBatches.ts"
 
 describe("a job in steps", () => {
   /** Removes ten rows at a time of those that there are. */
@@ -12,7 +12,7 @@ describe("a job in steps", () => {
       left.rows -= found
       return found
     })
-    return inSteps(step, { rows: 10, steps: 3 })
+    return deleteInBatches(step, { rows: 10, steps: 3 })
   }
 
   it.effect("goes on until a step finds less than it may take", () =>
@@ -36,7 +36,7 @@ describe("a job in steps", () => {
         runs++
         return runs === 4 ? Effect.fail("the store is away") : Effect.succeed({ more: runs < 3 })
       })
-      yield* Effect.forkChild(again("Rows", run, "10 minutes"))
+      yield* Effect.forkChild(repeatEvery("Rows", run, "10 minutes"))
       yield* TestClock.adjust("2 seconds")
       assert.strictEqual(runs, 3)
       yield* TestClock.adjust("9 minutes")

@@ -1,7 +1,7 @@
 import { type Clock, Effect, Exit, type Fiber } from "effect"
 import type { SqlError } from "effect/sql"
 import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
-import type { Alarms } from "../../concurrency/TimerWheel.ts"
+import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { Item } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 import { type Shards } from "./Shards.ts"
@@ -44,7 +44,7 @@ export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fib
 export const makeAttempt = (
   clock: Clock.Clock,
   shards: Pick<Shards, "mayStart">,
-  alarms: Alarms,
+  alarms: TimerWheel,
   fork: Fork,
   { ended, putBack }: AttemptEnds
 ): ((lane: Lane, item: Item) => void) => {
@@ -55,7 +55,7 @@ export const makeAttempt = (
     const startedAt = clock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
-    const callOff = alarms.set(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
+    const callOff = alarms.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
       overdue = true
       fiber.interruptUnsafe()
     })
@@ -78,7 +78,7 @@ export const makeAttempt = (
   return (lane, item) => {
     // What a channel throws is its own fault, and no end to the turn that the attempt began in.
     const loading = fork(Effect.suspend(() => lane.channel.load(item)))
-    const callOff = alarms.set(LOAD_MILLIS, () => loading.interruptUnsafe())
+    const callOff = alarms.schedule(LOAD_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
       callOff()
       if (Exit.isSuccess(exit)) return send(lane, item, exit.value)

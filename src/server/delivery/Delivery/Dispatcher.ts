@@ -3,7 +3,7 @@ import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type Outcome, speaksFor } from "../../../domain/delivery/DeliveryState.ts"
 import { type Ended, makeAttempt } from "./Attempt.ts"
-import { makeAlarms } from "../../concurrency/TimerWheel.ts"
+import { makeTimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { Channel } from "./Channel.ts"
 import type { Item, QueueRow } from "./QueuedDelivery.ts"
 import { type Lane, LANE_LOW } from "./Lane.ts"
@@ -216,7 +216,7 @@ export const makeDispatcher = (
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
-    const attempt = makeAttempt(clock, shards, yield* makeAlarms, fork, {
+    const attempt = makeAttempt(clock, shards, yield* makeTimerWheel, fork, {
       ended: (ended) => {
         judge(ended.lane, ended.outcome)
         free(ended.lane, ended.item)

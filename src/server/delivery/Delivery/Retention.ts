@@ -3,7 +3,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../../domain/Ids.ts"
 import { ints } from "../../store/pgArrays.ts"
 import { transaction } from "../../store/Database/transaction.ts"
-import { again, inSteps } from "../../concurrency/deleteInBatches.ts"
+import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import type { Channel, Parcel, Settled } from "./Channel.ts"
 import { keepPartitions } from "./partitions.ts"
 import { SHARDS } from "./Shards.ts"
@@ -209,11 +209,11 @@ export const makeRetention = (
       )
     )
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
-    const strays = yield* inSteps(removeStrays(cutoff), limits)
-    const deliveries = yield* inSteps(removeDeliveries(cutoff), limits)
-    const health = yield* inSteps(removeHealth, limits)
+    const strays = yield* deleteInBatches(removeStrays(cutoff), limits)
+    const deliveries = yield* deleteInBatches(removeDeliveries(cutoff), limits)
+    const health = yield* deleteInBatches(removeHealth, limits)
     const payloads = yield* Effect.forEach(channels, (channel) =>
-      inSteps(channel.expire(cutoff, STEP_ROWS), limits)
+      deleteInBatches(channel.expire(cutoff, STEP_ROWS), limits)
     )
     return {
       deliveries: deliveries.removed,
@@ -226,7 +226,7 @@ export const makeRetention = (
   return {
     runOnce,
     partitions,
-    loop: again("Old deliveries", runOnce, options.every)
+    loop: repeatEvery("Old deliveries", runOnce, options.every)
   }
 }
 

@@ -20,7 +20,7 @@ const Ahead = Context.Reference<Array<Known> | undefined>(
 )
 
 /** Ends a run that needs a look-up first. */
-class LookUpFirst {
+class NeedsLookup {
   readonly lookup: Lookup
   readonly host: string
 
@@ -37,7 +37,7 @@ export const aheadOf =
     Effect.flatMap(Ahead, (known) => {
       if (known === undefined) return lookup(host)
       const found = known.find((one) => one.lookup === lookup && one.host === host)
-      return found === undefined ? Effect.die(new LookUpFirst(lookup, host)) : found.exit
+      return found === undefined ? Effect.die(new NeedsLookup(lookup, host)) : found.exit
     })
 
 /**
@@ -45,14 +45,14 @@ export const aheadOf =
  * others without one. The run ends where it asks for a name, with nothing written, and begins again when the answer is there. So an
  * operation looks up before it does anything that a rollback does not undo.
  */
-export const lookingUpAhead = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+export const withDnsPrefetch = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
     const known: Array<Known> = []
     const run: Effect.Effect<A, E, R> = Effect.catchCause(
       Effect.provideService(transaction, Ahead, known),
       (cause) => {
         const first = cause.reasons.flatMap((reason) =>
-          Cause.isDieReason(reason) && reason.defect instanceof LookUpFirst ? [reason.defect] : []
+          Cause.isDieReason(reason) && reason.defect instanceof NeedsLookup ? [reason.defect] : []
         )[0]
         if (first === undefined || known.length === MAX_LOOKUPS) return Effect.failCause(cause)
         const { host, lookup } = first

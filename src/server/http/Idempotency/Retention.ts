@@ -2,7 +2,7 @@ import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { KEPT } from "../../store/idempotencyKeys.ts"
-import { again, inSteps } from "../../concurrency/deleteInBatches.ts"
+import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** How often it is looked after. */
@@ -33,10 +33,10 @@ export const runOnce = Effect.gen(function* () {
     `,
     (rows) => rows.length
   )
-  return yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })
+  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
 }).pipe(Effect.withSpan("Idempotency.Retention.runOnce"))
 
 /** Runs at once and then every ten minutes. Where more is left, it goes on at once. */
 export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = Layer.effectDiscard(
-  Effect.forkScoped(again("Old idempotency keys", runOnce, EVERY))
+  Effect.forkScoped(repeatEvery("Old idempotency keys", runOnce, EVERY))
 )

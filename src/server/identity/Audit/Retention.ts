@@ -2,7 +2,7 @@ import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/Database/transaction.ts"
-import { again, inSteps } from "../../concurrency/deleteInBatches.ts"
+import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** How often it is looked after. */
@@ -40,11 +40,11 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
       return rows.length
     })
   )
-  return yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })
+  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
 })
 
 /** Runs at once and then every hour. Where more is left, it goes on at once. */
 export const layer = (
   options: RetentionOptions
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(Effect.forkScoped(again("Old audit entries", runOnce(options), EVERY)))
+  Layer.effectDiscard(Effect.forkScoped(repeatEvery("Old audit entries", runOnce(options), EVERY)))

@@ -16,9 +16,9 @@ import { expireEvents } from "../../delivery/Delivery/expire.ts"
 import { parcelRows } from "../../delivery/Delivery/parcelRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import type { EgressAnswer } from "../../egress/Egress/Exchange.ts"
-import { LeastRecent } from "../../concurrency/LruCache.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
-import { together } from "../../concurrency/Batcher.ts"
+import { makeBatcher } from "../../concurrency/Batcher.ts"
 import { endpointPlace } from "./rows.ts"
 import { forgetReplaced } from "./secrets.ts"
 
@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
-  const read = yield* together({
+  const read = yield* makeBatcher({
     atOnce: LOAD_BATCH,
     run: (parcels: ReadonlyArray<Parcel>) => sql<Loaded>`
       SELECT
@@ -106,7 +106,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     `
   })
 
-  const opened = new LeastRecent<Opened>({ entries: MAX_OPENED, weight: MAX_OPENED })
+  const opened = new LruCache<Opened>({ entries: MAX_OPENED, weight: MAX_OPENED })
 
   /** The endpoint's address and keys, if they have been opened and are still the same. */
   const openedAs = (parcel: Parcel, url: Uint8Array, secret: Uint8Array, previous: Uint8Array | null) => {

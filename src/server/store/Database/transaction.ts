@@ -2,7 +2,7 @@ import { Cause, Context, Effect, Exit, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
 import { dieOfStoreFaults } from "./faults.ts"
-import { makeTurns } from "../../concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 
 /**
  * Connections that the transactions of one organization's requests may hold at once: where they wait for each other's rows, those of others
@@ -121,14 +121,14 @@ const inTransaction = <A, E, R>(
 interface Ledger {
   waiting: number
   open: number
-  readonly turnOf: ReturnType<typeof makeTurns>
+  readonly turnOf: ReturnType<typeof makeKeyedSemaphore>
 }
 
 /** By client: two services in one process, each on a client of its own, count apart, as two processes would. */
 const ledgers = new WeakMap<SqlClient.SqlClient, Ledger>()
 
 const ledgerOf = (sql: SqlClient.SqlClient): Ledger => {
-  const known = ledgers.get(sql) ?? { waiting: 0, open: 0, turnOf: makeTurns(MAX_CONNECTIONS_EACH) }
+  const known = ledgers.get(sql) ?? { waiting: 0, open: 0, turnOf: makeKeyedSemaphore(MAX_CONNECTIONS_EACH) }
   ledgers.set(sql, known)
   return known
 }

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { stat } from "node:fs/promises"
 import path from "node:path"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import { attempt, chooseAnother, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { run } from "./run.ts"
 
@@ -45,7 +45,7 @@ const ownerOf = (target: string) =>
       const { uid, gid } = await stat(target)
       return { uid, gid }
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return undefined
+      if (errnoCode(cause) === "ENOENT") return undefined
       throw cause
     }
   })

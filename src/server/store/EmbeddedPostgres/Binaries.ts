@@ -15,7 +15,7 @@ import {
 import { createRequire } from "node:module"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import { attempt, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { halfOf, removeHalves } from "./tempFiles.ts"
 
@@ -80,7 +80,7 @@ const makeLinks = (root: string, links: typeof Links.Type) =>
         try {
           await symlink(path.relative(path.dirname(at), path.join(root, source)), at)
         } catch (cause) {
-          const code = codeOf(cause)
+          const code = errnoCode(cause)
           if (code === "EROFS" || code === "EACCES" || code === "EPERM") return false
           if (code !== "EEXIST") throw cause
         }
@@ -132,7 +132,7 @@ const copyBeside = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options
         await rename(half, to)
       } catch (cause) {
         // Another process was quicker: its copy is as good.
-        if (codeOf(cause) !== "ENOTEMPTY" && codeOf(cause) !== "EEXIST") throw cause
+        if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST") throw cause
       }
     })
   })

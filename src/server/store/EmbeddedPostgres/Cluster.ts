@@ -6,7 +6,7 @@ import { createServer } from "node:net"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import {
   attempt,
   chooseAnother,
@@ -177,7 +177,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
         await rename(half, directory)
       } catch (cause) {
         // Another process was quicker: its cluster is the one.
-        if (codeOf(cause) !== "ENOTEMPTY" && codeOf(cause) !== "EEXIST" && codeOf(cause) !== "EPERM")
+        if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST" && errnoCode(cause) !== "EPERM")
           throw cause
         await stat(path.join(directory, "PG_VERSION"))
       }
@@ -212,7 +212,7 @@ export const exists = (directory: string) =>
     try {
       return (await lstat(path.join(directory, "PG_VERSION"))).isFile()
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return false
+      if (errnoCode(cause) === "ENOENT") return false
       throw cause
     }
   })

@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 
 /**
  * The embedded store cannot be used. `phrase` is one line for the operator: what is wrong and what to do about it.
@@ -35,7 +35,7 @@ const phrases: Readonly<Record<string, string>> = {
 
 /** What a failed system call means to the operator. `doing` reads like "making the directory /x". */
 export const failedWhile = (doing: string, cause: unknown): EmbeddedPostgresFailed => {
-  const code = codeOf(cause)
+  const code = errnoCode(cause)
   const why =
     (code === undefined ? undefined : phrases[code]) ?? `it failed with ${code ?? String(cause)}: see to it`
   return new EmbeddedPostgresFailed({ phrase: `${doing}: ${why}, ${chooseAnother}`, cause })

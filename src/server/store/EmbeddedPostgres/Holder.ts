@@ -2,7 +2,7 @@ import { PgConnection } from "@effect/sql-pg"
 import { Effect, Queue, Redacted, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import { DATABASE, ROLE } from "./Cluster.ts"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import { EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { type Settings, stop } from "./Postmaster.ts"
 
@@ -41,7 +41,7 @@ const explain = (
       cause: error
     })
   }
-  const code = codeOf(reason.cause)
+  const code = errnoCode(reason.cause)
   return Effect.succeed(code === "ENOENT" || code === "ECONNREFUSED" ? "absent" : "busy")
 }
 

@@ -7,7 +7,7 @@ import path from "node:path"
 import type { Account } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
 import type { Cluster } from "./Cluster.ts"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import { attempt, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { isAlive } from "./tempFiles.ts"
 import { environment, run } from "./run.ts"
@@ -54,7 +54,7 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
       await mkdir(short, { mode: 0o700 })
       if (account !== undefined) await chown(short, account.uid, account.gid)
     } catch (cause) {
-      if (codeOf(cause) !== "EEXIST") throw cause
+      if (errnoCode(cause) !== "EEXIST") throw cause
     }
     const facts = await lstat(short)
     return facts.isDirectory() && facts.uid === owner && (facts.mode & 0o077) === 0
@@ -169,7 +169,7 @@ const claimedPid = (cluster: Cluster) =>
       const pid = Number.parseInt(await readFile(pidFile(cluster), "utf8"), 10)
       return pid > 0 ? pid : undefined
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return undefined
+      if (errnoCode(cause) === "ENOENT") return undefined
       throw cause
     }
   })
@@ -198,7 +198,7 @@ const isLeftEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster
       const { mtimeMs, size } = await stat(pidFile(cluster))
       return size === 0 && now - mtimeMs > EMPTY_CLAIM_LIMIT
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return false
+      if (errnoCode(cause) === "ENOENT") return false
       throw cause
     }
   })

@@ -1,7 +1,7 @@
 import { SecureRandom } from "effect/crypto"
 import { readdir, rm } from "node:fs/promises"
 import path from "node:path"
-import { codeOf } from "../errnoCode.ts"
+import { errnoCode } from "../errnoCode.ts"
 import { attempt } from "./EmbeddedPostgresFailed.ts"
 
 /**
@@ -17,7 +17,7 @@ export const isAlive = (pid: number): boolean => {
     process.kill(pid, 0)
     return true
   } catch (cause) {
-    return codeOf(cause) !== "ESRCH"
+    return errnoCode(cause) !== "ESRCH"
   }
 }
 

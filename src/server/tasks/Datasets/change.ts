@@ -8,7 +8,7 @@ import { DatasetId, type ExampleId, type OrgId, ReleaseId, type TaskId } from ".
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { WordCounts } from "../../../domain/tasks/WordCounts.ts"
-import { inPieces } from "../../concurrency/chunksByBytes.ts"
+import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { noTask } from "../Tasks/rows.ts"
 import { contentsOf, endExamples, inputDigest, insertExamples, type Placed, sameInputs } from "./examples.ts"
 import { readCounts, writeCounts } from "./words.ts"
@@ -84,7 +84,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     // Of two examples with one input the first may have been written before: the second takes the same one's place.
     const ending = same.filter(({ ended }) => !ended)
     // Corrections of a few bytes may take the place of examples of megabytes.
-    for (const piece of inPieces(ending)) {
+    for (const piece of chunksByBytes(ending)) {
       const ids = piece.map(({ example_id }) => example_id)
       for (const old of yield* contentsOf(sql, org_id, task_id, ids))
         content.remove(memberOf(old.input, old.answer))

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { isInTransaction } from "../../store/Database/transaction.ts"
-import { makeTurns } from "../../concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 
 /** "csgt" in ASCII: seeds the numbers of datasets' locks, which no other lock has but by a chance of one in 2^64. */
 const DATASET_LOCK = 0x63736774
@@ -27,7 +27,7 @@ export const holdFreeDataset = (sql: SqlClient.SqlClient, org_id: OrgId, task_id
     Effect.orDie
   )
 
-const turnOf = makeTurns(1)
+const turnOf = makeKeyedSemaphore(1)
 
 /**
  * Runs the transactions of this process that are to hold a dataset one after another. Who waits for its turn has no connection, and takes

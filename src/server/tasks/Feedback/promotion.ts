@@ -12,7 +12,7 @@ import type { Datasets } from "../Datasets.ts"
 import { holdDataset } from "../Datasets/datasetLock.ts"
 import { texts } from "../../store/pgArrays.ts"
 import { rowsFor } from "../../store/Pagination.ts"
-import { inPieces } from "../../concurrency/chunksByBytes.ts"
+import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { noTask } from "../Tasks/rows.ts"
 import { cut } from "./list.ts"
 import { feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
@@ -209,7 +209,7 @@ const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
  * that counts.
  */
 const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
-  Stream.fromIterable(inPieces(inOrderOfStaging(promoted))).pipe(
+  Stream.fromIterable(chunksByBytes(inOrderOfStaging(promoted))).pipe(
     Stream.mapEffect((piece) => Effect.orDie(readWithInputs(sql, org_id, idsOf(piece)))),
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
     Stream.map(({ correction, feedback_id, input }): NewExample => ({

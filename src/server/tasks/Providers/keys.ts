@@ -2,7 +2,7 @@ import { Array as Arr, Effect, Option, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { sameText } from "../../secrets/constantTimeEqual.ts"
+import { constantTimeEqual } from "../../secrets/constantTimeEqual.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 
 /** Where a key is sealed for. A task has one key for a base URL, whatever releases name it: so it can be renewed. */
@@ -63,7 +63,7 @@ export const addProviderKey = Effect.fnUntraced(function* (
   now: Timestamp
 ) {
   const kept = yield* findProviderKey(sql, box, org_id, task_id, base_url)
-  if (Option.isSome(kept)) return sameText(Redacted.value(kept.value), Redacted.value(key))
+  if (Option.isSome(kept)) return constantTimeEqual(Redacted.value(kept.value), Redacted.value(key))
   yield* putProviderKey(sql, box, org_id, task_id, base_url, key, now)
   return true
 })

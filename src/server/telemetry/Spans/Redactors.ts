@@ -11,7 +11,7 @@ import {
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
 import { isOutOfReach } from "../../store/Database/faults.ts"
 import type { KnownSecrets } from "../../secrets/KnownSecrets.ts"
-import { LeastRecent } from "../../concurrency/LruCache.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"
 
 /** Removes secrets from what is exported, with pauses for others between its texts. */
@@ -58,7 +58,7 @@ export const makeRedactors = (
   now: () => number,
   pause: Effect.Effect<void>
 ) => {
-  const unreadable = new LeastRecent<number>({ entries: MAX_UNREADABLE, weight: MAX_UNREADABLE })
+  const unreadable = new LruCache<number>({ entries: MAX_UNREADABLE, weight: MAX_UNREADABLE })
 
   const redactorOf = (org_id: OrgId): Effect.Effect<Clean | null> =>
     Effect.suspend(() => {

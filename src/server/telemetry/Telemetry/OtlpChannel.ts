@@ -11,7 +11,7 @@ import { Egress } from "../../egress/Egress.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/store.ts"
 import { WrittenBatches } from "../Spans/RecentPayloads.ts"
-import { together } from "../../concurrency/Batcher.ts"
+import { makeBatcher } from "../../concurrency/Batcher.ts"
 import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -64,7 +64,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     deadlineMillis: EXPORT_MILLIS
   }
 
-  const read = yield* together({
+  const read = yield* makeBatcher({
     atOnce: LOAD_BATCH,
     run: (parcels: ReadonlyArray<Parcel>) => {
       const requests = parcels.map(({ event_id }) => written.take(event_id))

@@ -2,7 +2,7 @@ import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuidTime } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/Database/transaction.ts"
-import { again, inSteps } from "../../concurrency/deleteInBatches.ts"
+import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** How often it is looked after. */
@@ -28,14 +28,14 @@ export const runOnce = Effect.fn("Telemetry.Retention.runOnce")(function* (optio
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* StoreClock).now
   const step = removeOld(sql, DateTime.subtractDuration(now, options.keep ?? Duration.hours(72)))
-  return yield* inSteps(step, { rows: STEP_ROWS, steps: STEPS })
+  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
 })
 
 /** Runs at once and then every minute. Where more is left, it goes on at once. */
 export const layer = (
   options: RetentionOptions = {}
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(Effect.forkScoped(again("Old spans", runOnce(options), EVERY)))
+  Layer.effectDiscard(Effect.forkScoped(repeatEvery("Old spans", runOnce(options), EVERY)))
 
 /**
  * Organization by organization, by ids, which begin with the time they were made. The log row is held first, as a replay does: a

@@ -3,7 +3,7 @@ import { Clock, Effect, FiberSet, Queue } from "effect"
 import type { SqlError } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
-import { makeAlarms } from "../../../../src/server/concurrency/TimerWheel.ts"
+import { makeTimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts"
 import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
@@ -38,7 +38,7 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     load,
     expire: () => Effect.succeed(0)
   }
-  const start = makeAttempt(clock, { mayStart: () => true }, yield* makeAlarms, fork, {
+  const start = makeAttempt(clock, { mayStart: () => true }, yield* makeTimerWheel, fork, {
     ended: ({ outcome }) => Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
     putBack: () => Queue.offerUnsafe(ends, "put back")
   })
