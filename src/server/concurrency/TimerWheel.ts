@@ -36,7 +36,7 @@ export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Eff
   }
 
   return {
-    set: (millis, ring) => {
+    schedule: (millis, ring) => {
       const now = monotonicMillis(clock)
       const span = spanOf(Math.ceil((now + millis) / SPAN_MILLIS), now)
       // A function of its own: the same one may be set twice.
