@@ -1,35 +1,97 @@
 /**
- * Work that a service goes on doing while its scope is open, and its last word when that closes.
+ * Background workers: every loop of the service has this one shape, so that every loop logs, measures and retries in the same way.
+ *
+ * ```
+ *   ┌──────────────┐  ok: `next`, else `every`   ┌───────────────────────────┐
+ *   │   runOnce    │────────────────────────────▶│ pause, ended by `wakeUp`  │
+ *   │ (in a span)  │◀────────────────────────────│ or by the timer           │
+ *   └──────┬───────┘                             └───────────────────────────┘
+ *          │ failure: logged and counted, then a pause of `retryAfter`, which `wakeUp` does not shorten
+ *          └──────────────▶ runOnce
+ * ```
  */
-import { Effect, Fiber, type Scope } from "effect"
+import { type Cause, Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
+import { workerFailures, workerLastSuccess } from "../observability/definitions.ts"
 
-/** Between two tries of a turn that failed. */
-export const AGAIN_MILLIS = 500
+/** Default pause after a failed run. */
+export const RETRY_MILLIS = 500
 
-/** Takes turns for ever. One that fails is logged as `what` and tried again: nothing ends the loop but its scope. */
-export const runForever = <E, R>(
-  what: string,
-  turn: Effect.Effect<void, E, R>
-): Effect.Effect<never, never, R> =>
-  turn.pipe(
-    Effect.catchCause((cause) =>
-      Effect.andThen(
-        Effect.logWarning(`${what} failed and is tried again`, cause),
-        Effect.sleep(AGAIN_MILLIS)
-      )
-    ),
-    Effect.forever
-  )
+/** What a run reports. A run with nothing to report returns `undefined`. */
+export interface WorkerRun {
+  /** Amounts of work done, by noun (`{ removed: 200 }`): attributes of the run's span. */
+  readonly counts?: Readonly<Record<string, number>>
+  /** Pause before the next run, instead of `every`. */
+  readonly next?: Duration.Input | undefined
+}
 
-/** Runs the loops side by side until the scope closes. */
-export const runWorkers = <R>(
-  loops: ReadonlyArray<Effect.Effect<never, never, R>>
+/** A background loop. */
+export interface Worker<E, R> {
+  /** Lower snake case (`audit_retention`): the label of both metrics, and the name in logs and spans. */
+  readonly name: string
+  /** Does the work that is due now. Bounded: a run that leaves work returns a short `next`. */
+  readonly runOnce: Effect.Effect<WorkerRun | void, E, R>
+  /** Pause between two runs. Without it, the worker runs each time `wakeUp` completes. */
+  readonly every?: Duration.Input
+  /** Completes when there is work to do, and ends the pause early. `runOnce` resets it. */
+  readonly wakeUp?: Effect.Effect<unknown, never, R>
+  /** Default `immediately`. A worker without `every` always waits for its first `wakeUp`. */
+  readonly firstRun?: "immediately" | "after_pause"
+  /** Pause after a failed run. Default 500 ms. */
+  readonly retryAfter?: Duration.Input
+  /** Runs after a failure is logged and counted, before the pause: for state that must not outlive a failed run. */
+  readonly onFailure?: (cause: Cause.Cause<E>) => Effect.Effect<void, never, R>
+}
+
+/** Runs a worker until it is interrupted. Failures and defects of a run never end it. */
+export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, never, R> => {
+  const { every, name, wakeUp = Effect.never } = worker
+  const retryAfter = worker.retryAfter ?? RETRY_MILLIS
+  const lastSuccess = workerLastSuccess(name)
+  const failures = workerFailures(name)
+
+  const pause = (next: Duration.Input | undefined): Effect.Effect<unknown, never, R> => {
+    if (next === undefined) return wakeUp
+    return worker.wakeUp === undefined ? Effect.sleep(next) : Effect.raceFirst(wakeUp, Effect.sleep(next))
+  }
+
+  const failed = (cause: Cause.Cause<E>): Effect.Effect<unknown, never, R> =>
+    Effect.logWarning(
+      `Worker ${name} failed; retrying in ${Duration.format(Duration.fromInputUnsafe(retryAfter))}`,
+      cause
+    ).pipe(
+      Effect.andThen(Metric.update(failures, 1)),
+      Effect.andThen(Effect.suspend(() => worker.onFailure?.(cause) ?? Effect.void)),
+      Effect.catchDefect((defect) => Effect.logError(`Worker ${name}: its failure hook failed`, defect)),
+      Effect.andThen(Effect.sleep(retryAfter))
+    )
+
+  const succeeded = (run: WorkerRun | void): Effect.Effect<unknown, never, R> =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.andThen(Metric.update(lastSuccess, now / 1000), pause(run?.next ?? every))
+    )
+
+  const run = Effect.tap(worker.runOnce, (done) =>
+    done?.counts === undefined ? Effect.void : Effect.annotateCurrentSpan(done.counts)
+  ).pipe(Effect.withSpan(`Worker.${name}`, { root: true }))
+
+  const loop = run.pipe(Effect.matchCauseEffect({ onFailure: failed, onSuccess: succeeded }), Effect.forever)
+  const waitsFirst = worker.firstRun === "after_pause" || every === undefined
+  return waitsFirst ? Effect.andThen(pause(every), loop) : loop
+}
+
+/** Starts workers side by side. They end when the scope closes. */
+export const startWorkers = <R>(
+  workers: ReadonlyArray<Effect.Effect<never, never, R>>
 ): Effect.Effect<void, never, R | Scope.Scope> =>
-  Effect.asVoid(Effect.forkScoped(Effect.all(loops, { concurrency: "unbounded", discard: true })))
+  Effect.asVoid(Effect.forkScoped(Effect.all(workers, { concurrency: "unbounded", discard: true })))
+
+/** A layer that runs a worker for as long as it is built. */
+export const layerWorker = <E, R>(worker: Worker<E, R>): Layer.Layer<never, never, Exclude<R, Scope.Scope>> =>
+  Layer.effectDiscard(startWorkers([runWorker(worker)]))
 
 /**
- * Does this when the scope closes, to its end. It has a fiber of its own: the one that closes the scope may itself have been
- * interrupted, and would cut the waits short.
+ * Runs `last` to its end when the scope closes. It runs in a fiber of its own: the fiber that closes the scope may itself have been
+ * interrupted, and would cut short every wait in `last`.
  */
 export const onShutdown = <R>(
   last: Effect.Effect<void, never, R>
@@ -37,3 +99,12 @@ export const onShutdown = <R>(
   Effect.addFinalizer(() =>
     Effect.flatMap(Effect.forkDetach(Effect.interruptible(last)), (fiber) => Fiber.await(fiber))
   )
+
+/** Superseded by `runWorker`. */
+export const runForever = <E, R>(
+  name: string,
+  turn: Effect.Effect<void, E, R>
+): Effect.Effect<never, never, R> => runWorker({ name, runOnce: turn, every: 0 })
+
+/** Superseded by `startWorkers`. */
+export const runWorkers = startWorkers

@@ -1,44 +1,49 @@
-import { Duration, Effect } from "effect"
+import { type Duration, Effect } from "effect"
+import { runWorker, type WorkerRun } from "./Worker.ts"
 
-/** What a job did in one run. */
+/** What one bounded run of a deletion did. */
 export interface BatchRun {
+  /** Rows deleted. */
   readonly removed: number
-  /** Whether its steps ended before its work did: the rest is for the next run. */
+  /** Whether the run reached its limit of batches before the work was done. */
   readonly more: boolean
 }
 
 /**
- * Repeats a bounded step, which answers with how many rows it removed, until it finds fewer than the `rows` that it may take, and `steps`
- * times at most. Short transactions, so that nobody waits for them; and a run that ends, however much there is.
+ * Repeats `deleteBatch`, which deletes at most `rows` rows and returns how many, until it finds fewer, at most `steps` times. The batches
+ * are short transactions, so that no other transaction waits long for their locks, and the run is bounded however many rows there are.
  */
 export const deleteInBatches = Effect.fnUntraced(function* <E, R>(
-  step: Effect.Effect<number, E, R>,
+  deleteBatch: Effect.Effect<number, E, R>,
   { rows, steps }: { readonly rows: number; readonly steps: number }
 ): Effect.fn.Return<BatchRun, E, R> {
   let removed = 0
   for (let count = 0; count < steps; count++) {
-    const found = yield* step
+    const found = yield* deleteBatch
     removed += found
     if (found < rows) return { removed, more: false }
   }
   return { removed, more: true }
 })
 
-/** Between two runs where the first left something: more may come than runs far apart would take away. */
-const AGAIN = Duration.seconds(1)
+/** Pause after a run that left rows: a worker that runs once an hour would otherwise fall behind a steady inflow. */
+const NEXT_BATCHES = "1 second"
 
-/**
- * Runs a job at once and then `every` so often; where a run left something, it goes on after a second. `kept` is what was not removed where
- * one fails: that is logged, and the next run is its time away, so that a store that is away is waited for.
- */
+/** A bounded deletion as the run of a worker: the next run follows after a second if rows are left. */
+export const toWorkerRun = ({ more, removed }: BatchRun): WorkerRun => ({
+  counts: { removed },
+  next: more ? NEXT_BATCHES : undefined
+})
+
+/** Superseded by `runWorker` with `toWorkerRun`. */
 export const repeatEvery = <E, R>(
-  kept: string,
+  name: string,
   runOnce: Effect.Effect<Pick<BatchRun, "more">, E, R>,
   every: Duration.Input
 ): Effect.Effect<never, never, R> =>
-  runOnce.pipe(
-    Effect.map(({ more }) => (more ? AGAIN : every)),
-    Effect.catchCause((cause) => Effect.as(Effect.logWarning(`${kept} were not removed`, cause), every)),
-    Effect.flatMap(Effect.sleep),
-    Effect.forever
-  )
+  runWorker({
+    name,
+    runOnce: Effect.map(runOnce, ({ more }) => toWorkerRun({ removed: 0, more })),
+    every,
+    retryAfter: every
+  })

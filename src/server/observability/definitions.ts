@@ -169,3 +169,20 @@ export const failures = Metric.counter("countersign_metrics_failures_total", {
     "Collections that could not ask the store: what it tells is then as old as the last that could",
   incremental: true
 })
+
+/** `worker`: the name of a background loop of this process. */
+export const workerLastSuccess = series((worker: string) =>
+  Metric.gauge("countersign_worker_last_success_timestamp_seconds", {
+    description: "When a background worker of this process last completed a run, in seconds since the epoch",
+    attributes: { worker, unit: "s" }
+  })
+)
+
+/** `worker`: the name of a background loop of this process. */
+export const workerFailures = series((worker: string) =>
+  Metric.counter("countersign_worker_failures_total", {
+    description: "Failed runs of a background worker of this process; each is retried",
+    attributes: { worker },
+    incremental: true
+  })
+)

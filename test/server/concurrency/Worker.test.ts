@@ -1,37 +1,118 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Queue, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Latch, Metric, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { AGAIN_MILLIS, onShutdown, runForever, runWorkers } from "../../../src/server/concurrency/Worker.ts"
+import {
+  onShutdown,
+  RETRY_MILLIS,
+  runWorker,
+  startWorkers,
+  type Worker,
+  type WorkerRun
+} from "../../../src/server/concurrency/Worker.ts"
+import { workerFailures, workerLastSuccess } from "../../../src/server/observability/definitions.ts"
 
-describe("a loop", () => {
-  it.effect("tries again what fails or dies, a little later, and ends with its scope", () =>
-    Effect.gen(function* () {
-      const turns = yield* Queue.unbounded<number>()
-      let count = 0
-      const turn = Effect.suspend(() => {
-        Queue.offerUnsafe(turns, ++count)
-        if (count === 1) return Effect.fail("the store is away")
-        if (count === 2) return Effect.die(new Error("a fault"))
-        return Effect.never
-      })
-      const scope = yield* Scope.make()
-      yield* runWorkers([runForever("Turning", turn)]).pipe(Scope.provide(scope))
-      assert.strictEqual(yield* Queue.take(turns), 1)
-      yield* TestClock.adjust(AGAIN_MILLIS - 1)
-      assert.strictEqual(yield* Queue.size(turns), 0)
-      yield* TestClock.adjust(1)
-      assert.strictEqual(yield* Queue.take(turns), 2)
-      yield* TestClock.adjust(AGAIN_MILLIS)
-      assert.strictEqual(yield* Queue.take(turns), 3)
-      yield* Scope.close(scope, Exit.void)
-      yield* TestClock.adjust(10 * AGAIN_MILLIS)
-      assert.strictEqual(yield* Queue.size(turns), 0)
-    })
-  )
+/** A started worker whose runs are counted; `outcomes` are those of its first runs, later ones succeed. */
+const start = Effect.fnUntraced(function* (
+  options: Partial<Worker<unknown, never>>,
+  outcomes: ReadonlyArray<Effect.Effect<WorkerRun | void, unknown>> = []
+) {
+  const scope = yield* Scope.make()
+  const runs = { count: 0 }
+  const runOnce = Effect.suspend(() => outcomes[runs.count++] ?? Effect.void)
+  yield* startWorkers([runWorker({ name: "test_worker", runOnce, ...options })]).pipe(Scope.provide(scope))
+  // The worker's fibers reach their first pause before the clock moves.
+  for (let tick = 0; tick < 10; tick++) yield* Effect.yieldNow
+  return { runs, scope }
 })
 
-describe("the last word of a service", () => {
-  it.effect("is said to its end, though whoever closes the scope was interrupted", () =>
+describe("Worker", () => {
+  it.effect("a worker runs immediately, then after each pause of `every`, and ends with its scope", () =>
+    Effect.gen(function* () {
+      const { runs, scope } = yield* start({ every: "10 seconds" })
+      assert.strictEqual(runs.count, 1)
+      yield* TestClock.adjust("9999 millis")
+      assert.strictEqual(runs.count, 1)
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(runs.count, 2)
+      yield* Scope.close(scope, Exit.void)
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(runs.count, 2)
+    })
+  )
+
+  it.effect("a worker with `firstRun: after_pause` pauses before its first run", () =>
+    Effect.gen(function* () {
+      const { runs } = yield* start({ every: "10 seconds", firstRun: "after_pause" })
+      assert.strictEqual(runs.count, 0)
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(runs.count, 1)
+    })
+  )
+
+  it.effect("a run that returns `next` sets the pause before the following run", () =>
+    Effect.gen(function* () {
+      const { runs } = yield* start({ every: "1 hour" }, [Effect.succeed({ next: "1 second" })])
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(runs.count, 2)
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(runs.count, 2)
+    })
+  )
+
+  it.effect("a wake-up ends the pause early, and is the only trigger of a worker without `every`", () =>
+    Effect.gen(function* () {
+      for (const every of ["1 hour", undefined] as const) {
+        const due = yield* Latch.make(false)
+        const first = every === undefined ? 0 : 1
+        const { runs } = yield* start({
+          ...(every === undefined ? {} : { every }),
+          wakeUp: Effect.andThen(due.await, due.close)
+        })
+        assert.strictEqual(runs.count, first)
+        yield* due.open
+        yield* TestClock.adjust(0)
+        assert.strictEqual(runs.count, first + 1)
+        yield* TestClock.adjust("30 minutes")
+        assert.strictEqual(runs.count, first + 1)
+      }
+    })
+  )
+
+  it.effect(
+    "a run that fails or dies is counted and retried after a pause that a wake-up does not shorten",
+    () =>
+      Effect.gen(function* () {
+        const before = yield* Metric.value(workerFailures("test_worker"))
+        let hooks = 0
+        const { runs } = yield* start(
+          {
+            every: "1 hour",
+            wakeUp: Effect.sleep(1),
+            onFailure: () => Effect.sync(() => void hooks++)
+          },
+          [Effect.fail("the database is unavailable"), Effect.die(new Error("a defect")), Effect.never]
+        )
+        yield* TestClock.adjust(RETRY_MILLIS - 1)
+        assert.strictEqual(runs.count, 1)
+        yield* TestClock.adjust(1)
+        assert.strictEqual(runs.count, 2)
+        yield* TestClock.adjust(RETRY_MILLIS)
+        assert.strictEqual(runs.count, 3)
+        assert.strictEqual(hooks, 2)
+        const after = yield* Metric.value(workerFailures("test_worker"))
+        assert.strictEqual(Number(after.count) - Number(before.count), 2)
+      })
+  )
+
+  it.effect("a completed run sets the time of the last success", () =>
+    Effect.gen(function* () {
+      yield* start({ name: "timed_worker", every: "10 seconds" })
+      yield* TestClock.adjust("25 seconds")
+      assert.strictEqual((yield* Metric.value(workerLastSuccess("timed_worker"))).value, 20)
+    })
+  )
+
+  it.effect("a shutdown hook runs to its end although the fiber that closes the scope is interrupted", () =>
     Effect.gen(function* () {
       const begun = yield* Deferred.make<void>()
       const done = yield* Deferred.make<void>()

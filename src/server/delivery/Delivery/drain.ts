@@ -1,5 +1,5 @@
 import { Effect, Schedule } from "effect"
-import { AGAIN_MILLIS } from "../../concurrency/Worker.ts"
+import { RETRY_MILLIS } from "../../concurrency/Worker.ts"
 import type { Shards } from "./Shards.ts"
 import { SHARE_MILLIS } from "./ShardBalancer.ts"
 import type { Wakeups } from "./Wakeups.ts"
@@ -27,7 +27,7 @@ export const handOver = (shards: Shards, wakeups: Wakeups, drainMillis: number):
     }
   })
 
-  const resigned = Effect.retry(shards.resign, Schedule.spaced(AGAIN_MILLIS))
+  const resigned = Effect.retry(shards.resign, Schedule.spaced(RETRY_MILLIS))
 
   return Effect.timeoutOption(shards.leaveAll, SHARE_MILLIS).pipe(
     Effect.catchCause((cause) => Effect.logDebug("The others count on this process a little longer", cause)),

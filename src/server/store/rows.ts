@@ -1,0 +1,23 @@
+import { Effect, Schema } from "effect"
+
+/** Reads the rows of a statement through a schema. */
+export interface Rows<A> {
+  /** Every row, in the statement's order. */
+  readonly all: <E, R>(
+    statement: Effect.Effect<ReadonlyArray<unknown>, E, R>
+  ) => Effect.Effect<ReadonlyArray<A>, E, R>
+  /** The first row, or `undefined` if there is none. */
+  readonly first: <E, R>(
+    statement: Effect.Effect<ReadonlyArray<unknown>, E, R>
+  ) => Effect.Effect<A | undefined, E, R>
+}
+
+/**
+ * Decodes rows by `schema`. A row that does not decode is a defect: this service wrote it. Checks (lengths, patterns, bounds) are not run
+ * again, because they held when the row was written; types and brands are decoded.
+ */
+export const rowsOf = <A, I>(schema: Schema.Codec<A, I>): Rows<A> => {
+  const decode = Schema.decodeUnknownEffect(Schema.Array(schema), { disableChecks: true })
+  const all: Rows<A>["all"] = (statement) => Effect.flatMap(statement, (rows) => Effect.orDie(decode(rows)))
+  return { all, first: (statement) => Effect.map(all(statement), (rows) => rows[0]) }
+}
