@@ -79,7 +79,7 @@ const program = Effect.gen(function* () {
   const secret = Redacted.make("whsec_" + "x".repeat(44))
   const sealed = yield* box.seal(place, secret)
   measure("a secret sealed", () => void Effect.runSync(box.seal(place, secret)))
-  measure("a secret opened", () => void Effect.runSync(box.open(place, sealed)))
+  measure("a secret opened", () => void Effect.runSync(box.unseal(place, sealed)))
   const headers = Array.from({ length: 10 }, (_, index) => [`x-header-${index}`, "value"] as const)
   measure("ten headers of a collector judged", () => void judgeCollectorHeaders(headers))
   console.log(limit("The key check on a cache hit", hit, 5, "µs"))

@@ -6,7 +6,7 @@ import { KeyId } from "../domain/Ids.ts"
 import { generate } from "../domain/identity/ApiKeyFormat.ts"
 import { Preset } from "../domain/identity/Scope.ts"
 import { ApiKeys } from "../server/identity/ApiKeys.ts"
-import { rotate } from "../server/secrets/MasterKeys.ts"
+import { rotateMasterKey } from "../server/secrets/MasterKeys.ts"
 import { SecretBox } from "../server/secrets/SecretBox.ts"
 import { Organizations } from "../server/identity/Organizations.ts"
 import { layerFirstKeys, layerKeys, layerSecrets } from "../server/main/keys.ts"
@@ -208,7 +208,7 @@ const rotateMaster = Command.make(
     const { settings } = yield* readSettings
     yield* Effect.gen(function* () {
       const [writing, ...older] = (yield* SecretBox).keyIds
-      const { resealed, unreadable } = yield* rotate
+      const { resealed, unreadable } = yield* rotateMasterKey
       yield* Console.log(
         `${resealed} secrets are sealed anew with master key ${writing}${
           older.length === 0

@@ -54,14 +54,14 @@ import * as RequestBody from "./http/RequestBody.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
-import { layerRunSpans } from "./tasks/Runs/spans.ts"
+import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
 import { layerStore } from "./main/store.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
 import { SessionStream } from "./approvals/SessionStream.ts"
 import type { Settings } from "./config/Settings.ts"
-import { Shapes } from "./tasks/Shapes.ts"
+import { CompiledSchemas } from "./tasks/CompiledSchemas.ts"
 import { Spans } from "./telemetry/Spans.ts"
 import { WrittenBatches } from "./telemetry/Spans/RecentPayloads.ts"
 import { Steps } from "./approvals/Steps.ts"
@@ -141,7 +141,7 @@ export const layerServices = (settings: ServiceSettings) =>
       Layer.mergeAll(
         WrittenBatches.layer,
         Organizations.layer,
-        Shapes.layer,
+        CompiledSchemas.layer,
         KnownSecrets.layer,
         Egress.layer(settings.egress),
         // The operator's own model servers, plain http among them, are for providers alone.
@@ -227,7 +227,7 @@ export const layer = (settings: Settings) =>
     Layer.provideMerge(OwnTelemetry.layerCollecting(settings.ownTelemetry)),
     Layer.provideMerge(Metrics.layer),
     Layer.provideMerge(layerServices(settings)),
-    Layer.provideMerge(MasterKeys.layerChecked),
+    Layer.provideMerge(MasterKeys.layerCheckMasterKeys),
     Layer.provideMerge(layerMigrated),
     Layer.provideMerge(layerStore(settings.store)),
     Layer.provideMerge(

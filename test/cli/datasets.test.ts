@@ -7,7 +7,7 @@ import type { Environment } from "../../src/server/config/Settings.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
-import { sorting } from "../support/tasks.ts"
+import { sortingTask } from "../support/tasks.ts"
 
 /** An operator beside a running service: the store's environment, and a directory for files. */
 class Operator extends Context.Service<
@@ -56,7 +56,7 @@ const decodeLine = Schema.decodeUnknownEffect(
 const newTask = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
-  const { id } = yield* admin.tasks.create({ payload: sorting })
+  const { id } = yield* admin.tasks.create({ payload: sortingTask })
   return { admin, id, params: { task_id: id } }
 })
 

@@ -6,7 +6,7 @@ import { ApprovalAlreadyDecided } from "../../src/api/ApprovalProblems.ts"
 import { InvalidApiKey, Unavailable } from "../../src/api/Problems.ts"
 import { Client } from "../../src/client/index.ts"
 import { ApprovalId, SessionId, TaskId } from "../../src/domain/Ids.ts"
-import { type Scripted, scriptedServer } from "../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
 const session = {
@@ -29,7 +29,7 @@ const problem = (code: string, status: number, members: object = {}) => ({
   request_id: "req_1",
   ...members
 })
-const busy: Scripted = {
+const busy: ScriptedReply = {
   status: 503,
   headers: { "retry-after": "0" },
   body: problem("UNAVAILABLE", 503)
@@ -37,16 +37,16 @@ const busy: Scripted = {
 
 /** Runs a program with a client for a server that gives the answers listed. */
 const against = <A, E>(
-  answers: ReadonlyArray<Scripted>,
+  answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: Client["Service"],
-    server: Effect.Success<ReturnType<typeof scriptedServer>>
+    server: Effect.Success<ReturnType<typeof startScriptedServer>>
   ) => Effect.Effect<A, E>,
   options: { readonly retries?: number; readonly path?: string } = {}
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const server = yield* scriptedServer(answers)
+      const server = yield* startScriptedServer(answers)
       const { path = "", ...rest } = options
       const layer = Client.layer({ url: server.url + path, key: Redacted.make(key), ...rest })
       return yield* Effect.flatMap(Client, (client) => use(client, server)).pipe(Effect.provide(layer))

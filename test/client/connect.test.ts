@@ -2,20 +2,20 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { onTestFinished } from "vitest"
 import { connect, type CountersignClient } from "../../src/client/index.ts"
-import { type Scripted, scriptedServer } from "../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
 
 const against = (
-  answers: ReadonlyArray<Scripted>,
+  answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: CountersignClient,
-    server: Effect.Success<ReturnType<typeof scriptedServer>>
+    server: Effect.Success<ReturnType<typeof startScriptedServer>>
   ) => Promise<unknown>
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const server = yield* scriptedServer(answers)
+      const server = yield* startScriptedServer(answers)
       const client = connect({ url: server.url, key })
       yield* Effect.promise(() => use(client, server).finally(client.close))
     })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { connect, type CountersignClient } from "../../src/client/index.ts"
-import { type Scripted, scriptedServer } from "../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const at = "2026-11-21T02:33:05.123Z"
 const digits = "0".repeat(32)
@@ -47,15 +47,15 @@ const approval = {
 }
 
 const against = (
-  answers: ReadonlyArray<Scripted>,
+  answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: CountersignClient,
-    seen: Effect.Success<ReturnType<typeof scriptedServer>>["seen"]
+    seen: Effect.Success<ReturnType<typeof startScriptedServer>>["seen"]
   ) => Promise<unknown>
 ) =>
   Effect.scoped(
     Effect.gen(function* () {
-      const { seen, url } = yield* scriptedServer(answers)
+      const { seen, url } = yield* startScriptedServer(answers)
       const client = connect({ url, key: "csk_secret" })
       yield* Effect.promise(() => use(client, seen).finally(client.close))
     })

@@ -5,7 +5,7 @@ import { TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, inBrowser, signedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
-import { messages, taskWith, team } from "../support/tasks.ts"
+import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
 import { listening } from "../support/listening.ts"
 
 const environment = Layer.provideMerge(
@@ -106,8 +106,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks
       Effect.gen(function* () {
         const { key } = yield* Countersign
         const peer = yield* model
-        const { admin } = yield* team("compare")
-        const { params, task } = yield* taskWith(
+        const { admin } = yield* createTeamClients("compare")
+        const { params, task } = yield* createSortingTask(
           admin,
           ["the invoice is wrong", "billing"],
           ["where is my parcel", "shipping"],
@@ -168,14 +168,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks
   test("two versions of a dataset are told apart, whichever two", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
-      const { admin } = yield* team("versions")
-      const { dataset, params } = yield* taskWith(admin, ["a", "billing"], ["b", "billing"])
-      const [replaced] = messages(["a", "shipping"])
+      const { admin } = yield* createTeamClients("versions")
+      const { dataset, params } = yield* createSortingTask(admin, ["a", "billing"], ["b", "billing"])
+      const [replaced] = sortingExamples(["a", "shipping"])
       const second = yield* admin.datasets.create({
         params,
         payload: { base_dataset_id: dataset.id, examples: [replaced!] }
       })
-      const [added] = messages(["<b id=injected>c</b>", "other"])
+      const [added] = sortingExamples(["<b id=injected>c</b>", "other"])
       const third = yield* admin.datasets.create({
         params,
         payload: { base_dataset_id: second.id, examples: [added!] }

@@ -5,20 +5,20 @@ import { randomBytes } from "node:crypto"
 import { Client } from "../../src/client/Client.ts"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import { pairedDifference } from "../../src/domain/tasks/wilsonInterval.ts"
-import { type Asked, modelServer } from "../support/model.ts"
+import { type ModelQuestion, startModelServer } from "../support/model.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
-import { messages, sorting } from "../support/tasks.ts"
+import { sortingExamples, sortingTask } from "../support/tasks.ts"
 
 const EXAMPLES = 100
 
 /** Examples that are recorded together: what was answered of them before a kill is asked again. */
 const RECORDED_AT_ONCE = 32
 
-const numberOf = ({ text }: Asked): number => Number(text.slice(1))
+const numberOf = ({ text }: ModelQuestion): number => Number(text.slice(1))
 
 /** The candidate is wrong about every tenth example, the live release about every other. */
-const isRight = (asked: Asked): boolean =>
+const isRight = (asked: ModelQuestion): boolean =>
   numberOf(asked) % (asked.instructions === "Candidate." ? 10 : 2) !== 0
 
 /** Each example has its own count of tokens, so that one that is counted twice, or not at all, shows in the sum. */
@@ -49,7 +49,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
           const client = yield* Effect.provide(Client, Client.layer({ url: address, key, retries: 0 }))
           return { service, client }
         })
-        const model = yield* modelServer((asked) => ({
+        const model = yield* startModelServer((asked) => ({
           answer: { category: isRight(asked) ? "other" : "billing" },
           input_tokens: tokensOf(numberOf(asked)),
           output_tokens: 1
@@ -58,7 +58,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         const first = yield* start
         const task = yield* first.client.tasks.create({
           payload: {
-            ...sorting,
+            ...sortingTask,
             instructions: "Live.",
             provider: {
               kind: "openai",
@@ -69,7 +69,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
           }
         })
         const params = { task_id: task.id }
-        const [one, ...others] = messages(...numbers.map((number) => [`m${number}`, "other"] as const))
+        const [one, ...others] = sortingExamples(...numbers.map((number) => [`m${number}`, "other"] as const))
         yield* first.client.datasets.create({ params, payload: { examples: [one!, ...others] } })
 
         // Enough for what is recorded together, and for some that are not.

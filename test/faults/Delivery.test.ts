@@ -7,7 +7,7 @@ import { once } from "node:events"
 import { fileURLToPath } from "node:url"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
-import { type Scripted, scriptedServer } from "../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 import {
   announce,
   answering,
@@ -26,7 +26,7 @@ import {
 import { eventually } from "../support/eventually.ts"
 
 const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
-const ok: Scripted = { status: 200 }
+const ok: ScriptedReply = { status: 200 }
 
 /** Another process that carries deliveries, killed at the end if it still lives. */
 const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestDatabase | Scope.Scope> =>
@@ -67,7 +67,7 @@ describe("a process that carries deliveries", () => {
     "dies by SIGKILL in the middle of an attempt: another one sends the event again, within 15 seconds",
     () =>
       Effect.gen(function* () {
-        const receiver = yield* scriptedServer(["never", ok])
+        const receiver = yield* startScriptedServer(["never", ok])
         const endpoint = yield* endpointAt(receiver.url)
         const child = yield* carrier()
         yield* withoutEngine(announce([endpoint], "{}"))
@@ -89,7 +89,7 @@ describe("a process that carries deliveries", () => {
 
   testWithWebhooks("was dead while an event was committed: it is sent by the next one", () =>
     Effect.gen(function* () {
-      const receiver = yield* scriptedServer([ok])
+      const receiver = yield* startScriptedServer([ok])
       const endpoint = yield* endpointAt(receiver.url)
       yield* withoutEngine(announce([endpoint], "{}"))
       yield* records(endpoint, (list) => list[0]?.status === "delivered").pipe(withWebhooks())
@@ -111,7 +111,7 @@ describe("a process that carries deliveries", () => {
 
   testWithWebhooks("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
     Effect.gen(function* () {
-      const receiver = yield* scriptedServer(["never", ok])
+      const receiver = yield* startScriptedServer(["never", ok])
       const endpoint = yield* endpointAt(receiver.url)
       const child = yield* carrier(2_400)
       yield* withoutEngine(announce([endpoint], "{}"))

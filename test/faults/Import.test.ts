@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
-import { sorting } from "../support/tasks.ts"
+import { sortingTask } from "../support/tasks.ts"
 
 const line = (number: number) =>
   `${JSON.stringify({ input: { text: `message ${number}` }, answer: { category: "other" } })}\n`
@@ -19,7 +19,7 @@ it.live(
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const admin = yield* (yield* Countersign).client({}, "acme")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
         const importing = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
           DATABASE_URL: Redacted.value(databaseUrl),

@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts"
 import { accepted, collector, type CollectorAnswer } from "../support/otlp/collector.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { type CliProcess, spawnCli } from "../support/process.ts"
-import { sorting } from "../support/tasks.ts"
+import { sortingTask } from "../support/tasks.ts"
 
 /** A process of the service, and an admin's client of it. */
 interface Replica {
@@ -44,7 +44,7 @@ const house = Effect.fnUntraced(function* (
     })
   const first = yield* replica()
   yield* Effect.promise(() => first.client.telemetry_destinations.create({ payload: { url: peer.url } }))
-  const { id } = yield* Effect.promise(() => first.client.tasks.create({ payload: sorting }))
+  const { id } = yield* Effect.promise(() => first.client.tasks.create({ payload: sortingTask }))
   return {
     peer,
     first,

@@ -3,13 +3,13 @@ import { createServer, type ServerResponse } from "node:http"
 import { listening } from "./listening.ts"
 
 /** What a model was asked: the first line of what it was told, and the input's text. */
-export interface Asked {
+export interface ModelQuestion {
   readonly instructions: string
   readonly text: string
 }
 
 /** A model's answer, and the tokens that it counts for it. */
-export interface Said {
+export interface ModelReply {
   readonly answer: Schema.JsonObject
   readonly input_tokens: number
   readonly output_tokens: number
@@ -19,7 +19,7 @@ export interface Said {
 export interface ModelServer {
   readonly url: string
   /** Everything that it was asked so far, in order, answered or not. */
-  readonly asked: ReadonlyArray<Asked>
+  readonly asked: ReadonlyArray<ModelQuestion>
   /** Answers this many more questions, and leaves those after them without an answer. */
   readonly silentAfter: (count: number) => void
   /** Ends once a question was left without an answer since then. */
@@ -33,11 +33,13 @@ const decodeChat = Schema.decodeUnknownSync(
 const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ text: Schema.String })))
 
 /** A real HTTP server on loopback that speaks chat completions. */
-export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<ModelServer, never, Scope.Scope> =>
+export const startModelServer = (
+  answer: (asked: ModelQuestion) => ModelReply
+): Effect.Effect<ModelServer, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
       Effect.promise(async () => {
-        const asked: Array<Asked> = []
+        const asked: Array<ModelQuestion> = []
         let left = Number.POSITIVE_INFINITY
         let waiting: Array<() => void> = []
         const server = createServer((request, response) => {
@@ -45,7 +47,7 @@ export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<Model
           request.on("data", (chunk: Buffer) => chunks.push(chunk))
           request.on("end", () => {
             const [told, given] = decodeChat(Buffer.concat(chunks).toString()).messages
-            const question: Asked = {
+            const question: ModelQuestion = {
               instructions: told?.content.split("\n")[0] ?? "",
               ...decodeInput(given?.content ?? "")
             }
@@ -75,7 +77,7 @@ export const modelServer = (answer: (asked: Asked) => Said): Effect.Effect<Model
     ({ model }) => model
   )
 
-const say = (response: ServerResponse, { answer, input_tokens, output_tokens }: Said): void => {
+const say = (response: ServerResponse, { answer, input_tokens, output_tokens }: ModelReply): void => {
   response.writeHead(200, { "content-type": "application/json" }).end(
     JSON.stringify({
       choices: [{ finish_reason: "stop", message: { role: "assistant", content: JSON.stringify(answer) } }],

@@ -8,22 +8,22 @@ import { type EndpointId, StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
 import { eventually } from "./eventually.ts"
-import { type Scripted, scriptedServer, type Seen } from "./scripted.ts"
+import { type ScriptedReply, startScriptedServer, type SeenRequest } from "./scripted.ts"
 
 /** One attempt a delivery, and no cooldown, so that a failure is there at once. */
 export const oneAttempt = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000" }
 
 /** What a receiver answers that is content. */
-export const ok: Scripted = { status: 204 }
+export const ok: ScriptedReply = { status: 204 }
 
 /** An admin of an organization of its own, and an endpoint at a receiver that answers as scripted. */
 export const setUp = Effect.fnUntraced(function* (
   organization: string,
-  answers: ReadonlyArray<Scripted> = [ok]
+  answers: ReadonlyArray<ScriptedReply> = [ok]
 ) {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
-  const receiver = yield* scriptedServer(answers)
+  const receiver = yield* startScriptedServer(answers)
   const { endpoint, secret } = yield* admin.notification_endpoints.create({
     payload: { url: `${receiver.url}/hook/of-mine` }
   })
@@ -62,11 +62,11 @@ export const only = (client: ClientCalls, id: EndpointId, status: string) =>
   Effect.map(deliveries(client, id, all(1, status)), ([record]) => record ?? assert.fail("a delivery"))
 
 /** The headers as a framework hands them over. */
-export const headersOf = (seen: Seen) =>
+export const headersOf = (seen: SeenRequest) =>
   Object.fromEntries(Object.entries(seen.headers).map(([name, value]) => [name, String(value)]))
 
 /** Which of the secrets a request is signed with, if our helper and both published libraries agree. */
-export const signers = (seen: Seen | undefined, secrets: ReadonlyArray<string>) =>
+export const signers = (seen: SeenRequest | undefined, secrets: ReadonlyArray<string>) =>
   Effect.promise(async () => {
     const request = seen ?? assert.fail("a request")
     const headers = headersOf(request)

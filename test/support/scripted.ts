@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage } from "node:http"
 import { listening } from "./listening.ts"
 
 /** One answer of a scripted server; "never" holds the request open. */
-export type Scripted =
+export type ScriptedReply =
   | {
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
@@ -13,7 +13,7 @@ export type Scripted =
   | "hang up"
 
 /** A request as the scripted server saw it. */
-export interface Seen {
+export interface SeenRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingMessage["headers"]
@@ -21,16 +21,20 @@ export interface Seen {
 }
 
 /** A real HTTP server on loopback that gives the answers listed, in order, the last one again and again. */
-export const scriptedServer = (
-  answers: ReadonlyArray<Scripted>
+export const startScriptedServer = (
+  answers: ReadonlyArray<ScriptedReply>
 ): Effect.Effect<
-  { readonly url: string; readonly seen: Array<Seen>; readonly arrived: (count: number) => Promise<void> },
+  {
+    readonly url: string
+    readonly seen: Array<SeenRequest>
+    readonly arrived: (count: number) => Promise<void>
+  },
   never,
   Scope.Scope
 > =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const seen: Array<Seen> = []
+      const seen: Array<SeenRequest> = []
       const waiting: Array<{ readonly count: number; readonly done: () => void }> = []
       const server = createServer((request, response) => {
         const chunks: Array<Buffer> = []

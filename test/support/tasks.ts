@@ -4,7 +4,7 @@ import type { ClientCalls } from "../../src/client/Client.ts"
 import { Countersign } from "../../src/testing/index.ts"
 
 /** A task that sorts messages into categories. */
-export const sorting = {
+export const sortingTask = {
   name: "sort messages",
   instructions: "Sort the message.",
   input_schema: {
@@ -22,11 +22,11 @@ export const sorting = {
 } satisfies NewTask
 
 /** Examples of `sorting`, as they are given. */
-export const messages = (...pairs: ReadonlyArray<readonly [text: string, category: string]>) =>
+export const sortingExamples = (...pairs: ReadonlyArray<readonly [text: string, category: string]>) =>
   pairs.map(([text, category]) => ({ input: { text }, answer: { category } }))
 
 /** Clients of a new organization by their roles. */
-export const team = (organization: string) =>
+export const createTeamClients = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
     const admin = yield* countersign.client({ name: "Ada" }, organization)
@@ -36,13 +36,13 @@ export const team = (organization: string) =>
   })
 
 /** A task with a first dataset version of these examples. */
-export const taskWith = Effect.fnUntraced(function* (
+export const createSortingTask = Effect.fnUntraced(function* (
   admin: ClientCalls,
   ...pairs: ReadonlyArray<readonly [text: string, category: string]>
 ) {
-  const task = yield* admin.tasks.create({ payload: sorting })
+  const task = yield* admin.tasks.create({ payload: sortingTask })
   const params = { task_id: task.id }
-  const [first, ...others] = messages(...pairs)
+  const [first, ...others] = sortingExamples(...pairs)
   if (first === undefined) throw new Error("a dataset has an example at least")
   const dataset = yield* admin.datasets.create({ params, payload: { examples: [first, ...others] } })
   return { task, params, dataset }

@@ -3,7 +3,7 @@ import { isSecretField } from "./Redaction/assignments.ts"
 import { KnownValues } from "./Redaction/KnownValues.ts"
 import { findSecrets } from "./Redaction/secrets.ts"
 import { replaced } from "./Redaction/Span.ts"
-import { formatPointer } from "../tasks/Shape/fault.ts"
+import { formatPointer } from "../tasks/CompiledSchema/SchemaFault.ts"
 
 export { KnownValues } from "./Redaction/KnownValues.ts"
 

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import type { ComparisonSummary, Outcome, SideSummary } from "./Comparison.ts"
-import { pairedDifference, wilson } from "./wilsonInterval.ts"
+import { pairedDifference, wilsonInterval } from "./wilsonInterval.ts"
 
 /** The most fields that are counted: the first ones that come. */
 const MAX_FIELDS = 100
@@ -63,14 +63,17 @@ export const emptyTally: ComparisonTally = {
 }
 
 /** One example's outcomes, with every top-level field that the expected answer or one of the two has. */
-export interface Compared {
+export interface ComparedExample {
   readonly candidate: Outcome
   readonly live: Outcome
   readonly fields: ReadonlyArray<string>
 }
 
 /** The tally with one more example. */
-export const tallied = (tally: ComparisonTally, { candidate, fields, live }: Compared): ComparisonTally => {
+export const addToTally = (
+  tally: ComparisonTally,
+  { candidate, fields, live }: ComparedExample
+): ComparisonTally => {
   const one = (mine: boolean, theirs: boolean) => Number(candidate.agrees === mine && live.agrees === theirs)
   return {
     both: tally.both + one(true, true),
@@ -98,7 +101,7 @@ const withOutcome = (side: Side, outcome: Outcome): Side => {
 
 const withFields = (
   counted: ComparisonTally["fields"],
-  { candidate, fields, live }: Compared
+  { candidate, fields, live }: ComparedExample
 ): ComparisonTally["fields"] => {
   const byName = new Map(counted.map((entry) => [entry.field, entry]))
   for (const field of fields) {
@@ -137,7 +140,7 @@ const sideSummary = (side: Side, agreed: number, of: number): SideSummary => {
   return {
     agreed,
     agreement: of === 0 ? null : agreed / of,
-    agreement_interval: wilson(agreed, of),
+    agreement_interval: wilsonInterval(agreed, of),
     failed: side.failed,
     input_tokens: side.input_tokens,
     output_tokens: side.output_tokens,

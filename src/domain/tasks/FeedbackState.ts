@@ -22,7 +22,8 @@ export type FeedbackInput = "Stage" | "Reject"
 export type FeedbackRefusal = "NoCorrection" | "AlreadyReviewed"
 
 /** What is new feedback's state. */
-export const opened = (hasCorrection: boolean): FeedbackStatus => (hasCorrection ? "pending" : "recorded")
+export const initialStatus = (hasCorrection: boolean): FeedbackStatus =>
+  hasCorrection ? "pending" : "recorded"
 
 /** Where an input moves feedback, or leaves it; why it does not, where it is refused. */
 export const transition = (

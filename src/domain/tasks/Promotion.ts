@@ -5,14 +5,14 @@ import type { FeedbackId, TraceId } from "../Ids.ts"
 import type { Timestamp } from "../Time.ts"
 
 /** A staged correction, as far as it matters which are promoted. */
-export interface Staged {
+export interface StagedFeedback {
   readonly feedback_id: FeedbackId
   readonly trace_id: TraceId
   readonly staged_at: Timestamp
 }
 
 /** What promoting a set of staged corrections does. */
-export interface Promotion<S extends Staged> {
+export interface Promotion<S extends StagedFeedback> {
   /** One a run: the one that was staged last. Newest first. */
   readonly promoted: ReadonlyArray<S>
   /** The others of those runs. */
@@ -22,7 +22,7 @@ export interface Promotion<S extends Staged> {
 }
 
 /** Plans the promotion of one task's staged corrections. Their order does not matter. */
-export const planPromotion = <S extends Staged>(staged: ReadonlyArray<S>): Promotion<S> => {
+export const planPromotion = <S extends StagedFeedback>(staged: ReadonlyArray<S>): Promotion<S> => {
   const winners = new Map<TraceId, S>()
   for (const correction of staged) {
     const other = winners.get(correction.trace_id)
@@ -41,10 +41,10 @@ export const planPromotion = <S extends Staged>(staged: ReadonlyArray<S>): Promo
 }
 
 /** Those that were staged first come first: what is put last into a dataset is the newest of it. */
-export const inOrderOfStaging = <S extends Staged>(staged: ReadonlyArray<S>): ReadonlyArray<S> =>
+export const sortByStagingTime = <S extends StagedFeedback>(staged: ReadonlyArray<S>): ReadonlyArray<S> =>
   staged.toSorted((left, right) => (isLater(left, right) ? 1 : -1))
 
-const isLater = (left: Staged, right: Staged): boolean => {
+const isLater = (left: StagedFeedback, right: StagedFeedback): boolean => {
   const order = DateTime.toEpochMillis(left.staged_at) - DateTime.toEpochMillis(right.staged_at)
   return order === 0 ? left.feedback_id > right.feedback_id : order > 0
 }
@@ -53,7 +53,7 @@ const isLater = (left: Staged, right: Staged): boolean => {
  * Names a set of staged corrections. A correction never changes, and what is staged leaves the set by promotion alone, so that its ids
  * say all there is to say.
  */
-const revisionOf = (staged: ReadonlyArray<Staged>): string => {
+const revisionOf = (staged: ReadonlyArray<StagedFeedback>): string => {
   const digest = createHash("sha256")
   for (const id of staged.map(({ feedback_id }) => feedback_id).toSorted()) digest.update(id).update("\n")
   return digest.digest("hex")

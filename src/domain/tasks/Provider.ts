@@ -85,7 +85,7 @@ export const NewProvider = Schema.Union([
 export type NewProvider = typeof NewProvider.Type
 
 /** A provider as it is kept: with everything that was left unsaid, without its key. */
-export const completedProvider = (given: NewProvider): Provider =>
+export const withProviderDefaults = (given: NewProvider): Provider =>
   given.kind === "examples"
     ? examplesProvider
     : {

@@ -12,7 +12,7 @@ export interface Interval {
  * the form in Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17, 1998, method 3). It
  * holds for few trials and for shares near 0 and 1, where the usual one fails. Of no trials it is 0 to 1.
  */
-export const wilson = (count: number, of: number): Interval => {
+export const wilsonInterval = (count: number, of: number): Interval => {
   if (of === 0) return { low: 0, high: 1 }
   const share = count / of
   const square = Z * Z
@@ -49,8 +49,8 @@ export const pairedDifference = ({
   if (of === 0) return { value: 0, low: -1, high: 1 }
   const p1 = (both + first) / of
   const p2 = (both + second) / of
-  const one = wilson(both + first, of)
-  const two = wilson(both + second, of)
+  const one = wilsonInterval(both + first, of)
+  const two = wilsonInterval(both + second, of)
   const margins = (both + first) * (second + neither) * (both + second) * (first + neither)
   const product = both * neither - first * second
   const corrected = product > of / 2 ? product - of / 2 : product >= 0 ? 0 : product

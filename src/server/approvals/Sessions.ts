@@ -18,7 +18,7 @@ import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
-import { noTaskNamed, taskThere } from "../tasks/Tasks/rows.ts"
+import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeBatcher } from "../concurrency/Batcher.ts"
@@ -64,7 +64,7 @@ export class Sessions extends Context.Service<
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
-          if (task_id !== null) yield* taskThere(sql, org_id, task_id, noTaskNamed)
+          if (task_id !== null) yield* requireTask(sql, org_id, task_id, noTaskNamed)
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,

@@ -26,7 +26,7 @@ import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import { noSession } from "./Sessions.ts"
 import { holdSession } from "./Sessions/rows.ts"
-import { noTaskNamed, taskThere } from "../tasks/Tasks/rows.ts"
+import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { governedSpans, outcomeSpans } from "./Steps/spans.ts"
 import { findStep, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
@@ -158,7 +158,7 @@ export class Steps extends Context.Service<
                 // A step that names no task is one of its session's: rules of that task must not be left behind by silence.
                 const task_id = step.task_id ?? session.value.task_id
                 if (task_id !== session.value.task_id && task_id !== null)
-                  yield* taskThere(sql, org_id, task_id, noTaskNamed)
+                  yield* requireTask(sql, org_id, task_id, noTaskNamed)
                 const ruling = yield* rules.judge(org_id, { ...step, task_id })
                 return yield* govern(principal, session_id, { ...step, task_id }, ruling, now)
               }

@@ -10,7 +10,7 @@ import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
 import { timeOrdered } from "../../domain/Ids.ts"
 import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
-import { formatPointer } from "../../domain/tasks/Shape/fault.ts"
+import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
 import { FieldProblems, Frame } from "../../api/Frame.ts"
 import type { FieldError } from "../../api/Problem.ts"
 import {

@@ -77,7 +77,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         if (!(yield* take(mine, fingerprint, at, until - (yield* monotonicNow)))) {
           const kept = yield* findKept(sql, mine, fingerprint)
           // Keys and answers are committed together.
-          const opened = yield* Effect.orDie(box.open(answerPlace(mine), Option.getOrThrow(kept)))
+          const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), Option.getOrThrow(kept)))
           return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
         }
         const response = yield* operation

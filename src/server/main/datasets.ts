@@ -3,14 +3,14 @@ import { Audit } from "../identity/Audit.ts"
 import { Datasets } from "../tasks/Datasets.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
-import { Shapes } from "../tasks/Shapes.ts"
+import { CompiledSchemas } from "../tasks/CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerReadyStore } from "./store.ts"
 
 /** The datasets of a store that is there and migrated, and its organizations, and no more: for the command line. */
 export const layerDatasets = (store: StoreSettings) =>
   Datasets.layer.pipe(
-    Layer.provide([Shapes.layer, Audit.layer]),
+    Layer.provide([CompiledSchemas.layer, Audit.layer]),
     Layer.provideMerge(Organizations.layer),
     Layer.provide(StoreClock.layer),
     Layer.provide(layerReadyStore(store))

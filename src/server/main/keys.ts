@@ -24,4 +24,4 @@ export const layerFirstKeys = (store: StoreSettings) =>
 
 /** The store and its ring of master keys and no more, checked: for what turns over the secrets in it. */
 export const layerSecrets = (store: StoreSettings) =>
-  MasterKeys.layerChecked.pipe(Layer.provideMerge(layerReadyStore(store)))
+  MasterKeys.layerCheckMasterKeys.pipe(Layer.provideMerge(layerReadyStore(store)))

@@ -2,8 +2,8 @@ import { Array as Arr, Effect, Layer, Schema } from "effect"
 import * as Database from "../store/Database.ts"
 import { requireSameSchema } from "../store/Database/schemaVersion.ts"
 import { EmbeddedPostgres, holdsStore } from "../store/EmbeddedPostgres.ts"
-import { masterKeyOf } from "../secrets/MasterKeyFile.ts"
-import { usedKeyIds } from "../secrets/MasterKeys.ts"
+import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
+import { listUsedKeyIds } from "../secrets/MasterKeys.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 
@@ -18,8 +18,8 @@ export const layerStore = (store: StoreSettings) =>
         Effect.gen(function* () {
           const { url } = yield* EmbeddedPostgres
           const database = Database.layer({ url })
-          const used = Effect.provide(usedKeyIds, database)
-          const masterKeys = store.masterKeys ?? Arr.of(yield* masterKeyOf(store.dataDir, used))
+          const used = Effect.provide(listUsedKeyIds, database)
+          const masterKeys = store.masterKeys ?? Arr.of(yield* loadOrCreateMasterKey(store.dataDir, used))
           return Layer.mergeAll(database, SecretBox.layer({ masterKeys }))
         })
       ).pipe(Layer.provide(EmbeddedPostgres.layer({ dataDir: store.dataDir })))

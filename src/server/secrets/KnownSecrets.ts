@@ -2,7 +2,7 @@ import { Array as Arr, Context, Effect, Layer, Redacted, Semaphore } from "effec
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { secretsOf, stateOfSecrets } from "./KnownSecrets/rows.ts"
+import { readSecrets, readSecretsVersion } from "./KnownSecrets/rows.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
@@ -27,9 +27,9 @@ export class KnownSecrets extends Context.Service<
      * The organization's secrets as they stand now, opened, ready to be looked for. Asks the store only whether they have changed
      * since they were opened last. Its API keys are not among them: those are known by their form and checksum.
      */
-    readonly of: (org_id: OrgId) => Effect.Effect<KnownValues>
+    readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
     /** The same for a caller that has read `secretsState` with something else of its own. */
-    readonly at: (org_id: OrgId, state: string) => Effect.Effect<KnownValues>
+    readonly forVersion: (org_id: OrgId, state: string) => Effect.Effect<KnownValues>
   }
 >()("countersign/server/secrets/KnownSecrets") {
   static readonly layer = Layer.effect(
@@ -52,7 +52,7 @@ export class KnownSecrets extends Context.Service<
         // Who waited may find what another has opened.
         const known = found(org_id, state)
         if (known !== undefined) return known
-        const secrets = yield* secretsOf(sql, box, org_id)
+        const secrets = yield* readSecrets(sql, box, org_id)
         const values = new KnownValues([])
         for (const some of Arr.chunksOf(secrets, AT_ONCE)) {
           values.add(some.flatMap((secret) => forms(Redacted.value(secret))))
@@ -70,9 +70,9 @@ export class KnownSecrets extends Context.Service<
         })
 
       return KnownSecrets.of({
-        at,
-        of: (org_id) =>
-          Effect.flatMap(Effect.orDie(stateOfSecrets(sql, org_id)), (state) => at(org_id, state))
+        forVersion: at,
+        forOrg: (org_id) =>
+          Effect.flatMap(Effect.orDie(readSecretsVersion(sql, org_id)), (state) => at(org_id, state))
       })
     })
   )

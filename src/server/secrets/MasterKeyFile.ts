@@ -17,7 +17,7 @@ export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>
 }
 
 /** Where the made master key of a data directory lies. */
-export const masterKeyFile = (dataDir: string): string => path.join(dataDir, "master-key")
+export const masterKeyPath = (dataDir: string): string => path.join(dataDir, "master-key")
 
 const attempt = <A>(doing: string, run: () => Promise<A>) =>
   Effect.tryPromise({
@@ -72,11 +72,11 @@ const read = (file: string) =>
  * ever written over a key, because what it sealed opens with no other. `used` is asked before one is made: the ids of the keys that the
  * store was sealed with. Where there are any, the key was lost, and a new one would not open what it sealed.
  */
-export const masterKeyOf = Effect.fn("MasterKeyFile.masterKeyOf")(function* <E = never>(
+export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.masterKeyOf")(function* <E = never>(
   dataDir: string,
   used: Effect.Effect<ReadonlyArray<string>, E> = Effect.succeed([])
 ): Effect.fn.Return<Redacted.Redacted, MasterKeyFileFailed | E> {
-  const file = masterKeyFile(dataDir)
+  const file = masterKeyPath(dataDir)
   let found = yield* read(file)
   if (found === undefined) {
     const [lost] = yield* used

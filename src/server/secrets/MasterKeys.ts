@@ -2,7 +2,7 @@ import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "../store/Database/transaction.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
-import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/columns.ts"
+import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/sealedColumns.ts"
 import { prefixOf } from "./SecretBox/Sealed.ts"
 
 /** Something in the store was sealed with a master key that is not configured. The message is one line and names keys by their ids. */
@@ -16,7 +16,7 @@ export class MasterKeyMissing extends Schema.TaggedError<MasterKeyMissing>()("Ma
 }
 
 /** The ids of the keys that have sealed something in the store; none in one that was never used. */
-export const usedKeyIds: Effect.Effect<
+export const listUsedKeyIds: Effect.Effect<
   ReadonlyArray<string>,
   SqlError.SqlError,
   SqlClient.SqlClient
@@ -41,7 +41,7 @@ export const usedKeyIds: Effect.Effect<
 export const checkMasterKeys = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
-  const missing = (yield* usedKeyIds).filter((id) => !box.keyIds.includes(id))
+  const missing = (yield* listUsedKeyIds).filter((id) => !box.keyIds.includes(id))
   for (const key_id of missing) {
     const left = yield* findSealedWith(sql, key_id)
     if (left !== undefined) {
@@ -58,10 +58,10 @@ export const checkMasterKeys = Effect.gen(function* () {
 })
 
 /** {@link checkMasterKeys} while the layer is built, over a migrated store. */
-export const layerChecked = Layer.effectDiscard(checkMasterKeys)
+export const layerCheckMasterKeys = Layer.effectDiscard(checkMasterKeys)
 
 /** Runs a statement that may read a whole table, or wait for a row: the times that callers wait at most are none that this has to keep. */
-const unhurried = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
+const withoutTimeouts = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
   sql`SET LOCAL statement_timeout = 0`.pipe(
     Effect.andThen(sql`SET LOCAL lock_timeout = 0`),
     Effect.andThen(statement),
@@ -72,7 +72,7 @@ const unhurried = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E
 /** A column in which a value is sealed with that key. Reads whole tables: asked only about keys that are not configured. */
 const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, key_id: string) {
   for (const sealed of sealedColumns) {
-    const rows = yield* unhurried(
+    const rows = yield* withoutTimeouts(
       sql,
       sql`
         SELECT 1 AS found
@@ -87,10 +87,10 @@ const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ke
 })
 
 /** Rows that one step seals anew: short transactions beside a running service. */
-const STEP_ROWS = 100
+const BATCH_ROWS = 100
 
 /** What a rotation did. */
-export interface Rotated {
+export interface RotationResult {
   /** Values sealed anew. */
   readonly resealed: number
   /** Values that do not open: they stay as they are. */
@@ -101,38 +101,38 @@ export interface Rotated {
  * Seals every value anew that an older key sealed, in steps of a hundred rows, beside services that know both keys. A value that
  * changes meanwhile is left to who changed it. It may be stopped at any time and run again.
  */
-export const rotate = Effect.gen(function* () {
+export const rotateMasterKey = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const unreadable: Array<SecretUnreadable> = []
   let resealed = 0
   for (const sealed of sealedColumns) {
     let after: ReadonlyArray<string> | undefined = []
     while (after !== undefined) {
-      const step: Step = yield* resealStep(sql, sealed, after)
+      const step: ResealBatch = yield* resealBatch(sql, sealed, after)
       resealed += step.resealed
       unreadable.push(...step.unreadable)
       after = step.after
     }
   }
-  return { resealed, unreadable } satisfies Rotated
+  return { resealed, unreadable } satisfies RotationResult
 })
 
-interface Step extends Rotated {
+interface ResealBatch extends RotationResult {
   /** The last row's organization and key; undefined: there are no more. */
   readonly after: ReadonlyArray<string> | undefined
 }
 
 /** Seals the next rows of a column anew, in the order of their keys. */
-const resealStep = Effect.fnUntraced(function* (
+const resealBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   sealed: SealedColumn,
   after: ReadonlyArray<string>
-): Effect.fn.Return<Step, SqlError.SqlError | Schema.SchemaError, SecretBox> {
+): Effect.fn.Return<ResealBatch, SqlError.SqlError | Schema.SchemaError, SecretBox> {
   const box = yield* SecretBox
   const names = ["org_id", ...sealed.key]
   const columns = sql.literal(names.map((name) => `"${name}"`).join(", "))
   const column = sql(sealed.column)
-  const rows = yield* unhurried(
+  const rows = yield* withoutTimeouts(
     sql,
     sql`
       SELECT json_build_array(${columns})::text AS place, ${column} AS value
@@ -140,7 +140,7 @@ const resealStep = Effect.fnUntraced(function* (
       WHERE substr(${column}, 1, 9) <> ${box.writingPrefix}
         ${after.length === 0 ? sql.literal("") : sql`AND (${columns}) > ${sql.in(after)}`}
       ORDER BY ${columns}
-      LIMIT ${STEP_ROWS}
+      LIMIT ${BATCH_ROWS}
     `
   ).pipe(Effect.flatMap(decodeRows))
 
@@ -154,7 +154,7 @@ const resealStep = Effect.fnUntraced(function* (
       continue
     }
     if (Option.isNone(anew.success)) continue
-    const changed = yield* unhurried(
+    const changed = yield* withoutTimeouts(
       sql,
       sql`
         UPDATE ${sql(sealed.table)}
@@ -166,7 +166,7 @@ const resealStep = Effect.fnUntraced(function* (
     )
     resealed += changed.length
   }
-  return { resealed, unreadable, after: rows.length < STEP_ROWS ? undefined : rows.at(-1)?.place }
+  return { resealed, unreadable, after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place }
 })
 
 const decodeRows = Schema.decodeUnknownEffect(

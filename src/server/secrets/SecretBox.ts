@@ -41,14 +41,14 @@ export class SecretBox extends Context.Service<
     /** Seals a text for its place, with the newest key. */
     readonly seal: (place: Sealed.Place, plaintext: Redacted.Redacted<string>) => Effect.Effect<Uint8Array>
     /** Opens a sealed text at its place. */
-    readonly open: (
+    readonly unseal: (
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Redacted.Redacted<string>, SecretUnreadable>
     /** Seals bytes: payloads that are kept for a replay. Adds 37 bytes. */
     readonly sealBytes: (place: Sealed.Place, plaintext: Uint8Array) => Effect.Effect<Uint8Array>
     /** Opens sealed bytes. */
-    readonly openBytes: (
+    readonly unsealBytes: (
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Uint8Array, SecretUnreadable>
@@ -58,7 +58,7 @@ export class SecretBox extends Context.Service<
       sealed: Uint8Array
     ) => Effect.Effect<Option.Option<Uint8Array>, SecretUnreadable>
     /** The id of the key that a value was sealed with. Its first nine bytes are enough: `substr(secret, 1, 9)`. */
-    readonly sealedWith: (sealed: Uint8Array) => Option.Option<string>
+    readonly keyIdOf: (sealed: Uint8Array) => Option.Option<string>
     /** The ids of the keys that can be read with, newest first: the first is the one that writes. */
     readonly keyIds: Arr.NonEmptyReadonlyArray<string>
     /** The first nine bytes of every value that the newest key sealed. A row whose `substr(secret, 1, 9)` differs waits for `reseal`. */
@@ -81,7 +81,7 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
 
   const openOrFail = (place: Sealed.Place, sealed: Uint8Array): Result.Result<Uint8Array, SecretUnreadable> =>
     Result.mapError(
-      Sealed.open(ring, place, sealed),
+      Sealed.unseal(ring, place, sealed),
       (reason) =>
         new SecretUnreadable({
           reason,
@@ -89,7 +89,7 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
           table: place.table,
           row_id: place.row_id,
           column: place.column,
-          key_id: Sealed.sealedWith(sealed)
+          key_id: Sealed.keyIdOf(sealed)
         })
     )
 
@@ -97,21 +97,21 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
   return SecretBox.of({
     seal: (place, plaintext) =>
       Effect.sync(() => Sealed.seal(writing, place, Buffer.from(Redacted.value(plaintext)))),
-    open: (place, sealed) =>
+    unseal: (place, sealed) =>
       Effect.suspend(() => Effect.fromResult(openOrFail(place, sealed))).pipe(
         Effect.map((bytes) => Redacted.make(Buffer.from(bytes).toString("utf8"), { label: "SealedSecret" }))
       ),
     sealBytes: (place, plaintext) => Effect.sync(() => Sealed.seal(writing, place, plaintext)),
-    openBytes: (place, sealed) => Effect.suspend(() => Effect.fromResult(openOrFail(place, sealed))),
+    unsealBytes: (place, sealed) => Effect.suspend(() => Effect.fromResult(openOrFail(place, sealed))),
     reseal: (place, sealed) =>
       Effect.suspend(() =>
-        Sealed.sealedWith(sealed) === writing.id
+        Sealed.keyIdOf(sealed) === writing.id
           ? Effect.succeedNone
           : Effect.map(Effect.fromResult(openOrFail(place, sealed)), (plaintext) =>
               Option.some(Sealed.seal(writing, place, plaintext))
             )
       ),
-    sealedWith: (sealed) => Option.fromNullOr(Sealed.sealedWith(sealed)),
+    keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
     keyIds: [writing.id, ...older],
     writingPrefix: Sealed.prefixOf(writing)
   })

@@ -7,10 +7,10 @@ import { type InvalidUrl, LimitReached, NotFound, type ProviderKeyExists } from 
 import type { Comparison } from "../../domain/tasks/Comparison.ts"
 import { emptyTally } from "../../domain/tasks/ComparisonTally.ts"
 import { ComparisonId, type ExampleId, type TaskId } from "../../domain/Ids.ts"
-import { completedProvider } from "../../domain/tasks/Provider.ts"
+import { withProviderDefaults } from "../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
 import { Audit } from "../identity/Audit.ts"
-import { claim, holdUntil, record } from "./Comparisons/lease.ts"
+import { claimComparison, renewLease, recordBatch } from "./Comparisons/lease.ts"
 import {
   type ComparisonRow,
   countRunning,
@@ -20,34 +20,34 @@ import {
   listResults,
   toComparison
 } from "./Comparisons/rows.ts"
-import { step, subjectOf } from "./Comparisons/work.ts"
+import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
-import { findVersion } from "./Datasets/versions.ts"
+import { findVersion } from "./Datasets/versionRows.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
 import { Providers } from "./Providers.ts"
-import { Shapes } from "./Shapes.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Tasks } from "./Tasks.ts"
-import { findTask, taskThere } from "./Tasks/rows.ts"
+import { findTask, requireTask } from "./Tasks/rows.ts"
 
 /** The most comparisons of one organization that are at work. */
 const MAX_RUNNING = 20
 
 /** Comparisons that one process works at. */
-const LANES = 4
+const MAX_CONCURRENT = 4
 
 /** How long one comparison is worked at before others that wait have their turn. */
-const TURN = Duration.seconds(30)
+const TIME_SLICE = Duration.seconds(30)
 
 /**
  * How often the store is asked for comparisons that nothing in this process announced: taken in by another replica, or left by one that
  * died.
  */
-const LOOK_EVERY = Duration.seconds(2)
+const POLL_INTERVAL = Duration.seconds(2)
 
 /** How long a lane keeps still after something went wrong. */
-const AFTER_FAULT = Duration.seconds(5)
+const RETRY_DELAY = Duration.seconds(5)
 
 /** How comparisons are held. */
 export interface ComparisonsOptions {
@@ -56,7 +56,7 @@ export interface ComparisonsOptions {
 }
 
 /** What one round did. */
-export interface ComparisonRound {
+export interface ComparisonRun {
   readonly comparison_id: ComparisonId
   /** Examples that were compared. */
   readonly compared: number
@@ -89,7 +89,7 @@ export class Comparisons extends Context.Service<
       Authorized<"tasks.write">
     >
     /** Takes on one comparison that nobody holds, and works at it for its turn or to its end. None where there is none. */
-    readonly runOnce: Effect.Effect<Option.Option<ComparisonRound>>
+    readonly runOnce: Effect.Effect<Option.Option<ComparisonRun>>
     /** Waits until there may be something to do. */
     readonly awaitWork: Effect.Effect<void>
   }
@@ -105,9 +105,9 @@ export class Comparisons extends Context.Service<
         const clock = yield* StoreClock
         const organizations = yield* Organizations
         const providers = yield* Providers
-        const shapes = yield* Shapes
+        const shapes = yield* CompiledSchemas
         const tasks = yield* Tasks
-        const news = yield* Queue.sliding<void>(LANES)
+        const news = yield* Queue.sliding<void>(MAX_CONCURRENT)
 
         const shapeOf = (schema: JsonSchema) => Effect.orDie(shapes.compile(schema))
 
@@ -117,32 +117,32 @@ export class Comparisons extends Context.Service<
             let held = true
             while (held) {
               yield* Effect.sleep(Duration.times(lease, 1 / 3))
-              held = yield* holdUntil(sql, row, DateTime.addDuration(yield* clock.now, lease))
+              held = yield* renewLease(sql, row, DateTime.addDuration(yield* clock.now, lease))
             }
           })
 
         const work = Effect.fnUntraced(function* (taken: ComparisonRow) {
-          const subject = yield* subjectOf(sql, taken, shapeOf)
-          const turnEnds = DateTime.addDuration(yield* clock.now, TURN)
+          const subject = yield* loadJob(sql, taken, shapeOf)
+          const turnEnds = DateTime.addDuration(yield* clock.now, TIME_SLICE)
           const isTurnOver = Effect.map(clock.now, DateTime.isGreaterThanOrEqualTo(turnEnds))
           let row = taken
           while (row.status === "running" && !(yield* isTurnOver)) {
-            const done = yield* step(sql, providers, subject, row, isTurnOver)
+            const done = yield* compareBatch(sql, providers, subject, row, isTurnOver)
             const now = yield* clock.now
-            if (!(yield* atomically(record(sql, done, now, lease)))) break
+            if (!(yield* atomically(recordBatch(sql, done, now, lease)))) break
             row = done.row
           }
           return row
         })
 
         const runOnce = Effect.gen(function* () {
-          const claimed = yield* Effect.orDie(claim(sql, yield* clock.now, lease))
+          const claimed = yield* Effect.orDie(claimComparison(sql, yield* clock.now, lease))
           if (Option.isNone(claimed)) return Option.none()
           const taken = claimed.value
           const row = yield* work(taken).pipe(
             Effect.raceFirst(Effect.as(keepHeld(taken), taken)),
             // Left in order, also at a stop: the next one need not wait until the lease is over.
-            Effect.ensuring(Effect.ignore(Effect.flatMap(clock.now, (now) => holdUntil(sql, taken, now)))),
+            Effect.ensuring(Effect.ignore(Effect.flatMap(clock.now, (now) => renewLease(sql, taken, now)))),
             Effect.orDie
           )
           return Option.some({
@@ -154,11 +154,11 @@ export class Comparisons extends Context.Service<
 
         return Comparisons.of({
           runOnce,
-          awaitWork: Effect.raceFirst(Queue.take(news), Effect.sleep(LOOK_EVERY)),
+          awaitWork: Effect.raceFirst(Queue.take(news), Effect.sleep(POLL_INTERVAL)),
           list: Effect.fn("Comparisons.list")(function* (task_id, request) {
             const { org_id } = yield* Authorized("tasks.read")
             const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
-            if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
+            if (rows.length === 0) yield* requireTask(sql, org_id, task_id)
             return pageOf(request, rows.map(toComparison), (comparison) => comparison.id)
           }),
           get: Effect.fn("Comparisons.get")(function* (id, request) {
@@ -203,7 +203,9 @@ export class Comparisons extends Context.Service<
                   live_release_id: task.live_release_id,
                   candidate_instructions: candidate.instructions ?? task.instructions,
                   candidate_provider:
-                    candidate.provider === undefined ? task.provider : completedProvider(candidate.provider),
+                    candidate.provider === undefined
+                      ? task.provider
+                      : withProviderDefaults(candidate.provider),
                   candidate_dataset_id: chosen.value.dataset_id,
                   dataset_id: newest.dataset_id,
                   status: "running",
@@ -240,12 +242,12 @@ export class Comparisons extends Context.Service<
         Effect.catchCause((cause) =>
           Effect.andThen(
             Effect.logWarning("A comparison could not be worked at; trying again", cause),
-            Effect.sleep(AFTER_FAULT)
+            Effect.sleep(RETRY_DELAY)
           )
         ),
         Effect.forever
       )
-      for (let index = 0; index < LANES; index++) yield* Effect.forkScoped(lane)
+      for (let index = 0; index < MAX_CONCURRENT; index++) yield* Effect.forkScoped(lane)
     })
   )
 }

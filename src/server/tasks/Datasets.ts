@@ -9,18 +9,18 @@ import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOfStoreFaults } from "../store/Database/faults.ts"
 import { atomic, atomicOnce } from "../store/Database/transaction.ts"
-import { beginVersion, type NewVersion } from "./Datasets/change.ts"
-import { checkExamples } from "./Datasets/check.ts"
-import { holdDataset, oneAfterAnother } from "./Datasets/datasetLock.ts"
-import { importLines, type LineRefused } from "./Datasets/import.ts"
-import { readExamples } from "./Datasets/examples.ts"
-import { findVersion, listVersions, toDataset } from "./Datasets/versions.ts"
+import { beginVersion, type NewVersion } from "./Datasets/beginVersion.ts"
+import { checkExamples } from "./Datasets/checkExamples.ts"
+import { acquireDatasetLock, oneAfterAnother } from "./Datasets/datasetLock.ts"
+import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
+import { readExamples } from "./Datasets/exampleRows.ts"
+import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
-import { Shapes } from "./Shapes.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { findTask, type TaskRow, taskThere } from "./Tasks/rows.ts"
+import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
 
-export type { NewVersion } from "./Datasets/change.ts"
+export type { NewVersion } from "./Datasets/beginVersion.ts"
 
 /** A version that was made, and what it changed. */
 export interface DerivedVersion {
@@ -68,7 +68,7 @@ export class Datasets extends Context.Service<
       task_id: TaskId,
       lines: Stream.Stream<string, E>,
       progress: (read: number) => Effect.Effect<void>
-    ) => Effect.Effect<DerivedVersion, NotFound | LineRefused | E>
+    ) => Effect.Effect<DerivedVersion, NotFound | InvalidLine | E>
     /**
      * Within the caller's transaction: makes the next version from the base and these examples. An example takes the place of those
      * of the base that have the very same input (as JSON, whatever the order of keys), else it is added. Refused unless `base` is the
@@ -88,9 +88,9 @@ export class Datasets extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
       const clock = yield* StoreClock
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
 
-      const shapeOf = (digest: string, schema: Schema.Json) => shapes.stored(digest, Effect.succeed(schema))
+      const shapeOf = (digest: string, schema: Schema.Json) => shapes.get(digest, Effect.succeed(schema))
 
       const recordMade = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
         audit.record(author, "dataset.created", dataset.id, {
@@ -127,7 +127,7 @@ export class Datasets extends Context.Service<
           const { org_id } = yield* Authorized("datasets.read")
           const rows = yield* Effect.orDie(listVersions(sql, org_id, task_id, request))
           if (rows.length === 0) {
-            yield* taskThere(sql, org_id, task_id)
+            yield* requireTask(sql, org_id, task_id)
             if (request.cursor !== undefined) yield* cursorOf(org_id, task_id, request.cursor)
           }
           return pageOf(request, rows.map(toDataset), (dataset) => dataset.id)
@@ -166,7 +166,7 @@ export class Datasets extends Context.Service<
           yield* fitting(checked)
           const changed = atomically(
             Effect.gen(function* () {
-              yield* holdDataset(sql, org_id, task_id)
+              yield* acquireDatasetLock(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
               // Shapes change until the first run, and may have done so meanwhile.
               if (task.input_shape !== checked.input_shape || task.answer_shape !== checked.answer_shape) {
@@ -189,14 +189,14 @@ export class Datasets extends Context.Service<
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
-          return yield* importLines(sql, { org_id, task_id, now, shapeOf }, lines, progress).pipe(
+          return yield* importLines(sql, { org_id, task_id, now, schemaOf: shapeOf }, lines, progress).pipe(
             Effect.tap((made) => recordMade({ org_id, actor: null }, made)),
             // The lines come once: run again, it would go on in the middle of them.
             atomicOnce(sql)
           )
         }),
         derive: Effect.fn("Datasets.derive")(function* (version, examples) {
-          yield* holdDataset(sql, version.org_id, version.task_id)
+          yield* acquireDatasetLock(sql, version.org_id, version.task_id)
           const change = yield* beginVersion(sql, version)
           yield* Stream.runForEach(examples, change.put)
           return Option.getOrThrow(yield* change.finish)

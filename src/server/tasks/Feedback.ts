@@ -21,7 +21,7 @@ import {
   type PayloadTooLarge
 } from "../../api/Problems.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
-import { opened } from "../../domain/tasks/FeedbackState.ts"
+import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
@@ -30,23 +30,23 @@ import { dieOfStoreFaults } from "../store/Database/faults.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Datasets } from "./Datasets.ts"
 import { oneAfterAnother } from "./Datasets/datasetLock.ts"
-import { listFeedback } from "./Feedback/list.ts"
-import { preview, promote } from "./Feedback/promotion.ts"
-import { makeReviews, noFeedback } from "./Feedback/review.ts"
+import { listFeedback } from "./Feedback/listFeedback.ts"
+import { previewPromotion, promoteStaged } from "./Feedback/promoteStaged.ts"
+import { makeReviews, noFeedback } from "./Feedback/reviewFeedback.ts"
 import {
-  answerSchemaOf,
+  readAnswerSchema,
   insertFeedback,
-  type NewRow,
+  type NewFeedbackRow,
   readFeedback,
-  type RunName,
-  tasksOfRuns,
+  type RunKey,
+  findRunTasks,
   toFeedback
 } from "./Feedback/rows.ts"
-import { safeCorrection } from "./Feedback/redactCorrection.ts"
+import { redactCorrection } from "./Feedback/redactCorrection.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import type { Page } from "../store/Pagination.ts"
 import { findRun } from "./Runs/rows.ts"
-import { Shapes } from "./Shapes.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeBatcher } from "../concurrency/Batcher.ts"
@@ -108,18 +108,18 @@ export class Feedback extends Context.Service<
       const clock = yield* StoreClock
       const audit = yield* Audit
       const datasets = yield* Datasets
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
 
       // Feedback comes by the thousand: what comes at once is read for and written together.
       const taskOf = yield* makeBatcher({
         atOnce: AT_ONCE,
-        run: (runs: ReadonlyArray<RunName>) => tasksOfRuns(sql, runs)
+        run: (runs: ReadonlyArray<RunKey>) => findRunTasks(sql, runs)
       })
       const insert = yield* makeBatcher({
         atOnce: AT_ONCE,
-        isLarge: ({ correction }: NewRow) => (correction?.length ?? 0) > LARGE,
+        isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE,
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
       })
 
@@ -138,10 +138,10 @@ export class Feedback extends Context.Service<
           const safe =
             given === null
               ? null
-              : yield* safeCorrection(
+              : yield* redactCorrection(
                   given,
-                  yield* shapes.stored(answer_shape, answerSchemaOf(sql, org_id, task_id)),
-                  secrets.at(org_id, secrets_state)
+                  yield* shapes.get(answer_shape, readAnswerSchema(sql, org_id, task_id)),
+                  secrets.forVersion(org_id, secrets_state)
                 )
           const record: FeedbackRecord = {
             id: yield* FeedbackId.generate,
@@ -149,7 +149,7 @@ export class Feedback extends Context.Service<
             inference_log_id: trace_id.value,
             score: input.score,
             correction: safe?.correction ?? null,
-            status: opened(safe !== null),
+            status: initialStatus(safe !== null),
             ...(safe?.warning === undefined ? {} : { redaction_warning: safe.warning }),
             created_at: yield* clock.now,
             created_by: actor,
@@ -179,19 +179,19 @@ export class Feedback extends Context.Service<
         }),
         reject: Effect.fn("Feedback.reject")(function* (id, note) {
           const principal = yield* Authorized("feedback.write")
-          const clean = note === null ? null : redactText(note, yield* secrets.of(principal.org_id))
+          const clean = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
           return yield* reviews.reject(principal, id, clean)
         }),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
-          return yield* preview(sql, org_id, task_id, request)
+          return yield* previewPromotion(sql, org_id, task_id, request)
         }, dieOfStoreFaults),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
           const changed = atomically(
             Effect.gen(function* () {
               const now = yield* clock.now
-              const { dataset, promoted, superseded } = yield* promote(
+              const { dataset, promoted, superseded } = yield* promoteStaged(
                 sql,
                 datasets,
                 principal,
@@ -204,7 +204,9 @@ export class Feedback extends Context.Service<
                 promoted: promoted.length,
                 superseded
               })
-              const { feedback_revision } = yield* preview(sql, principal.org_id, task_id, { limit: 1 })
+              const { feedback_revision } = yield* previewPromotion(sql, principal.org_id, task_id, {
+                limit: 1
+              })
               return { dataset, promoted, feedback_revision }
             })
           )

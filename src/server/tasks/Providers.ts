@@ -1,14 +1,14 @@
 import { Context, Effect, Layer } from "effect"
 import { NearestExample } from "./Providers/NearestExample.ts"
 import { OpenAi } from "./Providers/OpenAi.ts"
-import type { NoAnswer, ProviderAnswer, ProviderRequest } from "./Providers/request.ts"
+import type { NoAnswer, ProviderAnswer, ProviderRequest } from "./Providers/ProviderRequest.ts"
 
 export {
   NoAnswer,
   type ProviderAnswer,
   type ProviderCall,
   type ProviderRequest
-} from "./Providers/request.ts"
+} from "./Providers/ProviderRequest.ts"
 
 /** Who answers runs: each kind of provider has its layer, and a test may have its own. */
 export class Providers extends Context.Service<

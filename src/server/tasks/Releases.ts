@@ -10,9 +10,9 @@ import { Audit } from "../identity/Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
-import { findRelease, insertRelease, listReleases, releaseOf } from "./Releases/rows.ts"
+import { findRelease, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { findTask, type TaskRow, taskThere } from "./Tasks/rows.ts"
+import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
 
 /** What tasks' runs are answered by, and were before. */
 export class Releases extends Context.Service<
@@ -61,7 +61,7 @@ export class Releases extends Context.Service<
           comparison_id,
           restored_release_id: null
         }
-        const chosen: Chosen = {
+        const chosen: ReleaseChoice = {
           content,
           isLive: live.comparison_id === comparison_id,
           copy: task.revision === comparison.task_revision ? content : task
@@ -78,7 +78,7 @@ export class Releases extends Context.Service<
         const found = yield* findRelease(sql, org_id, release_id)
         if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noRelease
         const { dataset_id, instructions, provider } = found.value
-        const chosen: Chosen = {
+        const chosen: ReleaseChoice = {
           content: {
             instructions,
             provider,
@@ -96,7 +96,7 @@ export class Releases extends Context.Service<
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
           const rows = yield* Effect.orDie(listReleases(sql, org_id, task_id, request))
-          if (rows.length === 0) yield* taskThere(sql, org_id, task_id)
+          if (rows.length === 0) yield* requireTask(sql, org_id, task_id)
           return pageOf(request, rows, (release) => release.id)
         }),
         create: Effect.fn("Releases.create")(function* (task_id, input) {
@@ -107,7 +107,7 @@ export class Releases extends Context.Service<
             Effect.gen(function* () {
               // Of two releases at once one follows the other.
               const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
-              const live = yield* releaseOf(sql, org_id, task.live_release_id)
+              const live = yield* getRelease(sql, org_id, task.live_release_id)
               const { content, copy, isLive } =
                 "release_id" in input
                   ? yield* earlier(org_id, task, live, input.release_id)
@@ -141,7 +141,7 @@ export class Releases extends Context.Service<
 }
 
 /** What is to be made live. */
-interface Chosen {
+interface ReleaseChoice {
   readonly content: Pick<
     Release,
     "instructions" | "provider" | "dataset_id" | "comparison_id" | "restored_release_id"

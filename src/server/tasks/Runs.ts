@@ -15,16 +15,16 @@ import type { Principal } from "../../domain/identity/Principal.ts"
 import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
-import type { Shape } from "../../domain/tasks/Shape.ts"
+import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
-import { beginRun, type Begun } from "./Runs/runLog.ts"
-import { type Keep, makeOncePerKey } from "./Runs/runIdempotency.ts"
-import { type FinishedRun, fixShapes, type Plan, planOf } from "./Runs/rows.ts"
+import { beginRun, type RunHandle } from "./Runs/runLog.ts"
+import { type SaveAnswer, makeRunIdempotency } from "./Runs/runIdempotency.ts"
+import { type FinishedRun, lockSchemas, type RunPlan, readRunPlan } from "./Runs/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
-import { Shapes } from "./Shapes.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { noTask, schemasOf } from "./Tasks/rows.ts"
+import { noTask, readSchemas } from "./Tasks/rows.ts"
 
 /** The headers of a run. */
 export interface RunHeaders {
@@ -68,7 +68,7 @@ export class Runs extends Context.Service<
       const box = yield* SecretBox
       const clock = yield* StoreClock
       const providers = yield* Providers
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
       const finished = yield* RunFinished
 
       const shapeOf = (
@@ -77,9 +77,9 @@ export class Runs extends Context.Service<
         digest: string,
         which: "input_schema" | "answer_schema"
       ) =>
-        shapes.stored(
+        shapes.get(
           digest,
-          Effect.map(schemasOf(sql, org_id, task_id), (schemas) => schemas[which])
+          Effect.map(readSchemas(sql, org_id, task_id), (schemas) => schemas[which])
         )
 
       /** The plan of a run whose input, and answer if it has one, fit the shapes, which are fixed from here on. */
@@ -90,7 +90,7 @@ export class Runs extends Context.Service<
         { answer, input }: NewRun
       ) {
         for (;;) {
-          const found = yield* Effect.orDie(planOf(sql, org_id, task_id, session_id))
+          const found = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id))
           if (Option.isNone(found)) return yield* noTask
           const plan = found.value
           if (!plan.session_known) {
@@ -105,7 +105,7 @@ export class Runs extends Context.Service<
           if (answer !== undefined) yield* checked(answers, answer, "#/answer")
           if (plan.fixed) return { plan, answers }
           // The first run fixes the shapes. Where they changed in this very moment, it is judged by the new ones.
-          if (yield* atomically(fixShapes(sql, org_id, task_id, plan, yield* clock.now))) {
+          if (yield* atomically(lockSchemas(sql, org_id, task_id, plan, yield* clock.now))) {
             return { plan, answers }
           }
         }
@@ -115,7 +115,7 @@ export class Runs extends Context.Service<
         org_id: OrgId,
         task_id: TaskId,
         input: JsonObject,
-        { answers, plan }: { readonly plan: Plan; readonly answers: Shape },
+        { answers, plan }: { readonly plan: RunPlan; readonly answers: CompiledSchema },
         noted: (call: ProviderCall) => void
       ) =>
         providers.answer({
@@ -125,18 +125,18 @@ export class Runs extends Context.Service<
           instructions: plan.instructions,
           dataset_id: plan.dataset_id,
           input,
-          noted,
+          onCall: noted,
           answer: {
             shape: answers,
-            schema: Effect.map(schemasOf(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
+            schema: Effect.map(readSchemas(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
           }
         })
 
-      const oncePerKey = makeOncePerKey(sql, box, clock)
+      const oncePerKey = makeRunIdempotency(sql, box, clock)
 
       /** Has the provider answer a run that has begun, whose end is logged whatever it is. */
       const ask = (
-        run: Begun,
+        run: RunHandle,
         answer: (noted: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
       ) =>
         Effect.uninterruptibleMask((restore) => {
@@ -165,7 +165,7 @@ export class Runs extends Context.Service<
         task_id: TaskId,
         given: NewRun,
         { traceparent }: RunHeaders,
-        keep?: Keep
+        keep?: SaveAnswer
       ) {
         const { org_id } = principal
         const ready = yield* planned(org_id, task_id, given.session_id ?? null, given)
@@ -197,7 +197,7 @@ export class Runs extends Context.Service<
   )
 }
 
-const checked = (shape: Shape, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
+const checked = (shape: CompiledSchema, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
   const faults = shape.check(value, at)
   return faults.length > 0
     ? Effect.fail(

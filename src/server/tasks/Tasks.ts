@@ -14,7 +14,7 @@ import type { NewTask, TaskChange } from "../../api/Tasks.ts"
 import { isSameJson } from "../../domain/json/CanonicalJson.ts"
 import { type OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import {
-  completedProvider,
+  withProviderDefaults,
   examplesProvider,
   type NewProvider,
   Provider
@@ -23,15 +23,15 @@ import type { JsonSchema, Task } from "../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
-import { holdFreeDataset } from "./Datasets/datasetLock.ts"
+import { tryAcquireDatasetLock } from "./Datasets/datasetLock.ts"
 import { ProviderEgress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
-import { addProviderKey, putProviderKey } from "./Providers/keys.ts"
+import { insertProviderKey, upsertProviderKey } from "./Providers/providerKeys.ts"
 import { insertRelease } from "./Releases/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
-import { Shapes } from "./Shapes.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import {
   countTasks,
@@ -47,24 +47,26 @@ import {
 const MAX_TASKS = 10_000
 
 /** A provider that came with its key. */
-type Keyed = Extract<NewProvider, { readonly kind: "openai" }> & { readonly api_key: Redacted.Redacted }
+type ProviderWithKey = Extract<NewProvider, { readonly kind: "openai" }> & {
+  readonly api_key: Redacted.Redacted
+}
 
-const isKeyed = (provider: NewProvider | undefined): provider is Keyed =>
+const isKeyed = (provider: NewProvider | undefined): provider is ProviderWithKey =>
   provider?.kind === "openai" && provider.api_key !== undefined
 
 /** The base URL as releases name it. */
-const keyedUrl = ({ base_url }: Keyed): string => base_url.replace(/\/+$/, "")
+const keyedUrl = ({ base_url }: ProviderWithKey): string => base_url.replace(/\/+$/, "")
 
 const isSameProvider = Schema.toEquivalence(Provider)
 
 /** A schema that was compiled, and the digest it is kept by. */
-interface Compiled {
+interface SchemaWithDigest {
   readonly schema: JsonSchema
   readonly digest: string
 }
 
 /** What a change makes of a schema: the one that is kept stays where it is given again, in whatever order its keys come. */
-const changed = (kept: Compiled, given: Compiled | undefined): Compiled =>
+const changed = (kept: SchemaWithDigest, given: SchemaWithDigest | undefined): SchemaWithDigest =>
   given === undefined || isSameJson(given.schema, kept.schema) ? kept : given
 
 /** What an AI is asked over and over. */
@@ -112,7 +114,7 @@ export class Tasks extends Context.Service<
       const clock = yield* StoreClock
       const egress = yield* ProviderEgress
       const organizations = yield* Organizations
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
 
       const vetProvider = Effect.fn("Tasks.vetProvider")(function* (
         provider: NewProvider | undefined,
@@ -135,7 +137,7 @@ export class Tasks extends Context.Service<
         now: Timestamp
       ) {
         if (!isKeyed(provider)) return
-        yield* putProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+        yield* upsertProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
       }, Effect.orDie)
 
       const addKey = Effect.fn("Tasks.addKey")(function* (
@@ -147,7 +149,7 @@ export class Tasks extends Context.Service<
       ) {
         if (!isKeyed(provider)) return
         const isKept = yield* Effect.orDie(
-          addProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+          insertProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
         )
         if (isKept) return
         const detail =
@@ -181,7 +183,7 @@ export class Tasks extends Context.Service<
             answer_schema: input.answer_schema,
             input_shape: inputs.digest,
             answer_shape: answers.digest,
-            provider: input.provider === undefined ? examplesProvider : completedProvider(input.provider),
+            provider: input.provider === undefined ? examplesProvider : withProviderDefaults(input.provider),
             revision: 1,
             live_release_id: yield* ReleaseId.generate,
             dataset_id: null,
@@ -235,7 +237,7 @@ export class Tasks extends Context.Service<
                   detail: "What is logged and kept fits the shapes as they are: make another task for others"
                 })
               }
-              if (reshaped && !(yield* holdFreeDataset(sql, org_id, id))) {
+              if (reshaped && !(yield* tryAcquireDatasetLock(sql, org_id, id))) {
                 return yield* new TaskInUse({
                   detail:
                     "Examples are being brought in that fit the shapes as they are: ask again once that has ended"
@@ -243,7 +245,7 @@ export class Tasks extends Context.Service<
               }
               const copy = {
                 instructions: change.instructions ?? row.instructions,
-                provider: provider === undefined ? row.provider : completedProvider(provider)
+                provider: provider === undefined ? row.provider : withProviderDefaults(provider)
               }
               const isSame =
                 copy.instructions === row.instructions && isSameProvider(copy.provider, row.provider)

@@ -1,7 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import type { Outcome } from "../../../src/domain/tasks/Comparison.ts"
-import { ComparisonTally, emptyTally, summaryOf, tallied } from "../../../src/domain/tasks/ComparisonTally.ts"
+import {
+  ComparisonTally,
+  emptyTally,
+  summaryOf,
+  addToTally
+} from "../../../src/domain/tasks/ComparisonTally.ts"
 
 const outcome = (more: Partial<Outcome> = {}): Outcome => ({
   answer: { category: "other" },
@@ -28,13 +33,13 @@ describe("the tally of a comparison", () => {
   it("adds up what both sides made, failures apart", () => {
     const fields = ["category"]
     let tally = emptyTally
-    tally = tallied(tally, { candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
-    tally = tallied(tally, {
+    tally = addToTally(tally, { candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
+    tally = addToTally(tally, {
       candidate: outcome({ cost: 0.25, duration_ms: 300 }),
       live: outcome({ agrees: false, disagreeing: ["category"] }),
       fields
     })
-    tally = tallied(tally, { candidate: failed, live: outcome(), fields })
+    tally = addToTally(tally, { candidate: failed, live: outcome(), fields })
     const summary = summaryOf(tally)
     assert.deepInclude(summary.candidate, { agreed: 2, failed: 1, input_tokens: 30, cost: 0.75 })
     assert.deepInclude(summary.live, { agreed: 2, failed: 0, cost: null })
@@ -46,7 +51,7 @@ describe("the tally of a comparison", () => {
   it("knows percentiles to within a twentieth", () => {
     let tally = emptyTally
     for (let millis = 1; millis <= 1_000; millis++) {
-      tally = tallied(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
+      tally = addToTally(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
     }
     const times = summaryOf(tally).candidate.latency_ms
     assert.closeTo(times?.p50 ?? 0, 500, 25)
@@ -56,7 +61,7 @@ describe("the tally of a comparison", () => {
   it("stays small, whatever the answers are made of, and is kept as JSON", () => {
     let tally = emptyTally
     for (let n = 0; n < 300; n++) {
-      tally = tallied(tally, { candidate: outcome(), live: outcome(), fields: [`field ${n}`] })
+      tally = addToTally(tally, { candidate: outcome(), live: outcome(), fields: [`field ${n}`] })
     }
     assert.lengthOf(tally.fields, 100)
     const kept: unknown = JSON.parse(JSON.stringify(tally))

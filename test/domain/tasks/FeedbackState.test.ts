@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import fc from "fast-check"
 import { FeedbackStatus } from "../../../src/domain/tasks/Feedback.ts"
-import { type FeedbackInput, opened, transition } from "../../../src/domain/tasks/FeedbackState.ts"
+import { type FeedbackInput, initialStatus, transition } from "../../../src/domain/tasks/FeedbackState.ts"
 
 const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject"]
 
@@ -27,7 +27,7 @@ describe("a correction", () => {
   })
 
   it("is not there where feedback is a score alone, so that nothing moves it", () => {
-    assert.strictEqual(opened(false), "recorded")
+    assert.strictEqual(initialStatus(false), "recorded")
     for (const input of inputs)
       assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
   })
@@ -35,7 +35,7 @@ describe("a correction", () => {
   it("is reviewed once, whatever verdicts come in whatever order", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
-        let status = opened(true)
+        let status = initialStatus(true)
         let moves = 0
         for (const input of story) {
           const next = transition(status, input)

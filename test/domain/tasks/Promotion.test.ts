@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import fc from "fast-check"
 import { FeedbackId, TraceId } from "../../../src/domain/Ids.ts"
-import { inOrderOfStaging, planPromotion, type Staged } from "../../../src/domain/tasks/Promotion.ts"
+import { sortByStagingTime, planPromotion, type StagedFeedback } from "../../../src/domain/tasks/Promotion.ts"
 
-const staged = (id: number, run: number, at: number): Staged => ({
+const staged = (id: number, run: number, at: number): StagedFeedback => ({
   feedback_id: FeedbackId.make(`fbk_${String(id).padStart(32, "0")}`),
   trace_id: TraceId.make(String(run).padStart(32, "0")),
   staged_at: DateTime.makeUnsafe(at)
@@ -43,7 +43,7 @@ describe("a promotion", () => {
 
   it("goes by the time of staging, not by when the feedback was given", () => {
     const [first, second, third] = [staged(3, 1, 10), staged(1, 2, 20), staged(2, 3, 20)]
-    assert.deepStrictEqual(inOrderOfStaging([third, first, second]), [first, second, third])
+    assert.deepStrictEqual(sortByStagingTime([third, first, second]), [first, second, third])
   })
 
   it("leaves nobody out, takes one a run and none before a later one; the order of the set does not matter", () => {
@@ -76,7 +76,7 @@ describe("a promotion", () => {
   it("has another revision for every other set", () => {
     fc.assert(
       fc.property(sets, sets, (left, right) => {
-        const ids = (set: ReadonlyArray<Staged>) =>
+        const ids = (set: ReadonlyArray<StagedFeedback>) =>
           set
             .map(({ feedback_id }) => feedback_id)
             .toSorted()

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { pairedDifference, wilson } from "../../../src/domain/tasks/wilsonInterval.ts"
+import { pairedDifference, wilsonInterval } from "../../../src/domain/tasks/wilsonInterval.ts"
 
 const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
 
@@ -12,16 +12,16 @@ describe("the interval of a share", () => {
     [0, 20, 0, 0.1611],
     [1, 29, 0.0061, 0.1718]
   ])("of %i in %i is the published one", (count, of, low, high) => {
-    const interval = wilson(count, of)
+    const interval = wilsonInterval(count, of)
     near(interval.low, low)
     near(interval.high, high)
   })
 
   it("is exact to twelve digits", () => {
-    assert.closeTo(wilson(81, 263).low, 0.255288519878, 1e-12)
-    assert.closeTo(wilson(81, 263).high, 0.366209576983, 1e-12)
-    assert.closeTo(wilson(3, 7).low, 0.158219855251, 1e-12)
-    assert.closeTo(wilson(3, 7).high, 0.749541635472, 1e-12)
+    assert.closeTo(wilsonInterval(81, 263).low, 0.255288519878, 1e-12)
+    assert.closeTo(wilsonInterval(81, 263).high, 0.366209576983, 1e-12)
+    assert.closeTo(wilsonInterval(3, 7).low, 0.158219855251, 1e-12)
+    assert.closeTo(wilsonInterval(3, 7).high, 0.749541635472, 1e-12)
   })
 
   it("holds the share, lies between nothing and all, and grows narrow", () => {
@@ -31,7 +31,7 @@ describe("the interval of a share", () => {
         fc.double({ min: 0, max: 1, noNaN: true }),
         (of, share) => {
           const count = Math.round(of * share)
-          const { high, low } = wilson(count, of)
+          const { high, low } = wilsonInterval(count, of)
           assert.isAtLeast(low, 0)
           assert.isAtMost(high, 1)
           assert.isAtMost(low, count / of)
@@ -40,7 +40,7 @@ describe("the interval of a share", () => {
         }
       )
     )
-    assert.deepStrictEqual(wilson(0, 0), { low: 0, high: 1 })
+    assert.deepStrictEqual(wilsonInterval(0, 0), { low: 0, high: 1 })
   })
 })
 

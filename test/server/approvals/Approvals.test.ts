@@ -5,7 +5,7 @@ import { type ApprovalId, StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
-import { sorting } from "../../support/tasks.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 const step = {
   step_id: StepId.make("step 1"),
@@ -255,7 +255,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     () =>
       Effect.gen(function* () {
         const { admin, agent, reviewer } = yield* team("tasks")
-        const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+        const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
         const { session_id } = yield* agent.sessions.create({ payload: { task_id } })
         const params = { id: session_id }
         const asked = yield* agent.sessions.step({ params, payload: { ...step, task_id } })

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { type SessionId, StepId, type TaskId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
-import { sorting } from "../../support/tasks.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
   it.effect("are listed newest first, page by page, and to their own organization alone", () =>
@@ -39,8 +39,8 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
     Effect.gen(function* () {
       const { client } = yield* Countersign
       const agent = yield* client({ preset: "runtime" }, "tasks")
-      const own = yield* (yield* client({}, "tasks")).tasks.create({ payload: sorting })
-      const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sorting })
+      const own = yield* (yield* client({}, "tasks")).tasks.create({ payload: sortingTask })
+      const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sortingTask })
       const refused = yield* Effect.flip(agent.sessions.create({ payload: { task_id: foreign.id } }))
       assert.propertyVal(refused, "_tag", "NOT_FOUND")
       assert.deepStrictEqual(pointersOf(refused), ["#/task_id"])

@@ -7,7 +7,7 @@ import { StepId } from "../../../src/domain/Ids.ts"
 import type { Preset, Scope } from "../../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { mailServer, type MailServerOptions, type ReceivedMail } from "../../support/mail.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { service } from "../../support/service.ts"
 import { eventually } from "../../support/eventually.ts"
 
@@ -239,7 +239,7 @@ describe("Email", () => {
         Effect.scoped(
           Effect.gen(function* () {
             yield* person("ada@example.org", { preset: "reviewer" })
-            const receiver = yield* scriptedServer([{ status: 204 }])
+            const receiver = yield* startScriptedServer([{ status: 204 }])
             const { endpoint } = yield* admin.notification_endpoints.create({
               payload: { url: receiver.url }
             })

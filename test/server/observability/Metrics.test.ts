@@ -6,7 +6,7 @@ import type { ClientCalls } from "../../../src/client/Client.ts"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
 import { eventually } from "../../support/eventually.ts"
 
@@ -97,9 +97,9 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
   it.effect("tells what waits, what is sent, how it ended and who cools down", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
-      const good = yield* scriptedServer([{ status: 204 }])
-      const bad = yield* scriptedServer([{ status: 503 }])
-      const stuck = yield* scriptedServer(["never"])
+      const good = yield* startScriptedServer([{ status: 204 }])
+      const bad = yield* startScriptedServer([{ status: 503 }])
+      const stuck = yield* startScriptedServer(["never"])
       for (const { url } of [good, bad, stuck]) {
         yield* admin.notification_endpoints.create({ payload: { url } })
       }
@@ -206,7 +206,7 @@ layer(service({ environment: { ...environment, COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "
   it.effect("count what finds no room", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
-      const stuck = yield* scriptedServer(["never"])
+      const stuck = yield* startScriptedServer(["never"])
       yield* admin.notification_endpoints.create({ payload: { url: stuck.url } })
       for (let count = 0; count < 3; count++) yield* ask(admin)
       const full = yield* read

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { gunzipSync } from "node:zlib"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
 import { listening } from "../../support/listening.ts"
 
@@ -46,7 +46,7 @@ const work = Effect.gen(function* () {
   const countersign = yield* Countersign
   const key = yield* countersign.key()
   const admin = yield* countersign.clientWith(key)
-  const receiver = yield* scriptedServer([{ status: 204 }])
+  const receiver = yield* startScriptedServer([{ status: 204 }])
   const { secret } = yield* admin.notification_endpoints.create({
     payload: { url: `${receiver.url}/tenants-own-path` }
   })

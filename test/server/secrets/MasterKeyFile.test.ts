@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { chmod, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { masterKeyFile, masterKeyOf } from "../../../src/server/secrets/MasterKeyFile.ts"
+import { masterKeyPath, loadOrCreateMasterKey } from "../../../src/server/secrets/MasterKeyFile.ts"
 
 const directory = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-key-"))),
@@ -13,17 +13,17 @@ const directory = Effect.acquireRelease(
 it.effect("is 32 bytes in base64, readable by its owner alone, and stays the same", () =>
   Effect.gen(function* () {
     const dataDir = path.join(yield* directory, "not", "there", "yet")
-    const first = Redacted.value(yield* masterKeyOf(dataDir))
+    const first = Redacted.value(yield* loadOrCreateMasterKey(dataDir))
     assert.strictEqual(Buffer.from(first, "base64").length, 32)
-    assert.strictEqual((yield* Effect.promise(() => stat(masterKeyFile(dataDir)))).mode & 0o777, 0o600)
-    assert.strictEqual(Redacted.value(yield* masterKeyOf(dataDir)), first)
+    assert.strictEqual((yield* Effect.promise(() => stat(masterKeyPath(dataDir)))).mode & 0o777, 0o600)
+    assert.strictEqual(Redacted.value(yield* loadOrCreateMasterKey(dataDir)), first)
   })
 )
 
 it.effect("is one key for all who ask at once, and leaves nothing else behind", () =>
   Effect.gen(function* () {
     const dataDir = yield* directory
-    const keys = yield* Effect.forEach(Array.from({ length: 20 }), () => masterKeyOf(dataDir), {
+    const keys = yield* Effect.forEach(Array.from({ length: 20 }), () => loadOrCreateMasterKey(dataDir), {
       concurrency: "unbounded"
     })
     assert.strictEqual(new Set(keys.map(Redacted.value)).size, 1)
@@ -34,12 +34,12 @@ it.effect("is one key for all who ask at once, and leaves nothing else behind", 
 it.effect("is refused when others can read it, and never written over when it is empty", () =>
   Effect.gen(function* () {
     const dataDir = yield* directory
-    const file = masterKeyFile(dataDir)
-    yield* masterKeyOf(dataDir)
+    const file = masterKeyPath(dataDir)
+    yield* loadOrCreateMasterKey(dataDir)
     yield* Effect.promise(() => chmod(file, 0o644))
-    assert.include((yield* Effect.flip(masterKeyOf(dataDir))).phrase, `chmod 600 ${file}`)
+    assert.include((yield* Effect.flip(loadOrCreateMasterKey(dataDir))).phrase, `chmod 600 ${file}`)
     yield* Effect.promise(() => writeFile(file, ""))
-    assert.include((yield* Effect.flip(masterKeyOf(dataDir))).phrase, "is empty")
+    assert.include((yield* Effect.flip(loadOrCreateMasterKey(dataDir))).phrase, "is empty")
     assert.strictEqual((yield* Effect.promise(() => stat(file))).size, 0)
   })
 )
@@ -47,7 +47,7 @@ it.effect("is refused when others can read it, and never written over when it is
 it.effect("is not made anew where the store was sealed with one", () =>
   Effect.gen(function* () {
     const dataDir = yield* directory
-    const lost = yield* Effect.flip(masterKeyOf(dataDir, Effect.succeed(["1a2b3c4d5e6f7a8b"])))
+    const lost = yield* Effect.flip(loadOrCreateMasterKey(dataDir, Effect.succeed(["1a2b3c4d5e6f7a8b"])))
     assert.match(lost.message, /^the master key .*master-key is gone.*\(1a2b3c4d5e6f7a8b\): put it back/)
     assert.deepEqual(yield* Effect.promise(() => readdir(dataDir)), [])
   })

@@ -3,9 +3,9 @@ import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import * as Database from "../../../src/server/store/Database.ts"
-import { checkMasterKeys, rotate } from "../../../src/server/secrets/MasterKeys.ts"
+import { checkMasterKeys, rotateMasterKey } from "../../../src/server/secrets/MasterKeys.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
-import { sealedColumns } from "../../../src/server/secrets/SecretBox/columns.ts"
+import { sealedColumns } from "../../../src/server/secrets/SecretBox/sealedColumns.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { cli } from "../../support/cli.ts"
 import { cloneDatabase, TestDatabase } from "../../support/postgres.ts"
@@ -58,7 +58,7 @@ it.live(
         `
         return yield* Effect.forEach(rows, ({ endpoint_id, org_id, secret }) =>
           Effect.map(
-            box.open(
+            box.unseal(
               { org_id, table: "notification_endpoints", row_id: endpoint_id, column: "secret" },
               secret
             ),
@@ -100,7 +100,7 @@ it.live(
             /^340 secrets are sealed anew with master key [0-9a-f]{16}; once every replica/
           )
           assert.includeMembers(yield* opened, secrets)
-          assert.deepStrictEqual(yield* rotate, { resealed: 0, unreadable: [] })
+          assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
         })
       )
 
@@ -176,7 +176,7 @@ it.live("a table that takes long to read is read to its end, by a check and by a
       `
       yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
       yield* checkMasterKeys
-      const { unreadable } = yield* rotate
+      const { unreadable } = yield* rotateMasterKey
       assert.deepStrictEqual(
         unreadable.map(({ table }) => table),
         ["provider_keys"]
@@ -211,7 +211,7 @@ it.live("a row that somebody holds is waited for by a rotation as long as it tak
         END $$
       `
       yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
-      return yield* rotate.pipe(under(second, first))
+      return yield* rotateMasterKey.pipe(under(second, first))
     }).pipe(under(first), Effect.provide(Database.layer({ url })))
     assert.strictEqual(resealed, 1)
   })

@@ -26,7 +26,7 @@ const place = { org_id: "org_1", table: "notification_endpoints", row_id: "nep_1
 const secret = Redacted.make("whsec_the signing secret ☂")
 
 const reasonOf = (box: SecretBox["Service"], at: typeof place, sealed: Uint8Array) =>
-  Effect.map(Effect.result(box.open(at, sealed)), (opened) =>
+  Effect.map(Effect.result(box.unseal(at, sealed)), (opened) =>
     Result.isFailure(opened) ? opened.failure.reason : "opened"
   )
 
@@ -37,10 +37,10 @@ layer(box(newKey))("SecretBox", (it) => {
       const first = yield* box.seal(place, secret)
       const second = yield* box.seal(place, secret)
       assert.notDeepEqual(first, second)
-      assert.strictEqual(Redacted.value(yield* box.open(place, first)), Redacted.value(secret))
-      assert.strictEqual(Redacted.value(yield* box.open(place, second)), Redacted.value(secret))
+      assert.strictEqual(Redacted.value(yield* box.unseal(place, first)), Redacted.value(secret))
+      assert.strictEqual(Redacted.value(yield* box.unseal(place, second)), Redacted.value(secret))
       assert.strictEqual(first.length, 37 + Buffer.byteLength(Redacted.value(secret)))
-      assert.notInclude(inspect(yield* box.open(place, first)), "signing secret")
+      assert.notInclude(inspect(yield* box.unseal(place, first)), "signing secret")
     })
   )
 
@@ -58,7 +58,7 @@ layer(box(newKey))("SecretBox", (it) => {
       )
       const ciphertext = Buffer.concat([cipher.update("by hand"), cipher.final()])
       const sealed = Buffer.concat([prefix, nonce, cipher.getAuthTag(), ciphertext])
-      assert.strictEqual(Redacted.value(yield* box.open(place, sealed)), "by hand")
+      assert.strictEqual(Redacted.value(yield* box.unseal(place, sealed)), "by hand")
     })
   )
 
@@ -112,7 +112,7 @@ layer(box(newKey))("SecretBox", (it) => {
       const box = yield* SecretBox
       const sealed = yield* box.seal(place, Redacted.make(""))
       assert.strictEqual(sealed.length, 37)
-      assert.strictEqual(Redacted.value(yield* box.open(place, sealed)), "")
+      assert.strictEqual(Redacted.value(yield* box.unseal(place, sealed)), "")
       assert.strictEqual(yield* reasonOf(box, place, sealed.subarray(0, 21 + 4)), "malformed")
       for (let length = 0; length < sealed.length; length++) {
         assert.strictEqual(yield* reasonOf(box, place, sealed.subarray(0, length)), "malformed")
@@ -128,7 +128,7 @@ layer(box(newKey))("SecretBox", (it) => {
       const box = yield* SecretBox
       for (const bytes of fc.sample(fc.uint8Array({ maxLength: 2_000 }), 500)) {
         const sealed = yield* box.sealBytes(place, bytes)
-        assert.deepStrictEqual(Uint8Array.from(yield* box.openBytes(place, sealed)), bytes)
+        assert.deepStrictEqual(Uint8Array.from(yield* box.unsealBytes(place, sealed)), bytes)
       }
     })
   )
@@ -137,7 +137,7 @@ layer(box(newKey))("SecretBox", (it) => {
     Effect.gen(function* () {
       const box = yield* SecretBox
       const sealed = yield* box.seal({ ...place, row_id: "nep_2" }, secret)
-      const failure = yield* Effect.flip(box.open(place, sealed))
+      const failure = yield* Effect.flip(box.unseal(place, sealed))
       assert.strictEqual(
         failure.message,
         `The secret in notification_endpoints.secret of nep_1 (org_1) does not open with master key ${idOf(newKey)}: it was altered, or belongs to another place`
@@ -156,15 +156,15 @@ describe("a ring of master keys", () => {
       yield* withBox([newKey, oldKey], (box) =>
         Effect.gen(function* () {
           assert.deepStrictEqual(box.keyIds, [idOf(newKey), idOf(oldKey)])
-          assert.strictEqual(Redacted.value(yield* box.open(place, old)), Redacted.value(secret))
-          assert.deepStrictEqual(box.sealedWith(old.subarray(0, 9)), Option.some(idOf(oldKey)))
-          assert.deepStrictEqual(box.sealedWith(Uint8Array.of(9, 9)), Option.none())
+          assert.strictEqual(Redacted.value(yield* box.unseal(place, old)), Redacted.value(secret))
+          assert.deepStrictEqual(box.keyIdOf(old.subarray(0, 9)), Option.some(idOf(oldKey)))
+          assert.deepStrictEqual(box.keyIdOf(Uint8Array.of(9, 9)), Option.none())
 
           const fresh = Option.getOrThrow(yield* box.reseal(place, old))
-          assert.deepStrictEqual(box.sealedWith(fresh), Option.some(idOf(newKey)))
+          assert.deepStrictEqual(box.keyIdOf(fresh), Option.some(idOf(newKey)))
           assert.deepStrictEqual(Buffer.from(fresh.subarray(0, 9)), Buffer.from(box.writingPrefix))
           assert.deepStrictEqual(yield* box.reseal(place, fresh), Option.none())
-          const alone = yield* withBox([newKey], (box) => box.open(place, fresh))
+          const alone = yield* withBox([newKey], (box) => box.unseal(place, fresh))
           assert.strictEqual(Redacted.value(alone), Redacted.value(secret))
         })
       )

@@ -3,9 +3,9 @@ import { Effect, Redacted } from "effect"
 import type { ClientCalls } from "../../../src/client/Client.ts"
 import type { ComparisonId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
-import { messages, sorting, taskWith, team } from "../../support/tasks.ts"
+import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
 /** Asks until the comparison is over. */
 const finished = (client: ClientCalls, id: ComparisonId) =>
@@ -24,8 +24,8 @@ const billing = {
 layer(environment, { excludeTestServices: true })("a comparison", (it) => {
   it.effect("has candidate and live release answer the newest version, and is released by its id", () =>
     Effect.gen(function* () {
-      const { admin, reviewer, runtime } = yield* team("way through")
-      const { dataset, params, task } = yield* taskWith(
+      const { admin, reviewer, runtime } = yield* createTeamClients("way through")
+      const { dataset, params, task } = yield* createSortingTask(
         admin,
         ["where is my parcel", "shipping"],
         ["the invoice is wrong", "other"]
@@ -36,7 +36,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
           ({ answer }) => answer
         )
       assert.deepStrictEqual(yield* ask(), { category: "other" })
-      const [fixed] = messages(["the invoice is wrong", "billing"])
+      const [fixed] = sortingExamples(["the invoice is wrong", "billing"])
       const next = yield* admin.datasets.create({
         params,
         payload: { base_dataset_id: dataset.id, examples: [fixed!] }
@@ -92,9 +92,9 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
 
   it.effect("needs a dataset of the task, and a release a comparison of it", () =>
     Effect.gen(function* () {
-      const { admin } = yield* team("foreign")
-      const mine = yield* taskWith(admin, ["a", "other"])
-      const other = yield* taskWith(admin, ["b", "other"])
+      const { admin } = yield* createTeamClients("foreign")
+      const mine = yield* createSortingTask(admin, ["a", "other"])
+      const other = yield* createSortingTask(admin, ["b", "other"])
       const foreign = yield* Effect.flip(
         admin.comparisons.create({
           params: mine.params,
@@ -114,8 +114,8 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
 
   it.effect("pages through its results", () =>
     Effect.gen(function* () {
-      const { admin } = yield* team("pages")
-      const { params } = yield* taskWith(
+      const { admin } = yield* createTeamClients("pages")
+      const { params } = yield* createSortingTask(
         admin,
         ...Array.from({ length: 70 }, (_, n) => [`message ${n}`, "other"] as const)
       )
@@ -138,13 +138,13 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
 
   it.effect("is no condition of the way back: any earlier release is made live again, the first too", () =>
     Effect.gen(function* () {
-      const { admin, reviewer, runtime } = yield* team("way back")
-      const { dataset, params, task } = yield* taskWith(admin, ["the invoice is wrong", "other"])
+      const { admin, reviewer, runtime } = yield* createTeamClients("way back")
+      const { dataset, params, task } = yield* createSortingTask(admin, ["the invoice is wrong", "other"])
       const ask = Effect.map(
         runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
         ({ answer, release_id }) => [answer["category"], release_id]
       )
-      const [fixed] = messages(["the invoice is wrong", "billing"])
+      const [fixed] = sortingExamples(["the invoice is wrong", "billing"])
       yield* admin.datasets.create({
         params,
         payload: { base_dataset_id: dataset.id, examples: [fixed!] }
@@ -197,9 +197,9 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
   it.effect("or an earlier release of the task is what a release names: one of the two, and not both", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const { admin } = yield* team("one of two")
-      const { params, task } = yield* taskWith(admin, ["a", "other"])
-      const other = yield* taskWith(admin, ["b", "other"])
+      const { admin } = yield* createTeamClients("one of two")
+      const { params, task } = yield* createSortingTask(admin, ["a", "other"])
+      const other = yield* createSortingTask(admin, ["b", "other"])
       const foreign = yield* Effect.flip(
         admin.releases.create({ params, payload: { release_id: other.task.live_release_id } })
       )
@@ -221,8 +221,8 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
 
   it.effect("takes what is live by the working copy only where that was not changed meanwhile", () =>
     Effect.gen(function* () {
-      const { admin } = yield* team("working copy")
-      const { params } = yield* taskWith(admin, ["a", "other"])
+      const { admin } = yield* createTeamClients("working copy")
+      const { params } = yield* createSortingTask(admin, ["a", "other"])
       const { comparison } = yield* admin.comparisons.create({
         params,
         payload: { candidate: { instructions: "Second." } }
@@ -252,8 +252,8 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
     "brings the first key for a model server, and does not replace one that what is live may use",
     () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("keys")
-        const server = yield* scriptedServer([{ status: 200, body: billing }])
+        const { admin } = yield* createTeamClients("keys")
+        const server = yield* startScriptedServer([{ status: 200, body: billing }])
         const model = (path: string, api_key: string) => ({
           kind: "openai" as const,
           base_url: `${server.url}/${path}`,
@@ -261,10 +261,10 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
           api_key: Redacted.make(api_key)
         })
         const { id } = yield* admin.tasks.create({
-          payload: { ...sorting, provider: model("first", "sk-live") }
+          payload: { ...sortingTask, provider: model("first", "sk-live") }
         })
         const params = { task_id: id }
-        const [example] = messages(["the invoice is wrong", "billing"])
+        const [example] = sortingExamples(["the invoice is wrong", "billing"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         const compare = (provider: ReturnType<typeof model>) =>
           admin.comparisons.create({ params, payload: { candidate: { provider } } })

@@ -8,7 +8,7 @@ import { DatasetId, type ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../.
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
 import { Datasets } from "../../../src/server/tasks/Datasets.ts"
-import { Shapes } from "../../../src/server/tasks/Shapes.ts"
+import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { pointersOf } from "../../support/service.ts"
@@ -69,7 +69,7 @@ const contents = (task: Task, id: DatasetId) =>
   )
 
 const live = Datasets.layer.pipe(
-  Layer.provide([Shapes.layer, Audit.layer]),
+  Layer.provide([CompiledSchemas.layer, Audit.layer]),
   Layer.provide(StoreClock.layer),
   Layer.provideMerge(TestDatabase.layerSql)
 )

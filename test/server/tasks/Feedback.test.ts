@@ -7,7 +7,7 @@ import { type DatasetId, type FeedbackId, TaskId } from "../../../src/domain/Ids
 import type { FeedbackFilter } from "../../../src/api/Feedback.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
-import { sorting, taskWith } from "../../support/tasks.ts"
+import { sortingTask, createSortingTask } from "../../support/tasks.ts"
 
 /** A task of its own organization, one logged run, and clients by their roles. */
 const desk = (organization: string) =>
@@ -16,7 +16,7 @@ const desk = (organization: string) =>
     const admin = yield* countersign.client({ name: "Ada" }, organization)
     const integration = yield* countersign.client({ preset: "integration", name: "bot" }, organization)
     const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ben" }, organization)
-    const { dataset, params, task } = yield* taskWith(admin, ["where is my parcel", "shipping"])
+    const { dataset, params, task } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
     const run = (text: string) =>
       Effect.map(
         admin.tasks.run({ params, payload: { input: { text }, answer: { category: "other" } } }),
@@ -34,7 +34,7 @@ const notes = (organization: string) =>
     const { admin, ...rest } = yield* desk(organization)
     const task = yield* admin.tasks.create({
       payload: {
-        ...sorting,
+        ...sortingTask,
         answer_schema: {
           type: "object",
           required: ["note"],
@@ -440,7 +440,7 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
   it.effect("makes the first version of a task that has none", () =>
     Effect.gen(function* () {
       const { admin, integration, reviewer } = yield* desk("first version")
-      const task = yield* admin.tasks.create({ payload: sorting })
+      const task = yield* admin.tasks.create({ payload: sortingTask })
       const params = { task_id: task.id }
       const { trace_id } = yield* admin.tasks.run({
         params,
@@ -463,7 +463,7 @@ layer(service(), { excludeTestServices: true })("feedback", (it) => {
   it.effect("of two runs with one input that was staged later is what is answered from then on", () =>
     Effect.gen(function* () {
       const { admin, integration, reviewer } = yield* desk("equal inputs")
-      const task = yield* admin.tasks.create({ payload: sorting })
+      const task = yield* admin.tasks.create({ payload: sortingTask })
       const params = { task_id: task.id }
       const input = { text: "hi" }
       const corrected = Effect.fnUntraced(function* (category: string) {
@@ -775,7 +775,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const keep = (api_key: string) =>
             admin.tasks.create({
               payload: {
-                ...sorting,
+                ...sortingTask,
                 provider: {
                   kind: "openai",
                   base_url: "http://127.0.0.1:9/v1",

@@ -3,9 +3,9 @@ import { Effect, Fiber, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { SessionId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
-import { messages, sorting, taskWith, team } from "../../support/tasks.ts"
+import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
   "runs of a task",
@@ -14,8 +14,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const countersign = yield* Countersign
-        const { admin } = yield* team("answers")
-        const { dataset, params, task } = yield* taskWith(
+        const { admin } = yield* createTeamClients("answers")
+        const { dataset, params, task } = yield* createSortingTask(
           admin,
           ["where is my parcel", "shipping"],
           ["my invoice is wrong", "billing"]
@@ -62,8 +62,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("are logged as they were where the answer is given", () =>
       Effect.gen(function* () {
-        const { admin, runtime } = yield* team("logged")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin, runtime } = yield* createTeamClients("logged")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
         const run = yield* runtime.tasks.run({
           params,
@@ -79,8 +79,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     it.effect("refuse an input, and an answer made elsewhere, that does not fit, naming each field", () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
-        const { admin } = yield* team("misfits")
-        const { task } = yield* taskWith(admin, ["a", "other"])
+        const { admin } = yield* createTeamClients("misfits")
+        const { task } = yield* createSortingTask(admin, ["a", "other"])
         const key = yield* countersign.key({ preset: "runtime" }, "misfits")
         const run = (body: unknown) =>
           send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body: JSON.stringify(body) })
@@ -117,8 +117,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const countersign = yield* Countersign
-        const { admin } = yield* team("no dataset")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin } = yield* createTeamClients("no dataset")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         const key = yield* countersign.key({ preset: "runtime" }, "no dataset")
         const failed = yield* send(`/v1/tasks/${task.id}/run`, {
           key,
@@ -145,8 +145,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          const { admin, runtime } = yield* team("once")
-          const { params, task } = yield* taskWith(admin, ["a", "other"])
+          const { admin, runtime } = yield* createTeamClients("once")
+          const { params, task } = yield* createSortingTask(admin, ["a", "other"])
           const headers = { "idempotency-key": "order-4711" }
           const run = (text: string) => runtime.tasks.run({ params, headers, payload: { input: { text } } })
           const answers = yield* Effect.all([run("a"), run("a"), run("a"), run("a")], {
@@ -162,13 +162,13 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("that failed give their idempotency key back", () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("given back")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin } = yield* createTeamClients("given back")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
         const headers = { "idempotency-key": "order-4711" }
         const run = admin.tasks.run({ params, headers, payload: { input: { text: "a" } } })
         assert.strictEqual((yield* Effect.flip(run))._tag, "PROVIDER_FAILED")
-        const [example] = messages(["a", "billing"])
+        const [example] = sortingExamples(["a", "billing"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         assert.deepStrictEqual((yield* run).answer, { category: "billing" })
       })
@@ -179,15 +179,15 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          const { admin } = yield* team("gone")
+          const { admin } = yield* createTeamClients("gone")
           const says = (content: string) => ({
             status: 200,
             body: { choices: [{ message: { content } }], usage: { prompt_tokens: 11, completion_tokens: 3 } }
           })
           // The caller goes away while the model is asked to repair its first answer.
-          const model = yield* scriptedServer([says("none"), "never", says('{"category":"other"}')])
+          const model = yield* startScriptedServer([says("none"), "never", says('{"category":"other"}')])
           const provider = { kind: "openai", base_url: model.url, model: "small" } as const
-          const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+          const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
           const leaving = new AbortController()
           const run = {
             key: yield* (yield* Countersign).key({ preset: "runtime" }, "gone"),
@@ -225,7 +225,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("are logged whatever number of tokens their model names", () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("tokens")
+        const { admin } = yield* createTeamClients("tokens")
         const says = (content: string) => ({
           status: 200,
           body: {
@@ -233,9 +233,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             usage: { prompt_tokens: 2_147_483_647, completion_tokens: 2_147_483_647 }
           }
         })
-        const model = yield* scriptedServer([says("none"), says('{"category":"other"}')])
+        const model = yield* startScriptedServer([says("none"), says('{"category":"other"}')])
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
-        const task = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+        const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
         const { usage } = yield* admin.tasks.run({
           params: { task_id: task.id },
           payload: { input: { text: "a" } }
@@ -248,9 +248,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const { key: issue } = yield* Countersign
         const key = yield* issue({}, "long numbers")
-        const { admin } = yield* team("long numbers")
+        const { admin } = yield* createTeamClients("long numbers")
         const task = yield* admin.tasks.create({
-          payload: { ...sorting, input_schema: { type: "object" } }
+          payload: { ...sortingTask, input_schema: { type: "object" } }
         })
         const numbers = Array.from({ length: 820_000 }, () => "1e20").join(",")
         const logged = yield* send(`/v1/tasks/${task.id}/run`, {
@@ -271,8 +271,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          const { admin } = yield* team("left behind")
-          const { params } = yield* taskWith(admin, ["a", "other"])
+          const { admin } = yield* createTeamClients("left behind")
+          const { params } = yield* createSortingTask(admin, ["a", "other"])
           const run = (key: string) =>
             admin.tasks.run({
               params,
@@ -298,8 +298,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("belong to a session only of their own organization", () =>
       Effect.gen(function* () {
-        const { admin, runtime } = yield* team("sessions")
-        const { params } = yield* taskWith(admin, ["a", "other"])
+        const { admin, runtime } = yield* createTeamClients("sessions")
+        const { params } = yield* createSortingTask(admin, ["a", "other"])
         const session = yield* runtime.sessions.create()
         yield* runtime.tasks.run({
           params,

@@ -3,8 +3,8 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
-import { doubling } from "../../support/shapes.ts"
-import { sorting, taskWith, team } from "../../support/tasks.ts"
+import { exponentialSchema } from "../../support/schemas.ts"
+import { sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
 const openai = (more: object = {}) => ({
   kind: "openai" as const,
@@ -18,8 +18,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
   (it) => {
     it.effect("are made with a first release that is live, and found again", () =>
       Effect.gen(function* () {
-        const { admin, reviewer } = yield* team("made")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin, reviewer } = yield* createTeamClients("made")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         assert.deepInclude(task, {
           name: "sort messages",
           provider: { kind: "examples", model: "nearest" },
@@ -39,9 +39,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("are another organization's secret", () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("ours")
-        const { admin: stranger } = yield* team("theirs")
-        const { params, dataset } = yield* taskWith(admin, ["where is my parcel", "shipping"])
+        const { admin } = yield* createTeamClients("ours")
+        const { admin: stranger } = yield* createTeamClients("theirs")
+        const { params, dataset } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
         const calls: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
           stranger.tasks.get({ params }),
           stranger.tasks.update({ params, payload: { name: "mine" } }),
@@ -70,7 +70,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           key,
           method: "POST",
           body: JSON.stringify({
-            ...sorting,
+            ...sortingTask,
             answer_schema: { type: "object", properties: { category: { type: "word" } } }
           })
         })
@@ -84,8 +84,10 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       "take no more examples at a time than they can check in bounded work, whatever their shapes",
       () =>
         Effect.gen(function* () {
-          const { admin } = yield* team("costly shapes")
-          const costly = yield* admin.tasks.create({ payload: { ...sorting, input_schema: doubling(13) } })
+          const { admin } = yield* createTeamClients("costly shapes")
+          const costly = yield* admin.tasks.create({
+            payload: { ...sortingTask, input_schema: exponentialSchema(13) }
+          })
           const example = { input: {}, answer: { category: "other" } }
           const params = { task_id: costly.id }
           const refused = yield* Effect.flip(
@@ -101,10 +103,10 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("change their working copy, and their shapes only before a run or a dataset", () =>
       Effect.gen(function* () {
-        const { admin, runtime } = yield* team("changes")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin, runtime } = yield* createTeamClients("changes")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
-        const wider = { ...sorting.answer_schema, additionalProperties: true }
+        const wider = { ...sortingTask.answer_schema, additionalProperties: true }
         const changed = yield* admin.tasks.update({
           params,
           payload: { name: "sort", instructions: "Sort it.", answer_schema: wider }
@@ -112,7 +114,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         assert.deepInclude(changed, { name: "sort", instructions: "Sort it.", answer_schema: wider })
         yield* runtime.tasks.run({ params, payload: { input: { text: "a" }, answer: { category: "other" } } })
         const refused = yield* Effect.flip(
-          admin.tasks.update({ params, payload: { answer_schema: sorting.answer_schema } })
+          admin.tasks.update({ params, payload: { answer_schema: sortingTask.answer_schema } })
         )
         assert.strictEqual(refused._tag, "TASK_IN_USE")
         yield* admin.tasks.update({ params, payload: { answer_schema: wider, name: "same shape" } })
@@ -120,7 +122,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const same = yield* admin.tasks.update({ params, payload: { answer_schema: backwards } })
         assert.strictEqual(JSON.stringify(same.answer_schema), JSON.stringify(wider))
 
-        const kept = yield* taskWith(admin, ["a", "other"])
+        const kept = yield* createSortingTask(admin, ["a", "other"])
         const alsoRefused = yield* Effect.flip(
           admin.tasks.update({ params: kept.params, payload: { answer_schema: wider } })
         )
@@ -135,7 +137,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const created = yield* send("/v1/tasks", {
           key,
           method: "POST",
-          body: JSON.stringify({ ...sorting, provider: openai({ api_key: "sk-very-secret" }) })
+          body: JSON.stringify({ ...sortingTask, provider: openai({ api_key: "sk-very-secret" }) })
         })
         assert.strictEqual(created.status, 201)
         assert.strictEqual(created.body["provider_key_set"], true)
@@ -154,7 +156,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("take no provider at an address that is closed to requests", () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("egress")
+        const { admin } = yield* createTeamClients("egress")
         for (const base_url of [
           "http://10.0.0.1/v1",
           "http://169.254.169.254/latest",
@@ -163,7 +165,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           "ftp://x"
         ]) {
           const refused = yield* Effect.flip(
-            admin.tasks.create({ payload: { ...sorting, provider: openai({ base_url }) } })
+            admin.tasks.create({ payload: { ...sortingTask, provider: openai({ base_url }) } })
           )
           assert.strictEqual(refused._tag, "INVALID_URL", base_url)
         }
@@ -176,7 +178,11 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const key = yield* issue({}, "long base URLs")
         const task = (path: string) => {
           const provider = openai({ base_url: `http://127.0.0.1:9/${path}`, api_key: "sk-secret" })
-          return send("/v1/tasks", { key, method: "POST", body: JSON.stringify({ ...sorting, provider }) })
+          return send("/v1/tasks", {
+            key,
+            method: "POST",
+            body: JSON.stringify({ ...sortingTask, provider })
+          })
         }
         // Of what is no repetition: the store packs what is.
         const varied = (length: number, first: number) =>
@@ -192,9 +198,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
     it.effect("have a key for one base URL, which another does not get", () =>
       Effect.gen(function* () {
-        const { admin } = yield* team("one key, one server")
+        const { admin } = yield* createTeamClients("one key, one server")
         const task = yield* admin.tasks.create({
-          payload: { ...sorting, provider: openai({ api_key: Redacted.make("sk-secret") }) }
+          payload: { ...sortingTask, provider: openai({ api_key: Redacted.make("sk-secret") }) }
         })
         const params = { task_id: task.id }
         const moved = yield* admin.tasks.update({
@@ -210,8 +216,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     it.effect("are at most 10,000 an organization", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { admin } = yield* team("many")
-        const task = yield* admin.tasks.create({ payload: sorting })
+        const { admin } = yield* createTeamClients("many")
+        const task = yield* admin.tasks.create({ payload: sortingTask })
         yield* sql`
           INSERT INTO tasks
           SELECT org_id, 'tsk_' || md5(n::text), name, instructions, input_schema, answer_schema, input_shape, answer_shape,
@@ -220,8 +226,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           FROM tasks, generate_series(1, 9998) AS n
           WHERE task_id = ${task.id}
         `
-        yield* admin.tasks.create({ payload: sorting })
-        const refused = yield* Effect.flip(admin.tasks.create({ payload: sorting }))
+        yield* admin.tasks.create({ payload: sortingTask })
+        const refused = yield* Effect.flip(admin.tasks.create({ payload: sortingTask }))
         assert.strictEqual(refused._tag, "LIMIT_REACHED")
       })
     )

@@ -6,9 +6,9 @@ import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { recordSpans, someSpan, telemetryOf, TOKEN } from "../../support/otlp/telemetry.ts"
-import { scriptedServer } from "../../support/scripted.ts"
+import { startScriptedServer } from "../../support/scripted.ts"
 import { type Answer, send, service } from "../../support/service.ts"
-import { sorting } from "../../support/tasks.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 /** Spans as text. */
 const shownAs = (spans: unknown): string =>
@@ -25,7 +25,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     Effect.gen(function* () {
       const { admin, key, peer } = yield* telemetryOf("runs")
       const spans = yield* Spans
-      const model = yield* scriptedServer([
+      const model = yield* startScriptedServer([
         {
           status: 200,
           body: {
@@ -38,7 +38,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
         { status: 400, body: { error: { message: "secret words" } } }
       ])
       const { id: task_id } = yield* admin.tasks.create({
-        payload: { ...sorting, provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" } }
+        payload: { ...sortingTask, provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" } }
       })
       const caller = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" }
       const run = () =>
@@ -114,7 +114,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
       const spans = yield* Spans
       yield* admin.telemetry_destinations.remove({ params })
       yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
-      const { id: task_id } = yield* admin.tasks.create({ payload: { ...sorting } })
+      const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
       yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
       // As if the master key that it was sealed with had been removed.
       yield* sql`UPDATE notification_endpoints SET secret = set_byte(secret, 3, 255) WHERE org_id = ${org_id}`
@@ -217,7 +217,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     Effect.gen(function* () {
       const { admin, peer } = yield* telemetryOf("feedback")
       const spans = yield* Spans
-      const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+      const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       const run = yield* admin.tasks.run({
         params: { task_id },
         payload: { input: { text: "a secret" }, answer: { category: "other" } }

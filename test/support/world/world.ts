@@ -5,7 +5,7 @@ import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
 import { collector } from "../otlp/collector.ts"
-import { sorting, taskWith } from "../tasks.ts"
+import { sortingTask, createSortingTask } from "../tasks.ts"
 
 /** Where nobody listens: what is sent there fails at once. */
 const NOBODY = "http://127.0.0.1:9/hook"
@@ -31,12 +31,12 @@ export const world = Effect.fnUntraced(function* (organization: string) {
   const admin = yield* countersign.clientWith(key)
   const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
 
-  const { dataset, params, task } = yield* taskWith(
+  const { dataset, params, task } = yield* createSortingTask(
     admin,
     ["where is my parcel", "shipping"],
     ["pay", "billing"]
   )
-  const other = yield* admin.tasks.create({ payload: sorting })
+  const other = yield* admin.tasks.create({ payload: sortingTask })
   const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
   yield* eventually(
     admin.comparisons.get({ params: { id: comparison.id }, query: {} }),

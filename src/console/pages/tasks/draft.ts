@@ -1,7 +1,11 @@
 /** A task as it is filled in, before it is sent: what is written by hand is text until then. */
 import { Redacted, Result } from "effect"
 import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
-import { completedProvider, type NewProvider, type OpenAiProvider } from "../../../domain/tasks/Provider.ts"
+import {
+  withProviderDefaults,
+  type NewProvider,
+  type OpenAiProvider
+} from "../../../domain/tasks/Provider.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { sameJson } from "../../ui/Diff.tsx"
 import { readObject, writeJson } from "../../ui/jsonText.ts"
@@ -132,6 +136,6 @@ export const changeOf = (task: Task, draft: TaskDraft): TaskChange | undefined =
     ...(draft.instructions === task.instructions ? {} : { instructions: draft.instructions }),
     ...(sameJson(input_schema, task.input_schema) ? {} : { input_schema }),
     ...(sameJson(answer_schema, task.answer_schema) ? {} : { answer_schema }),
-    ...(!keyed && sameJson(completedProvider(provider), task.provider) ? {} : { provider })
+    ...(!keyed && sameJson(withProviderDefaults(provider), task.provider) ? {} : { provider })
   }
 }

@@ -1,14 +1,14 @@
 import { Result } from "effect"
 import { type KnownValues, nothingKnown, redactText } from "../Redaction.ts"
-import type { ShapeFault } from "../../tasks/Shape/fault.ts"
+import type { SchemaFault } from "../../tasks/CompiledSchema/SchemaFault.ts"
 
 /**
  * The same faults with nothing in them that must not be shown: a property that is too many, or comes twice, may be named by a secret.
  */
 export const withoutSecrets = (
-  faults: ReadonlyArray<ShapeFault>,
+  faults: ReadonlyArray<SchemaFault>,
   known: KnownValues = nothingKnown
-): ReadonlyArray<ShapeFault> =>
+): ReadonlyArray<SchemaFault> =>
   faults.map(({ detail, pointer }) => ({
     pointer: cleanPointer(pointer, known),
     detail: redactText(detail, known)

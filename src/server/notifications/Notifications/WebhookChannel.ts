@@ -127,9 +127,9 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     sealedPrevious: Uint8Array | null
   ) {
     const endpoint_id = yield* decodeEndpointId(parcel.destination_id)
-    const url = yield* box.open(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
+    const url = yield* box.unseal(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
     const key = (column: "secret" | "previous_secret", sealed: Uint8Array) =>
-      Effect.flatMap(box.open(endpointPlace(parcel.org_id, endpoint_id, column), sealed), (secret) =>
+      Effect.flatMap(box.unseal(endpointPlace(parcel.org_id, endpoint_id, column), sealed), (secret) =>
         Effect.fromResult(signingKey(secret))
       )
     const current = yield* key("secret", sealedSecret)

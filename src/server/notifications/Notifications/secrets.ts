@@ -25,7 +25,7 @@ export const rotateSecret = Effect.fnUntraced(function* (
   const now = yield* clock.now
   const secret = yield* generateSecret
   // A sealed value opens only at its place, so the old one is sealed anew for where it goes.
-  const old = yield* Effect.orDie(box.open(endpointPlace(org_id, endpoint_id, "secret"), sealed.value))
+  const old = yield* Effect.orDie(box.unseal(endpointPlace(org_id, endpoint_id, "secret"), sealed.value))
   yield* updateSecrets(sql, org_id, endpoint_id, {
     current: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
     previous: yield* box.seal(endpointPlace(org_id, endpoint_id, "previous_secret"), old),

@@ -2,7 +2,7 @@ import { Effect, Redacted, Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { EndpointId, type OrgId, TaskId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { endpointPlace } from "../../notifications/Notifications/rows.ts"
-import { providerKeyPlace } from "../../tasks/Providers/keys.ts"
+import { providerKeyPlace } from "../../tasks/Providers/providerKeys.ts"
 import type { SecretBox } from "../SecretBox.ts"
 import { openAddress } from "../../telemetry/Telemetry/send.ts"
 
@@ -16,13 +16,13 @@ const MAX_PROVIDER_KEYS = 10_000
  * An expression whose text changes with each commit that makes, renews or replaces one of the organization's secrets (the store counts
  * them): read before the secrets, it is never newer than they are. `org_id` is its id, or the column that holds it.
  */
-export const secretsState = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
+export const secretsVersion = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
   coalesce((SELECT changes FROM secret_changes WHERE org_id = ${org_id}), 0)::text
 `
 
 /** That text, asked for by itself. */
-export const stateOfSecrets = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  const rows = yield* sql<{ readonly state: string }>`SELECT ${secretsState(sql, org_id)} AS state`
+export const readSecretsVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const rows = yield* sql<{ readonly state: string }>`SELECT ${secretsVersion(sql, org_id)} AS state`
   return rows[0]?.state ?? ""
 })
 
@@ -50,7 +50,7 @@ const decodeDestinations = Schema.decodeUnknownEffect(
 )
 
 /** The organization's secrets, opened. */
-export const secretsOf = Effect.fnUntraced(function* (
+export const readSecrets = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
   org_id: OrgId
@@ -74,13 +74,13 @@ export const secretsOf = Effect.fnUntraced(function* (
   `.pipe(Effect.flatMap(decodeDestinations))
   const opened: Array<Redacted.Redacted> = []
   for (const { endpoint_id, previous_secret, secret } of endpoints) {
-    opened.push(yield* box.open(endpointPlace(org_id, endpoint_id, "secret"), secret))
+    opened.push(yield* box.unseal(endpointPlace(org_id, endpoint_id, "secret"), secret))
     if (previous_secret !== null) {
-      opened.push(yield* box.open(endpointPlace(org_id, endpoint_id, "previous_secret"), previous_secret))
+      opened.push(yield* box.unseal(endpointPlace(org_id, endpoint_id, "previous_secret"), previous_secret))
     }
   }
   for (const { api_key, base_url, task_id } of keys) {
-    opened.push(yield* box.open(providerKeyPlace(org_id, task_id, base_url), api_key))
+    opened.push(yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), api_key))
   }
   for (const { destination_id, headers, url } of destinations) {
     const address = yield* openAddress(box, org_id, destination_id, { headers, url })

@@ -14,7 +14,7 @@ export interface Place {
 }
 
 /** Why a value does not open: not of the format, sealed with a key that the ring lacks, or altered or moved. */
-export type OpenFault = "malformed" | "unknown_key" | "not_authentic"
+export type UnsealFault = "malformed" | "unknown_key" | "not_authentic"
 
 /*
  * version (1) ‖ key id (8) ‖ nonce (12) ‖ tag (16) ‖ ciphertext
@@ -66,18 +66,18 @@ export const seal = (master: MasterKey, place: Place, plaintext: Uint8Array): Ui
 }
 
 /** The id of the key that a value was sealed with, read from its first nine bytes; null where they are not of the format. */
-export const sealedWith = (sealed: Uint8Array): string | null =>
+export const keyIdOf = (sealed: Uint8Array): string | null =>
   sealed.length >= PREFIX_BYTES && sealed[0] === VERSION
     ? Buffer.from(sealed.subarray(1, PREFIX_BYTES)).toString("hex")
     : null
 
 /** Opens what {@link seal} made, at the place it was made for. */
-export const open = (
+export const unseal = (
   ring: KeyRing,
   place: Place,
   sealed: Uint8Array
-): Result.Result<Uint8Array, OpenFault> => {
-  const id = sealedWith(sealed)
+): Result.Result<Uint8Array, UnsealFault> => {
+  const id = keyIdOf(sealed)
   if (id === null || sealed.length < OVERHEAD_BYTES) return Result.fail("malformed")
   const master = ring.byId.get(id)
   if (master === undefined) return Result.fail("unknown_key")

@@ -3,16 +3,16 @@ import type { SqlClient } from "effect/sql"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { texts } from "../../store/pgArrays.ts"
 import { type ComparisonRow, comparisonColumns, decodeComparisons } from "./rows.ts"
-import type { Judged, Step } from "./work.ts"
+import type { ExampleComparison, ComparisonBatch } from "./compareBatch.ts"
 
 /** Characters of results that one statement writes. A message of the store's protocol takes 16 MiB. */
-const CHARACTERS_AT_ONCE = 2 ** 21
+const MAX_STATEMENT_CHARACTERS = 2 ** 21
 
 /**
  * Takes on a comparison that nobody holds, of those at work the one that has waited longest since somebody held it: so they take turns. Each
  * taking raises its epoch, and what an earlier holder still writes finds nothing.
  */
-export const claim = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
+export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
   sql`
     UPDATE comparisons
     SET lease_epoch = lease_epoch + 1, lease_until = ${toDate(DateTime.addDuration(now, lease))}
@@ -29,7 +29,7 @@ export const claim = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.
   `.pipe(Effect.flatMap(decodeComparisons), Effect.map(Arr.head))
 
 /** Holds a comparison until then, unless another took it over; whether it is still held. */
-export const holdUntil = (sql: SqlClient.SqlClient, row: ComparisonRow, until: Timestamp) =>
+export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: Timestamp) =>
   sql`
     UPDATE comparisons
     SET lease_until = ${toDate(until)}
@@ -41,9 +41,9 @@ export const holdUntil = (sql: SqlClient.SqlClient, row: ComparisonRow, until: T
   `.pipe(Effect.map((rows) => rows.length > 0))
 
 /** Within the caller's transaction: writes how far a comparison is, and its new results; false, and nothing, where another took it over. */
-export const record = Effect.fnUntraced(function* (
+export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  { judged, row }: Step,
+  { compared, row }: ComparisonBatch,
   now: Timestamp,
   lease: Duration.Duration
 ) {
@@ -62,7 +62,7 @@ export const record = Effect.fnUntraced(function* (
     RETURNING 1 AS written
   `
   if (written.length === 0) return false
-  for (const group of groupsOf(judged)) {
+  for (const group of groupsOf(compared)) {
     yield* sql`
       INSERT INTO comparison_results (org_id, comparison_id, example_id, candidate, live)
       SELECT ${row.org_id}, ${row.comparison_id}, example_id, candidate::json, live::json
@@ -77,14 +77,14 @@ export const record = Effect.fnUntraced(function* (
 })
 
 /** Results as texts, in groups that a message holds. */
-const groupsOf = (judged: ReadonlyArray<Judged>) => {
+const groupsOf = (judged: ReadonlyArray<ExampleComparison>) => {
   const groups: Array<Array<{ readonly id: string; readonly candidate: string; readonly live: string }>> = []
   let characters = Number.POSITIVE_INFINITY
   for (const { candidate, example, live } of judged) {
     const written = { id: example.id, candidate: JSON.stringify(candidate), live: JSON.stringify(live) }
     const length = written.candidate.length + written.live.length
     characters += length
-    if (characters > CHARACTERS_AT_ONCE) {
+    if (characters > MAX_STATEMENT_CHARACTERS) {
       groups.push([])
       characters = length
     }

@@ -15,11 +15,11 @@ const lockOf = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
  * A version may take minutes to make, so no row is held: runs, and what else changes the task, go on meanwhile. It is taken before any row, so
  * that nobody waits for it who holds what its holder will need.
  */
-export const holdDataset = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+export const acquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   Effect.asVoid(Effect.orDie(sql`SELECT pg_advisory_xact_lock(${lockOf(sql, org_id, task_id)})`))
 
 /** The same where nobody holds it, without waiting: false where somebody does. */
-export const holdFreeDataset = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+export const tryAcquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql<{ readonly held: boolean }>`
     SELECT pg_try_advisory_xact_lock(${lockOf(sql, org_id, task_id)}) AS held
   `.pipe(

@@ -3,7 +3,7 @@ import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "..
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type KnownValues, redact, redactText, textsOf } from "../../../domain/redaction/Redaction.ts"
 import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
-import type { Shape } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** Where a correction stands in its request. */
 const AT = "#/correction"
@@ -12,7 +12,7 @@ const AT = "#/correction"
 const LARGE = 64 * 1024
 
 /** A correction that may be kept. */
-export interface SafeCorrection {
+export interface RedactedCorrection {
   readonly correction: JsonObject
   /** Its JSON text. */
   readonly text: string
@@ -24,9 +24,9 @@ export interface SafeCorrection {
  * A correction that fits the shape, without protected values: it is checked, what must not be kept is removed, and what is left is
  * checked again. No problem holds a value.
  */
-export const safeCorrection = Effect.fnUntraced(function* (
+export const redactCorrection = Effect.fnUntraced(function* (
   correction: JsonObject,
-  shape: Shape,
+  shape: CompiledSchema,
   known: Effect.Effect<KnownValues>
 ) {
   const faults = shape.check(correction, AT)
@@ -48,7 +48,7 @@ export const safeCorrection = Effect.fnUntraced(function* (
     })
   }
   if (redaction.count === 0) {
-    const safe: SafeCorrection = { correction, text, warning: undefined }
+    const safe: RedactedCorrection = { correction, text, warning: undefined }
     return safe
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
@@ -61,7 +61,7 @@ export const safeCorrection = Effect.fnUntraced(function* (
       errors: withoutSecrets(unfit, values)
     })
   }
-  const safe: SafeCorrection = {
+  const safe: RedactedCorrection = {
     correction: left,
     text: JSON.stringify(left),
     warning: warningOf(redaction.pointers, redaction.count)

@@ -6,7 +6,7 @@ import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../..
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { ints, texts, times } from "../../store/pgArrays.ts"
-import { secretsState } from "../../secrets/KnownSecrets/rows.ts"
+import { secretsVersion } from "../../secrets/KnownSecrets/rows.ts"
 
 /** Feedback as the store holds it. */
 export const FeedbackRow = Schema.Struct({
@@ -51,14 +51,14 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
 })
 
 /** New feedback to be written. `correction` is its JSON text. */
-export interface NewRow {
+export interface NewFeedbackRow {
   readonly org_id: OrgId
   readonly record: FeedbackRecord
   readonly correction: string | null
 }
 
 /** Writes new feedback. */
-export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
+export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql`
   INSERT INTO feedback (
     org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning, created_at,
     created_by_id, created_by_name
@@ -95,7 +95,7 @@ export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
   `.pipe(Effect.flatMap(decodeFeedback))
 
 /** One of them, which nobody else reviews until the end of the transaction. */
-export const holdFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
+export const lockFeedbackForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
   sql`
     SELECT ${sql.literal(feedbackColumns)}
     FROM feedback
@@ -146,7 +146,7 @@ export const writeReview = Effect.fnUntraced(function* (
 })
 
 /** A run as feedback names it. */
-export interface RunName {
+export interface RunKey {
   readonly org_id: OrgId
   readonly trace_id: TraceId
 }
@@ -166,7 +166,7 @@ const decodeRunTasks = Schema.decodeUnknownEffect(
 )
 
 /** The tasks of runs, in their order; none where the organization has no such run. */
-export const tasksOfRuns = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunName>) =>
+export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKey>) =>
   sql`
     WITH named AS (
       SELECT *
@@ -175,7 +175,7 @@ export const tasksOfRuns = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunNam
         ${texts(runs.map(({ trace_id }) => trace_id))}::text[]
       ) WITH ORDINALITY AS n (org_id, trace_id, number)
     ), states AS (
-      SELECT org_id, ${secretsState(sql, sql.literal("o.org_id"))} AS secrets_state
+      SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_state
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
     SELECT number::int AS number, task_id, answer_shape, secrets_state
@@ -200,7 +200,7 @@ export const tasksOfRuns = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunNam
   )
 
 /** The schema that a task's answers fit. */
-export const answerSchemaOf = Effect.fnUntraced(function* (
+export const readAnswerSchema = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId

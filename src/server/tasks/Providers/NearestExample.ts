@@ -1,9 +1,9 @@
 import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ExamplesProvider, noUsage } from "../../../domain/tasks/Provider.ts"
-import { findNearest } from "../Datasets/nearest.ts"
-import { findVersion } from "../Datasets/versions.ts"
-import { NoAnswer, type ProviderAnswer, type ProviderRequest } from "./request.ts"
+import { findNearest } from "../Datasets/findNearest.ts"
+import { findVersion } from "../Datasets/versionRows.ts"
+import { NoAnswer, type ProviderAnswer, type ProviderRequest } from "./ProviderRequest.ts"
 
 /**
  * Answers with the nearest example of the release's dataset: the one with this very input, else the one whose words overlap most.

@@ -5,7 +5,7 @@ import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../../dom
 import { KnownValues } from "../../../domain/redaction/Redaction.ts"
 import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
 import { retryAfterMillis } from "../../../domain/delivery/RetryAfter.ts"
-import type { Shape, ShapeFault } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema, SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../egress/Egress.ts"
 import type { EgressAnswer } from "../../egress/Egress/Exchange.ts"
 import type { EgressFailed, EgressReason } from "../../egress/Egress/Failure.ts"
@@ -15,14 +15,14 @@ import { StoreClock } from "../../store/StoreClock.ts"
 import {
   chatBody,
   type ChatMessage,
-  type Completed,
-  opening,
-  readAnswer,
-  readCompletion,
-  repair
-} from "./chat.ts"
-import { findProviderKey } from "./keys.ts"
-import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./request.ts"
+  type ParsedCompletion,
+  initialMessages,
+  parseAnswer,
+  parseCompletion,
+  repairMessages
+} from "./chatCompletion.ts"
+import { findProviderKey } from "./providerKeys.ts"
+import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./ProviderRequest.ts"
 
 /** How a server that is busy or broken is asked again. */
 export interface OpenAiOptions {
@@ -70,7 +70,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
       answer,
       input,
       instructions,
-      noted,
+      onCall,
       org_id,
       provider,
       task_id
@@ -99,7 +99,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
               failure
             }
             calls.push(done)
-            noted?.(done)
+            onCall?.(done)
           })
         return yield* egress
           .send({
@@ -150,12 +150,12 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
         }
       })
 
-      const conversation = opening(instructions, input, schema)
+      const conversation = initialMessages(instructions, input, schema)
       const first = yield* turn(conversation)
       if (first.stopped !== null) return yield* fail(first.stopped)
       const answered = fitting(first, answer.shape)
       if (Result.isSuccess(answered)) return { answer: answered.success, usage, calls }
-      const second = yield* turn([...conversation, ...repair(first.content, answered.failure)])
+      const second = yield* turn([...conversation, ...repairMessages(first.content, answered.failure)])
       if (second.stopped !== null) return yield* fail(second.stopped)
       const repaired = fitting(second, answer.shape)
       if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls }
@@ -168,7 +168,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
 
 /** What came of a call. */
 type Verdict =
-  | { readonly _tag: "Completed"; readonly status: number; readonly completed: Completed }
+  | { readonly _tag: "Completed"; readonly status: number; readonly completed: ParsedCompletion }
   /** Another call may do better. */
   | {
       readonly _tag: "Passing"
@@ -191,7 +191,7 @@ const judge = (answer: EgressAnswer): Verdict => {
       ? { _tag: "Final", status, detail: "The model server's answer is larger than 4 MiB" }
       : { _tag: "Passing", status, detail: "The model server's answer broke off", retryAfter: undefined }
   }
-  const completed = readCompletion(body)
+  const completed = parseCompletion(body)
   return completed === undefined
     ? { _tag: "Final", status, detail: "The model server's answer is no chat completion" }
     : { _tag: "Completed", status, completed }
@@ -224,11 +224,11 @@ const refusal = (status: number): string => {
 
 /** The answer in a completion, if it fits the shape; else what is wrong with it. */
 const fitting = (
-  { content }: Completed,
-  shape: Shape
-): Result.Result<JsonObject, ReadonlyArray<ShapeFault>> =>
+  { content }: ParsedCompletion,
+  shape: CompiledSchema
+): Result.Result<JsonObject, ReadonlyArray<SchemaFault>> =>
   Result.flatMap(
-    Result.mapError(readAnswer(content), (fault) => [fault]),
+    Result.mapError(parseAnswer(content), (fault) => [fault]),
     (answer) => {
       const faults = shape.check(answer)
       return faults.length === 0 ? Result.succeed(answer) : Result.fail(faults)
@@ -239,7 +239,7 @@ const fitting = (
 const MAX_NAMED = 3
 
 /** Where an answer does not fit. Its fields are named by the server, which knows the key. */
-const describe = (faults: ReadonlyArray<ShapeFault>, key: Option.Option<Redacted.Redacted>): string =>
+const describe = (faults: ReadonlyArray<SchemaFault>, key: Option.Option<Redacted.Redacted>): string =>
   withoutSecrets(faults.slice(0, MAX_NAMED), new KnownValues(Option.toArray(Option.map(key, Redacted.value))))
     .map(({ detail, pointer }) => `${pointer} ${detail}`)
     .join("; ")

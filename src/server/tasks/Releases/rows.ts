@@ -49,7 +49,7 @@ export const findRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: Release
   )
 
 /** A release that is known to be there. */
-export const releaseOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
+export const getRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
   Effect.map(findRelease(sql, org_id, id), Option.getOrThrow)
 
 /** The releases of a task, newest first, one more than the page holds. */

@@ -106,12 +106,12 @@ const Plan = Schema.Struct({
   dataset_id: Schema.NullOr(DatasetId),
   session_known: Schema.Boolean
 })
-export type Plan = typeof Plan.Type
+export type RunPlan = typeof Plan.Type
 
 const decodePlan = Schema.decodeUnknownEffect(Schema.Array(Plan), { disableChecks: true })
 
 /** The plan of a run: the task with its live release, and whether the session that is named exists. */
-export const planOf = (
+export const readRunPlan = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
@@ -136,11 +136,11 @@ export const planOf = (
  * Fixes a task's shapes as they were when its first run was judged by them; false where they have changed since. In a transaction of its own:
  * it may wait for the task's row, and on a connection that others share they would wait, too.
  */
-export const fixShapes = (
+export const lockSchemas = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
-  plan: Plan,
+  plan: RunPlan,
   now: Timestamp
 ) =>
   sql`

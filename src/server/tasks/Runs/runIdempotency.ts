@@ -24,14 +24,14 @@ import type { StoreClock } from "../../store/StoreClock.ts"
 const OPERATION = "tasks.run"
 
 /** How often a second request looks for the first one's answer. */
-const LOOK_EVERY = "100 millis"
+const POLL_INTERVAL = "100 millis"
 
 const Answer = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
 const encodeAnswer = Schema.encodeEffect(Answer)
 const decodeAnswer = Schema.decodeEffect(Answer)
 
 /** What a key of a run is taken for. */
-export interface Once {
+export interface IdempotentRun {
   readonly principal: Principal
   readonly key: string
   readonly task_id: TaskId
@@ -39,20 +39,23 @@ export interface Once {
 }
 
 /** What is to be written by the very statement that logs a run: the answer, under the key. */
-export type Keep = (answer: TaskRun) => Effect.Effect<Statement.Fragment>
+export type SaveAnswer = (answer: TaskRun) => Effect.Effect<Statement.Fragment>
 
 /**
  * The same key with the same run gives the same answer for 24 hours, as on every operation that creates. A run may take as long as its model,
  * so it is not done within a transaction that takes the key: the key is taken first, the answer kept by the statement that logs the run, and
  * the key given back where there is none.
  */
-export const makeOncePerKey =
+export const makeRunIdempotency =
   (sql: SqlClient.SqlClient, box: SecretBox["Service"], clock: StoreClock["Service"]) =>
-  <E, R>({ input, key, principal, task_id }: Once, run: (keep: Keep) => Effect.Effect<TaskRun, E, R>) => {
+  <E, R>(
+    { input, key, principal, task_id }: IdempotentRun,
+    run: (keep: SaveAnswer) => Effect.Effect<TaskRun, E, R>
+  ) => {
     const { actor, org_id } = principal
     const mine = { org_id, operation: OPERATION, key }
 
-    const keepOf = (taken: Date): Keep =>
+    const keepOf = (taken: Date): SaveAnswer =>
       Effect.fnUntraced(function* (answer) {
         const sealed = yield* box.seal(answerPlace(mine), Redacted.make(yield* encodeAnswer(answer)))
         return keepAnswer(sql, mine, taken, sealed)
@@ -70,11 +73,11 @@ export const makeOncePerKey =
         }
         const kept = yield* findKept(sql, mine, fingerprint)
         if (Option.isSome(kept)) {
-          const opened = yield* Effect.orDie(box.open(answerPlace(mine), kept.value))
+          const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), kept.value))
           return yield* Effect.orDie(decodeAnswer(Redacted.value(opened)))
         }
         if ((yield* monotonicNow) >= until) return yield* stillAtWork
-        yield* Effect.sleep(LOOK_EVERY)
+        yield* Effect.sleep(POLL_INTERVAL)
       }
     })
   }

@@ -9,22 +9,22 @@ import { type TaskRun, traceparentOf } from "../../../domain/tasks/Run.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import type { Keep } from "./runIdempotency.ts"
-import { type FinishedRun, insertRun, type Plan } from "./rows.ts"
+import type { SaveAnswer } from "./runIdempotency.ts"
+import { type FinishedRun, insertRun, type RunPlan } from "./rows.ts"
 
 /** What a run is begun with. */
-export interface Beginning {
+export interface RunInput {
   readonly principal: Principal
   readonly task_id: TaskId
   readonly given: NewRun
   readonly traceparent: string | undefined
-  readonly plan: Plan
+  readonly plan: RunPlan
   /** What is written of the answer by the statement that logs it. */
-  readonly keep: Keep | undefined
+  readonly keep: SaveAnswer | undefined
 }
 
 /** A run that has begun, and how it may end. Each end is logged when it ends. */
-export interface Begun {
+export interface RunHandle {
   readonly trace_id: TraceId
   /** The provider answered. */
   readonly answered: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
@@ -38,7 +38,7 @@ export const beginRun = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
   finished: (run: FinishedRun) => Effect.Effect<void>,
-  { given, keep, plan, principal, task_id, traceparent }: Beginning
+  { given, keep, plan, principal, task_id, traceparent }: RunInput
 ) {
   const began = yield* monotonicNow
   const run = {
@@ -79,7 +79,7 @@ export const beginRun = Effect.fnUntraced(function* (
     return Effect.as(log({ source, answer, failure: null, usage, calls }, shown), shown)
   }
 
-  const begun: Begun = {
+  const begun: RunHandle = {
     trace_id: run.trace_id,
     answered: ({ answer, calls, usage }) => succeeded("provider", answer, usage, calls),
     given: (answer) => succeeded("logged", answer, noUsage, []),

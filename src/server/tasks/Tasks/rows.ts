@@ -90,7 +90,7 @@ export const findTask = Effect.fnUntraced(function* (
 })
 
 /** Fails where the organization has no such task; with what, depends on where the task was named. */
-export const taskThere = Effect.fnUntraced(function* (
+export const requireTask = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   id: TaskId,
@@ -158,7 +158,7 @@ const SchemasRow = Schema.Struct({ input_schema: JsonSchema, answer_schema: Json
 const decodeSchemas = Schema.decodeUnknownEffect(Schema.Array(SchemasRow), { disableChecks: true })
 
 /** The schemas of a task that is known to be there. */
-export const schemasOf = (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) =>
+export const readSchemas = (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) =>
   sql`
     SELECT input_schema, answer_schema
     FROM tasks

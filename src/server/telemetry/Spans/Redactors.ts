@@ -63,7 +63,7 @@ export const makeRedactors = (
   const redactorOf = (org_id: OrgId): Effect.Effect<Clean | null> =>
     Effect.suspend(() => {
       if (now() < (unreadable.get(org_id) ?? 0)) return Effect.succeed(null)
-      return secrets.of(org_id).pipe(
+      return secrets.forOrg(org_id).pipe(
         Effect.map(
           (known): Clean =>
             (value) =>

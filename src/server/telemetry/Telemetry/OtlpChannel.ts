@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
           ? Effect.succeed(request)
           : payload === null
             ? undefined
-            : box.openBytes(place, payload)
+            : box.unsealBytes(place, payload)
       if (spans === null || opened === undefined) return refused("the spans are not kept any more")
       return Effect.gen(function* () {
         const to = yield* openAddress(box, parcel.org_id, parcel.destination_id, { url, headers })

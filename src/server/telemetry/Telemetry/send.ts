@@ -28,8 +28,8 @@ export const openAddress = Effect.fnUntraced(function* (
   destination_id: string,
   { headers, url }: Address
 ) {
-  const opened = yield* box.open(destinationPlace(org_id, destination_id, "url"), url)
-  const text = yield* box.open(destinationPlace(org_id, destination_id, "headers"), headers)
+  const opened = yield* box.unseal(destinationPlace(org_id, destination_id, "url"), url)
+  const text = yield* box.unseal(destinationPlace(org_id, destination_id, "headers"), headers)
   return { url: Redacted.value(opened), headers: yield* decodeHeaders(Redacted.value(text)) } satisfies Opened
 })
 

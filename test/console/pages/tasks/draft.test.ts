@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { changeOf, draftOf, newDraft, newTaskOf } from "../../../../src/console/pages/tasks/draft.ts"
 import { KeyId, ReleaseId, TaskId } from "../../../../src/domain/Ids.ts"
-import { completedProvider } from "../../../../src/domain/tasks/Provider.ts"
+import { withProviderDefaults } from "../../../../src/domain/tasks/Provider.ts"
 import type { Task } from "../../../../src/domain/tasks/Task.ts"
 
 const task: Task = {
@@ -11,7 +11,7 @@ const task: Task = {
   instructions: "Sort the message.",
   input_schema: { type: "object", properties: { text: { type: "string" } } },
   answer_schema: { type: "object" },
-  provider: completedProvider({
+  provider: withProviderDefaults({
     kind: "openai",
     base_url: "https://api.example.com/v1",
     model: "small",

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { type ApprovalId, StepId } from "../../../../src/domain/Ids.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
-import { sorting } from "../../../support/tasks.ts"
+import { sortingTask } from "../../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("the list of approvals", (it) => {
   const asking = (organization: string) =>
@@ -31,7 +31,7 @@ layer(service(), { excludeTestServices: true })("the list of approvals", (it) =>
     Effect.gen(function* () {
       const { agent, ask, first, reviewer } = yield* asking("filters")
       const { client } = yield* Countersign
-      const { id: task_id } = yield* (yield* client({}, "filters")).tasks.create({ payload: sorting })
+      const { id: task_id } = yield* (yield* client({}, "filters")).tasks.create({ payload: sortingTask })
       const second = yield* agent.sessions.create({ payload: { task_id } })
       const [a, b, c] = [yield* ask(first, "a"), yield* ask(second, "b"), yield* ask(second, "c")]
       yield* reviewer.approvals.decide({ params: { id: c }, payload: { decision: "reject" } })

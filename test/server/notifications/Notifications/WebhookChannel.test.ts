@@ -5,7 +5,7 @@ import { createHmac } from "node:crypto"
 import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
-import { type Scripted, scriptedServer, type Seen } from "../../../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
 import { announce, endpointAt, records, testWithWebhooks, withWebhooks } from "../../../support/delivery.ts"
 
 const status =
@@ -13,14 +13,14 @@ const status =
   (list: ReadonlyArray<{ readonly status: string }>): boolean =>
     list.length > 0 && list.every((record) => record.status === wanted)
 
-const ok: Scripted = { status: 204 }
+const ok: ScriptedReply = { status: 204 }
 const body = JSON.stringify({ id: "evt", text: "é \u2028 as it was written", n: 1.0 })
 const delays = [0, 10, 10].map((millis) => Duration.millis(millis))
 
-const header = (seen: Seen | undefined, name: string): string => String(seen?.headers[name])
+const header = (seen: SeenRequest | undefined, name: string): string => String(seen?.headers[name])
 
 /** Checks both signatures of a request, and answers with the second it was signed in. */
-const signedAt = (secret: string, seen: Seen | undefined): number => {
+const signedAt = (secret: string, seen: SeenRequest | undefined): number => {
   const text = seen?.body ?? ""
   new Webhook(secret).verify(text, {
     "webhook-id": header(seen, "webhook-id"),
@@ -35,7 +35,7 @@ const signedAt = (secret: string, seen: Seen | undefined): number => {
 describe("WebhookChannel", () => {
   testWithWebhooks("sends the stored bytes, signed in both dialects", () =>
     Effect.gen(function* () {
-      const receiver = yield* scriptedServer([ok])
+      const receiver = yield* startScriptedServer([ok])
       const endpoint = yield* endpointAt(`${receiver.url}/hook?a=1`)
       const [event_id] = yield* announce([endpoint], body)
       yield* records(endpoint, status("delivered"))
@@ -53,7 +53,7 @@ describe("WebhookChannel", () => {
 
   testWithWebhooks("sends the same event again, signed anew, when the receiver has asked to wait", () =>
     Effect.gen(function* () {
-      const receiver = yield* scriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
+      const receiver = yield* startScriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
       const endpoint = yield* endpointAt(receiver.url)
       const delivery = yield* Delivery
       yield* announce([endpoint], body)
@@ -78,8 +78,8 @@ describe("WebhookChannel", () => {
 
   testWithWebhooks("follows no redirect, and keeps nothing of what the receiver says", () =>
     Effect.gen(function* () {
-      const trap = yield* scriptedServer([ok])
-      const receiver = yield* scriptedServer([
+      const trap = yield* startScriptedServer([ok])
+      const receiver = yield* startScriptedServer([
         { status: 307, headers: { location: trap.url }, body: { secret: "of the receiver" } }
       ])
       const endpoint = yield* endpointAt(receiver.url)
@@ -95,7 +95,7 @@ describe("WebhookChannel", () => {
   testWithWebhooks("switches an endpoint off that answers 410, and sends nothing more", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const receiver = yield* scriptedServer([{ status: 410 }])
+      const receiver = yield* startScriptedServer([{ status: 410 }])
       const endpoint = yield* endpointAt(receiver.url)
       yield* announce([endpoint], body)
       const [record] = yield* records(endpoint, status("failed"))
@@ -116,7 +116,7 @@ describe("WebhookChannel", () => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const delivery = yield* Delivery
-      const receiver = yield* scriptedServer([{ status: 500 }, { status: 500 }, { status: 500 }, ok])
+      const receiver = yield* startScriptedServer([{ status: 500 }, { status: 500 }, { status: 500 }, ok])
       const endpoint = yield* endpointAt(receiver.url)
       yield* announce([endpoint], body)
       yield* records(endpoint, ([record]) => record?.attempts === 1)
@@ -141,8 +141,8 @@ describe("WebhookChannel", () => {
 
   testWithWebhooks("delivers to others at once while one receiver answers nothing", () =>
     Effect.gen(function* () {
-      const dead = yield* scriptedServer(["never"])
-      const alive = yield* scriptedServer([ok])
+      const dead = yield* startScriptedServer(["never"])
+      const alive = yield* startScriptedServer([ok])
       const stuck = yield* endpointAt(dead.url)
       const well = yield* endpointAt(alive.url)
       yield* announce(
@@ -164,7 +164,7 @@ describe("WebhookChannel", () => {
   testWithWebhooks("gives a receiver five seconds", () =>
     Effect.gen(function* () {
       const delivery = yield* Delivery
-      const receiver = yield* scriptedServer(["never"])
+      const receiver = yield* startScriptedServer(["never"])
       const endpoint = yield* endpointAt(receiver.url)
       yield* announce([endpoint], body)
       const [record] = yield* records(endpoint, status("failed"))

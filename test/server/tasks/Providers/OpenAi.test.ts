@@ -4,19 +4,19 @@ import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { OrgId, TaskId } from "../../../../src/domain/Ids.ts"
 import {
-  completedProvider,
+  withProviderDefaults,
   type NewProvider,
   type OpenAiProvider
 } from "../../../../src/domain/tasks/Provider.ts"
-import { compile } from "../../../../src/domain/tasks/Shape.ts"
+import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../../../src/server/egress/Egress.ts"
-import { putProviderKey } from "../../../../src/server/tasks/Providers/keys.ts"
+import { upsertProviderKey } from "../../../../src/server/tasks/Providers/providerKeys.ts"
 import { OpenAi } from "../../../../src/server/tasks/Providers/OpenAi.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
-import { type Scripted, scriptedServer } from "../../../support/scripted.ts"
-import { sorting } from "../../../support/tasks.ts"
+import { type ScriptedReply, startScriptedServer } from "../../../support/scripted.ts"
+import { sortingTask } from "../../../support/tasks.ts"
 import { answers, drip, ok, peer } from "../../egress/Egress/peers.ts"
 
 const live = OpenAi.layer({ firstWait: "1 millis", longestWait: "1500 millis" }).pipe(
@@ -37,7 +37,7 @@ const live = OpenAi.layer({ firstWait: "1 millis", longestWait: "1500 millis" })
 )
 
 /** A chat completion that says this. */
-const says = (content: unknown, more: object = {}): Scripted => ({
+const says = (content: unknown, more: object = {}): ScriptedReply => ({
   status: 200,
   body: {
     id: "chatcmpl-1",
@@ -59,12 +59,12 @@ const says = (content: unknown, more: object = {}): Scripted => ({
 
 const provider = (url: string, more: object = {}): OpenAiProvider => {
   const given: NewProvider = { kind: "openai", base_url: `${url}/v1`, model: "small", ...more }
-  const completed = completedProvider(given)
+  const completed = withProviderDefaults(given)
   if (completed.kind !== "openai") throw new Error("it was given as such")
   return completed
 }
 
-const shape = Result.getOrThrow(compile(sorting.answer_schema))
+const shape = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
 
 const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
   Effect.gen(function* () {
@@ -76,7 +76,7 @@ const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
       instructions: "Sort the message.",
       dataset_id: null,
       input: { text: "where is my parcel" },
-      answer: { shape, schema: Effect.succeed(sorting.answer_schema) }
+      answer: { shape, schema: Effect.succeed(sortingTask.answer_schema) }
     })
   })
 
@@ -85,11 +85,11 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const box = yield* SecretBox
-      const server = yield* scriptedServer([says({ category: "shipping" })])
+      const server = yield* startScriptedServer([says({ category: "shipping" })])
       const task_id = yield* TaskId.generate
       const org_id = OrgId.make(`org_${"0".repeat(32)}`)
       const now = yield* DateTime.now
-      yield* putProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make("sk-secret"), now)
+      yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make("sk-secret"), now)
       const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
       assert.deepStrictEqual(answer, { category: "shipping" })
       assert.deepStrictEqual(usage, { input_tokens: 11, output_tokens: 3 })
@@ -105,14 +105,14 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
       // `confidence` may be left out, so that a server must not be told to hold the model to every word of it.
       assert.deepStrictEqual(body.response_format, {
         type: "json_schema",
-        json_schema: { name: "answer", schema: sorting.answer_schema, strict: false }
+        json_schema: { name: "answer", schema: sortingTask.answer_schema, strict: false }
       })
     })
   )
 
   it.effect("gets no key where the task has none for its address", () =>
     Effect.gen(function* () {
-      const server = yield* scriptedServer([says({ category: "other" })])
+      const server = yield* startScriptedServer([says({ category: "other" })])
       yield* ask(provider(server.url, { structured_output: "none" }))
       assert.isUndefined(server.seen[0]?.headers.authorization)
       assert.notProperty(JSON.parse(server.seen[0]?.body ?? ""), "response_format")
@@ -121,7 +121,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("is asked once to repair an answer that does not fit, with what is wrong", () =>
     Effect.gen(function* () {
-      const server = yield* scriptedServer([says({ category: "sales" }), says({ category: "other" })])
+      const server = yield* startScriptedServer([says({ category: "sales" }), says({ category: "other" })])
       const { answer, calls, usage } = yield* ask(provider(server.url))
       assert.deepStrictEqual(answer, { category: "other" })
       assert.lengthOf(calls, 2)
@@ -134,7 +134,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("fails where the repair does not fit either, and says where", () =>
     Effect.gen(function* () {
-      const server = yield* scriptedServer([says("It is shipping."), says({ category: "sales" })])
+      const server = yield* startScriptedServer([says("It is shipping."), says({ category: "sales" })])
       const failed = yield* Effect.flip(ask(provider(server.url)))
       assert.include(failed.detail, "#/category")
       assert.lengthOf(server.seen, 2)
@@ -144,7 +144,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("is asked again after 429 and 5xx, and as late as it says", () =>
     Effect.gen(function* () {
-      const server = yield* scriptedServer([
+      const server = yield* startScriptedServer([
         { status: 429, headers: { "retry-after": "1" } },
         { status: 503 },
         says({ category: "other" })
@@ -162,14 +162,14 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
   it.effect("is asked again no earlier than the date that it names", () =>
     Effect.gen(function* () {
       const date = new Date(Date.now() + 1_400)
-      const server = yield* scriptedServer([
+      const server = yield* startScriptedServer([
         { status: 503, headers: { "retry-after": date.toUTCString() } },
         says({ category: "other" })
       ])
       yield* ask(provider(server.url))
       assert.isAtLeast(Date.now(), Math.floor(date.getTime() / 1_000) * 1_000)
       const tomorrow = new Date(Date.now() + 86_400_000).toUTCString()
-      const busy = yield* scriptedServer([{ status: 429, headers: { "retry-after": tomorrow } }])
+      const busy = yield* startScriptedServer([{ status: 429, headers: { "retry-after": tomorrow } }])
       yield* Effect.flip(ask(provider(busy.url)))
       assert.lengthOf(busy.seen, 1)
     })
@@ -177,11 +177,11 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("is given up after three attempts, and at once where it asks for more time than there is", () =>
     Effect.gen(function* () {
-      const broken = yield* scriptedServer([{ status: 500 }])
+      const broken = yield* startScriptedServer([{ status: 500 }])
       const failed = yield* Effect.flip(ask(provider(broken.url)))
       assert.strictEqual(failed.detail, "The model server answered 500")
       assert.lengthOf(broken.seen, 3)
-      const busy = yield* scriptedServer([{ status: 429, headers: { "retry-after": "3600" } }])
+      const busy = yield* startScriptedServer([{ status: 429, headers: { "retry-after": "3600" } }])
       const refused = yield* Effect.flip(ask(provider(busy.url)))
       assert.strictEqual(refused.detail, "The model server is busy (429)")
       assert.lengthOf(busy.seen, 1)
@@ -191,7 +191,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
   it.effect("is not asked again where that is of no use", () =>
     Effect.gen(function* () {
       for (const status of [400, 401, 403, 404, 422, 301]) {
-        const server = yield* scriptedServer([
+        const server = yield* startScriptedServer([
           {
             status,
             headers: { location: "http://127.0.0.1:1/" },
@@ -208,7 +208,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("fails within its time-out where it does not answer", () =>
     Effect.gen(function* () {
-      const silent = yield* scriptedServer(["never"])
+      const silent = yield* startScriptedServer(["never"])
       const failed = yield* Effect.flip(ask(provider(silent.url, { timeout_seconds: 1 })))
       assert.match(failed.detail, /timed out/)
       const slow = yield* peer(
@@ -236,11 +236,11 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
       const key = "Aunt-Agatha-keeps-bees-in-the-attic"
       const contents = [{ category: "other", [key]: 1 }, `{"${key}":1,"${key}":2}`]
       for (const content of contents) {
-        const server = yield* scriptedServer([says(content)])
+        const server = yield* startScriptedServer([says(content)])
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const now = yield* DateTime.now
-        yield* putProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
+        yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make(key), now)
         const failed = yield* Effect.flip(ask(provider(server.url), task_id))
         assert.include(failed.detail, "#/%5BREDACTED%5D")
         assert.notInclude(JSON.stringify(failed), key)
@@ -250,7 +250,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
 
   it.effect("fails in our words, whatever nonsense it answers", () =>
     Effect.gen(function* () {
-      const nonsense: Record<string, Scripted> = {
+      const nonsense: Record<string, ScriptedReply> = {
         "no choices": { status: 200, body: { choices: [] } },
         "no object": { status: 200, body: 42 },
         "no body": { status: 200 },
@@ -265,7 +265,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
         "cut off": says('{"category": "shi', { finish_reason: "length" })
       }
       for (const [kind, answer] of Object.entries(nonsense)) {
-        const server = yield* scriptedServer([answer])
+        const server = yield* startScriptedServer([answer])
         const failed = yield* Effect.flip(ask(provider(server.url)))
         assert.match(failed.detail, /^The model/, kind)
         assert.lengthOf(server.seen, 1, kind)
@@ -277,7 +277,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
         "[]",
         ""
       ]) {
-        const server = yield* scriptedServer([says(content)])
+        const server = yield* startScriptedServer([says(content)])
         const failed = yield* Effect.flip(ask(provider(server.url)))
         assert.match(failed.detail, /^The model's answer does not fit/, content)
       }
@@ -300,7 +300,7 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
       const babble = yield* peer(answers("HELLO\r\n\r\n"))
       const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${babble.port}`)))
       assert.match(failed.detail, /^The model server did not answer: /)
-      const hangsUp = yield* scriptedServer(["hang up", "hang up", says({ category: "other" })])
+      const hangsUp = yield* startScriptedServer(["hang up", "hang up", says({ category: "other" })])
       assert.deepStrictEqual((yield* ask(provider(hangsUp.url))).answer, { category: "other" })
     })
   )

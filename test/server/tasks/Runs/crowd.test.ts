@@ -4,12 +4,12 @@ import { SqlClient } from "effect/sql"
 import { CurrentPrincipal } from "../../../../src/api/Authorization.ts"
 import { ApiKeys } from "../../../../src/server/identity/ApiKeys.ts"
 import { atomic, openTransactions } from "../../../../src/server/store/Database/transaction.ts"
-import { holdDataset } from "../../../../src/server/tasks/Datasets/datasetLock.ts"
+import { acquireDatasetLock } from "../../../../src/server/tasks/Datasets/datasetLock.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { eventually, blocked } from "../../../support/eventually.ts"
-import { scriptedServer } from "../../../support/scripted.ts"
+import { startScriptedServer } from "../../../support/scripted.ts"
 import { send, service } from "../../../support/service.ts"
-import { messages, sorting, taskWith, team } from "../../../support/tasks.ts"
+import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
 
 /** Three times as many as an organization has transactions at once. */
 const CROWD = 24
@@ -34,12 +34,12 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     it.effect("a run under a key that its model has answered is logged", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { admin } = yield* team("turns")
-        const model = yield* scriptedServer([
+        const { admin } = yield* createTeamClients("turns")
+        const model = yield* startScriptedServer([
           { status: 200, body: { choices: [{ message: { content: '{"category":"other"}' } }] } }
         ])
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
-        const { id: task_id } = yield* admin.tasks.create({ payload: { ...sorting, provider } })
+        const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
         // The first run fixes the shapes, in a transaction.
         const answer = { category: "other" }
         yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
@@ -73,15 +73,15 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     it.effect("for one dataset, one alone has a connection", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { admin } = yield* team("dataset")
-        const { dataset, task } = yield* taskWith(admin, ["a", "other"])
-        const [row] = yield* sql<{ readonly org_id: Parameters<typeof holdDataset>[1] }>`
+        const { admin } = yield* createTeamClients("dataset")
+        const { dataset, task } = yield* createSortingTask(admin, ["a", "other"])
+        const [row] = yield* sql<{ readonly org_id: Parameters<typeof acquireDatasetLock>[1] }>`
           SELECT org_id
           FROM tasks
           WHERE task_id = ${task.id}
         `
-        const letGo = yield* held(holdDataset(sql, row!.org_id, task.id))
-        const [example] = messages(["b", "billing"])
+        const letGo = yield* held(acquireDatasetLock(sql, row!.org_id, task.id))
+        const [example] = sortingExamples(["b", "billing"])
         // Without idempotency keys, which have turns of their own.
         const key = yield* (yield* Countersign).key({}, "dataset")
         const post = (path: string, body: unknown) =>
@@ -100,7 +100,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         )
         const crowd = yield* Effect.forkChild(Effect.all([change, promotion], { concurrency: 2 }))
         yield* blocked(1)
-        assert.strictEqual((yield* post("/v1/tasks", sorting)).status, 201)
+        assert.strictEqual((yield* post("/v1/tasks", sortingTask)).status, 201)
         assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
         yield* letGo
         const [made] = yield* Fiber.join(crowd)

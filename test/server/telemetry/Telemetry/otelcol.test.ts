@@ -4,7 +4,7 @@ import { Spans } from "../../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { hasCollector, openTelemetryCollector } from "../../../support/otlp/otelcol.ts"
 import { send, service } from "../../../support/service.ts"
-import { sorting } from "../../../support/tasks.ts"
+import { sortingTask } from "../../../support/tasks.ts"
 import { eventually } from "../../../support/eventually.ts"
 
 /** Spans go out when the test says so. */
@@ -18,7 +18,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("an OpenT
       const key = yield* countersign.key({}, "otelcol")
       const admin = yield* countersign.clientWith(key)
       const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
-      const { id: task_id } = yield* admin.tasks.create({ payload: sorting })
+      const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       yield* admin.datasets.create({
         params: { task_id },
         payload: { examples: [{ input: { text: "where is it" }, answer: { category: "shipping" } }] }

@@ -18,11 +18,11 @@ import {
 import { Audit } from "../../../../src/server/identity/Audit.ts"
 import { Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
-import { Shapes } from "../../../../src/server/tasks/Shapes.ts"
+import { CompiledSchemas } from "../../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { Tasks } from "../../../../src/server/tasks/Tasks.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
-import { messages, sorting } from "../../../support/tasks.ts"
+import { sortingExamples, sortingTask } from "../../../support/tasks.ts"
 
 type Answering = (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
 
@@ -53,7 +53,7 @@ const live = Layer.mergeAll(Comparisons.layer(), Brief.layer, Datasets.layer, Re
   Layer.provide(scripted),
   Layer.provideMerge(Answers.layer),
   Layer.provide([
-    Shapes.layer,
+    CompiledSchemas.layer,
     Audit.layer,
     Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
     ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })
@@ -87,8 +87,10 @@ const begun = Effect.fnUntraced(function* (name: string, count: number) {
   const tasks = yield* Tasks
   const datasets = yield* Datasets
   const comparisons = yield* Comparisons
-  const { id } = yield* Effect.provide(tasks.create(sorting), by)
-  const [first, ...others] = messages(...Array.from({ length: count }, (_, n) => [`m${n}`, "other"] as const))
+  const { id } = yield* Effect.provide(tasks.create(sortingTask), by)
+  const [first, ...others] = sortingExamples(
+    ...Array.from({ length: count }, (_, n) => [`m${n}`, "other"] as const)
+  )
   yield* Effect.provide(datasets.create(id, { examples: [first!, ...others] }), by)
   const comparison = yield* Effect.provide(comparisons.create(id, {}), by)
   const read = Effect.provide(comparisons.get(comparison.id, { limit: 100 }), by)

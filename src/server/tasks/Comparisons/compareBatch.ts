@@ -2,28 +2,28 @@ import { Array as Arr, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { agreementOf } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
-import { type Compared, tallied } from "../../../domain/tasks/ComparisonTally.ts"
+import { type ComparedExample, addToTally } from "../../../domain/tasks/ComparisonTally.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId } from "../../../domain/Ids.ts"
 import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
-import type { Shape } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
-import { readExamples } from "../Datasets/examples.ts"
-import { findVersion, type VersionRow } from "../Datasets/versions.ts"
+import { readExamples } from "../Datasets/exampleRows.ts"
+import { findVersion, type VersionRow } from "../Datasets/versionRows.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { NoAnswer, ProviderAnswer, Providers } from "../Providers.ts"
-import { releaseOf } from "../Releases/rows.ts"
-import { schemasOf } from "../Tasks/rows.ts"
+import { getRelease } from "../Releases/rows.ts"
+import { readSchemas } from "../Tasks/rows.ts"
 import type { ComparisonRow } from "./rows.ts"
 
 /** Examples that are compared between two writings of how far a comparison is: the most that is asked again after a kill. */
-const EXAMPLES_AT_ONCE = 32
+const BATCH_SIZE = 32
 
 /** Examples of one comparison that are answered at the same time, by both sides at once. */
 const CONCURRENCY = 4
 
 /** Characters of answers after which no more examples are asked before those are written: an answer may have 4 MiB. */
-const CHARACTERS_AT_ONCE = 8 * 2 ** 20
+const MAX_BATCH_CHARACTERS = 8 * 2 ** 20
 
 /** What answers for one side. */
 interface Side {
@@ -33,35 +33,41 @@ interface Side {
 }
 
 /** What a comparison is about, read once when it is taken on. */
-export interface Subject {
+export interface ComparisonJob {
   readonly row: ComparisonRow
   readonly version: VersionRow
   readonly live: Side
-  readonly shape: Shape
+  readonly shape: CompiledSchema
   readonly schema: JsonSchema
 }
 
 /** What a comparison is about. */
-export const subjectOf = Effect.fnUntraced(function* (
+export const loadJob = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   row: ComparisonRow,
-  shapeOf: (schema: JsonSchema) => Effect.Effect<Shape>
+  shapeOf: (schema: JsonSchema) => Effect.Effect<CompiledSchema>
 ) {
   const version = Option.getOrThrow(yield* findVersion(sql, row.org_id, row.dataset_id))
-  const live = yield* releaseOf(sql, row.org_id, row.live_release_id)
-  const { answer_schema } = yield* schemasOf(sql, row.org_id, row.task_id)
-  const subject: Subject = { row, version, live, schema: answer_schema, shape: yield* shapeOf(answer_schema) }
+  const live = yield* getRelease(sql, row.org_id, row.live_release_id)
+  const { answer_schema } = yield* readSchemas(sql, row.org_id, row.task_id)
+  const subject: ComparisonJob = {
+    row,
+    version,
+    live,
+    schema: answer_schema,
+    shape: yield* shapeOf(answer_schema)
+  }
   return subject
 })
 
 /** One example, answered by both. */
-export interface Judged extends Compared {
+export interface ExampleComparison extends ComparedExample {
   readonly example: Example
 }
 
 /** Some more examples, answered by both, and the comparison as it stands with them. */
-export interface Step {
-  readonly judged: ReadonlyArray<Judged>
+export interface ComparisonBatch {
+  readonly compared: ReadonlyArray<ExampleComparison>
   readonly row: ComparisonRow
 }
 
@@ -69,16 +75,16 @@ export interface Step {
  * Goes on where `row` is: a few more examples, one at least, answered by both sides; none is begun once the turn is over, since each may take
  * minutes. Writes nothing.
  */
-export const step = Effect.fnUntraced(function* (
+export const compareBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   providers: Providers["Service"],
-  subject: Subject,
+  subject: ComparisonJob,
   row: ComparisonRow,
   isTurnOver: Effect.Effect<boolean>
 ) {
   const { examples, next } = yield* readExamples(sql, row.org_id, subject.version, {
     after: row.last_example_id ?? undefined,
-    limit: EXAMPLES_AT_ONCE
+    limit: BATCH_SIZE
   })
   const candidate: Side = {
     instructions: row.candidate_instructions,
@@ -90,7 +96,7 @@ export const step = Effect.fnUntraced(function* (
   let ended = false
   const judge = Effect.fnUntraced(function* (example: Example) {
     // They are begun in their order: where one is left for the next step, so are all after it.
-    ended ||= characters > CHARACTERS_AT_ONCE || (begun > 0 && (yield* isTurnOver))
+    ended ||= characters > MAX_BATCH_CHARACTERS || (begun > 0 && (yield* isTurnOver))
     if (ended) return Option.none()
     begun++
     const [byCandidate, byLive] = yield* Effect.all(
@@ -102,17 +108,17 @@ export const step = Effect.fnUntraced(function* (
     )
     characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
     const fields = fieldsOf(example, byCandidate, byLive)
-    return Option.some<Judged>({ example, candidate: byCandidate, live: byLive, fields })
+    return Option.some<ExampleComparison>({ example, candidate: byCandidate, live: byLive, fields })
   })
   const judged = Arr.getSomes(yield* Effect.forEach(examples, judge, { concurrency: CONCURRENCY }))
-  const done: Step = {
-    judged,
+  const done: ComparisonBatch = {
+    compared: judged,
     row: {
       ...row,
       status: next === null && judged.length === examples.length ? "completed" : "running",
       compared: row.compared + judged.length,
       last_example_id: judged.at(-1)?.example.id ?? row.last_example_id,
-      tally: judged.reduce(tallied, row.tally)
+      tally: judged.reduce(addToTally, row.tally)
     }
   }
   return done
@@ -120,7 +126,7 @@ export const step = Effect.fnUntraced(function* (
 
 const outcomeOf = (
   providers: Providers["Service"],
-  { row, schema, shape }: Subject,
+  { row, schema, shape }: ComparisonJob,
   side: Side,
   example: Example
 ): Effect.Effect<Outcome> =>

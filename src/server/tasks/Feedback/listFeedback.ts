@@ -68,7 +68,7 @@ export const listFeedback = Effect.fnUntraced(function* (
           ORDER BY feedback_id DESC
         `
   ).pipe(Effect.flatMap(decodeSized))
-  const { ids, next } = cut(sized, limit - 1)
+  const { ids, next } = cutBySize(sized, limit - 1)
   return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
 })
 
@@ -91,7 +91,7 @@ const decodeSized = Schema.decodeUnknownEffect(
 )
 
 /** The first ids, as many and of as many bytes as a page may hold, and where the next page goes on. */
-export const cut = (
+export const cutBySize = (
   sized: ReadonlyArray<{ readonly feedback_id: FeedbackId; readonly bytes: number }>,
   limit: number
 ) => {

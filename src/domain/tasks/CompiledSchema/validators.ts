@@ -3,7 +3,7 @@ import { Predicate, Result } from "effect"
 import { canonicalJson } from "../../json/CanonicalJson.ts"
 import { type Blueprint, WORK } from "./Blueprint.ts"
 import { metered } from "./LinearPattern.ts"
-import { type Meter, TooMuchWork } from "./Meter.ts"
+import { type Meter, WorkLimitExceeded } from "./Meter.ts"
 
 /** What a compiled schema is: called with a value, it says whether that fits and leaves the faults on itself. */
 export type Validator = ValidateFunction<unknown>
@@ -55,7 +55,7 @@ export const makeValidator = (
       const knows = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
       const found = knows ? _`vErrors` : _``
       const counted = gen.scopeValue("obj", { ref: meter })
-      const spent = gen.scopeValue("Error", { ref: TooMuchWork })
+      const spent = gen.scopeValue("Error", { ref: WorkLimitExceeded })
       const { units, weighs } = work
       gen.code(
         _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * FAULTY}) < 0) throw new ${spent}(${found});`

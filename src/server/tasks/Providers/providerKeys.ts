@@ -14,7 +14,7 @@ export const providerKeyPlace = (org_id: OrgId, task_id: TaskId, base_url: strin
 })
 
 /** Seals a task's key for a base URL, in place of one that was there. */
-export const putProviderKey = Effect.fnUntraced(function* (
+export const upsertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
   org_id: OrgId,
@@ -49,11 +49,11 @@ export const findProviderKey = Effect.fnUntraced(function* (
   `
   const row = Arr.head(rows)
   if (Option.isNone(row)) return Option.none()
-  return Option.some(yield* box.open(providerKeyPlace(org_id, task_id, base_url), row.value.api_key))
+  return Option.some(yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), row.value.api_key))
 }, Effect.orDie)
 
 /** Seals a task's key for a base URL where it has none; whether that key is the one it now has. Callers hold the task's row. */
-export const addProviderKey = Effect.fnUntraced(function* (
+export const insertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
   org_id: OrgId,
@@ -64,6 +64,6 @@ export const addProviderKey = Effect.fnUntraced(function* (
 ) {
   const kept = yield* findProviderKey(sql, box, org_id, task_id, base_url)
   if (Option.isSome(kept)) return constantTimeEqual(Redacted.value(kept.value), Redacted.value(key))
-  yield* putProviderKey(sql, box, org_id, task_id, base_url, key, now)
+  yield* upsertProviderKey(sql, box, org_id, task_id, base_url, key, now)
   return true
 })

@@ -2,21 +2,21 @@ import { Effect } from "effect"
 import { InvalidInput } from "../../../api/Problems.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
-import type { Shape, ShapeFault, SharedWork } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema, SchemaFault, WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** The most faults that one answer lists. */
 const MAX_FAULTS = 20
 
 /** Units of work that the examples of one request may take to check together: a tenth of a second or so, a second at worst. */
-const WORK_TOGETHER = 10_000_000
+const MAX_TOTAL_WORK = 10_000_000
 
 /** Units after which other requests have their turn: a few milliseconds. */
-const WORK_AT_ONCE = 300_000
+const WORK_PER_TICK = 300_000
 
 /** The shapes that examples of a task fit. */
-export interface ExampleShapes {
-  readonly inputs: Shape
-  readonly answers: Shape
+export interface TaskSchemas {
+  readonly inputs: CompiledSchema
+  readonly answers: CompiledSchema
 }
 
 /**
@@ -24,12 +24,12 @@ export interface ExampleShapes {
  * is bounded whatever they are, and done a little at a time.
  */
 export const checkExamples = Effect.fnUntraced(function* (
-  { answers, inputs }: ExampleShapes,
+  { answers, inputs }: TaskSchemas,
   examples: Iterable<{ readonly input: JsonObject; readonly answer: JsonObject }>
 ) {
-  const work: SharedWork = { left: WORK_TOGETHER }
-  const faults: Array<ShapeFault> = []
-  let pauseAt = work.left - WORK_AT_ONCE
+  const work: WorkBudget = { left: MAX_TOTAL_WORK }
+  const faults: Array<SchemaFault> = []
+  let pauseAt = work.left - WORK_PER_TICK
   let index = 0
   for (const { answer, input } of examples) {
     const at = `#/examples/${index++}`
@@ -43,7 +43,7 @@ export const checkExamples = Effect.fnUntraced(function* (
     }
     if (faults.length >= MAX_FAULTS) break
     if (work.left < pauseAt) {
-      pauseAt = work.left - WORK_AT_ONCE
+      pauseAt = work.left - WORK_PER_TICK
       yield* Effect.yieldNow
     }
   }

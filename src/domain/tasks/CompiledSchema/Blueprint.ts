@@ -1,5 +1,5 @@
 import { Predicate, Result, type Schema } from "effect"
-import { formatPointer, type ShapeFault } from "./fault.ts"
+import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 import { definitions, inPlace, kindOf, misjudged, refused, walking } from "./Keywords.ts"
 import { compilePattern, type LinearPattern } from "./LinearPattern.ts"
 
@@ -26,7 +26,7 @@ const CHARACTERS_A_UNIT = 32
 /** What a validator is made of. */
 export interface Blueprint {
   /** The schema: what judges, and what that costs. */
-  readonly schema: Priced
+  readonly schema: MeteredSchema
   /** Its patterns, compiled. */
   readonly patterns: ReadonlyMap<string, LinearPattern>
   /** Whether a reference leads to the whole, which then judges parts of a value too. */
@@ -35,8 +35,8 @@ export interface Blueprint {
   readonly unevaluated: boolean
 }
 
-type Priced = Readonly<Record<string, unknown>>
-type Draft = Result.Result<unknown, ShapeFault>
+type MeteredSchema = Readonly<Record<string, unknown>>
+type Draft = Result.Result<unknown, SchemaFault>
 type Place = ReadonlyArray<string>
 
 /**
@@ -45,7 +45,7 @@ type Place = ReadonlyArray<string>
  */
 export const blueprint = (
   schema: Readonly<Record<string, Schema.Json>>
-): Result.Result<Blueprint, ShapeFault> => new Draughtsman().draw(schema)
+): Result.Result<Blueprint, SchemaFault> => new Draughtsman().draw(schema)
 
 /** A schema that was met: the names of those that judge the same value, which a circle is looked for in. */
 interface Met {
@@ -72,7 +72,7 @@ class Draughtsman {
   #steps = 0
   #recurs = false
 
-  draw(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, ShapeFault> {
+  draw(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, SchemaFault> {
     return Result.gen(this, function* () {
       const priced = yield* this.#object(schema, [], 0)
       yield* this.#resolve()
@@ -100,7 +100,7 @@ class Draughtsman {
     return Result.succeed(schema)
   }
 
-  #object(schema: object, place: Place, depth: number): Result.Result<Priced, ShapeFault> {
+  #object(schema: object, place: Place, depth: number): Result.Result<MeteredSchema, SchemaFault> {
     return Result.gen(this, function* () {
       if (depth > MAX_DEPTH)
         return yield* fault(place, `Schemas stand ${MAX_DEPTH} levels in one another at most`)
@@ -163,7 +163,7 @@ class Draughtsman {
     })
   }
 
-  #value(keyword: string, value: unknown, place: Place, owner: string): Result.Result<void, ShapeFault> {
+  #value(keyword: string, value: unknown, place: Place, owner: string): Result.Result<void, SchemaFault> {
     if (typeof value !== "string") return Result.void
     switch (keyword) {
       case "pattern":
@@ -178,7 +178,7 @@ class Draughtsman {
     }
   }
 
-  #pattern(pattern: string, place: Place): Result.Result<void, ShapeFault> {
+  #pattern(pattern: string, place: Place): Result.Result<void, SchemaFault> {
     if (this.#patterns.has(pattern)) return Result.void
     const compiled = compilePattern(pattern)
     if (Result.isFailure(compiled)) return fault(place, compiled.failure)
@@ -193,7 +193,7 @@ class Draughtsman {
    * Finds what each reference leads to: a schema of this document, or the shape is refused. The validator is given its pointer: it knows no
    * anchor at the top.
    */
-  #resolve(): Result.Result<void, ShapeFault> {
+  #resolve(): Result.Result<void, SchemaFault> {
     for (const { from, place, priced, to } of this.#references) {
       if (!to.startsWith("#")) {
         return fault(place, "References lead to this document alone; write #/$defs/… or #anchor")
@@ -211,7 +211,7 @@ class Draughtsman {
   }
 
   /** Finds a schema that judges a value by judging that same value. */
-  #findCircle(): Result.Result<void, ShapeFault> {
+  #findCircle(): Result.Result<void, SchemaFault> {
     const done = new Set<string>()
     for (const start of this.#met.keys()) {
       const path = new Set<string>()
@@ -250,6 +250,9 @@ const pointedTo = (reference: string): string | undefined => {
   }
 }
 
-const faultAt = (place: Place, detail: string): ShapeFault => ({ pointer: formatPointer("#", place), detail })
+const faultAt = (place: Place, detail: string): SchemaFault => ({
+  pointer: formatPointer("#", place),
+  detail
+})
 
 const fault = (place: Place, detail: string) => Result.fail(faultAt(place, detail))

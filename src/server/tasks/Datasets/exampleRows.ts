@@ -8,8 +8,8 @@ import { tokensOf } from "../../../domain/tasks/tokens.ts"
 import { texts } from "../../store/pgArrays.ts"
 import { cutPage, PAGE_BYTES } from "../../store/Pagination.ts"
 import type { WordCounts } from "../../../domain/tasks/WordCounts.ts"
-import { wordKey } from "./words.ts"
-import type { VersionRow } from "./versions.ts"
+import { wordKey } from "./wordCounts.ts"
+import type { VersionRow } from "./versionRows.ts"
 
 const ExampleRow = Schema.Struct({
   example_id: ExampleId,
@@ -30,7 +30,7 @@ const toExample = (row: typeof ExampleRow.Type): Example => ({
 })
 
 /** That a row of `dataset_examples` is part of a version of its task. */
-export const isPartOf = (sql: SqlClient.SqlClient, version: number) => sql`
+export const isInVersion = (sql: SqlClient.SqlClient, version: number) => sql`
   first_version <= ${version}
   AND (until_version IS NULL OR until_version > ${version})
 `
@@ -66,7 +66,7 @@ export const readExamples = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND task_id = ${version.task_id}
         AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
-        AND ${isPartOf(sql, version.version)}
+        AND ${isInVersion(sql, version.version)}
       ORDER BY example_id DESC
       LIMIT ${limit + 1}::int
     ),
@@ -103,7 +103,7 @@ export const inputDigest = (task_id: TaskId, input: JsonObject): string =>
     .digest("hex")
 
 /** An example on its way into a version, with what is made of it. */
-export interface Placed {
+export interface PreparedExample {
   readonly example: NewExample
   readonly input: string
   readonly answer: string
@@ -125,7 +125,7 @@ const decodeSame = Schema.decodeUnknownEffect(Schema.Array(SameInput), { disable
  * The examples with one of these inputs, by their digests, in the newest version there is; `version` is the one after it. Those that it
  * has ended by now are among them.
  */
-export const sameInputs = (
+export const findSameInputs = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   version: number,
@@ -145,7 +145,7 @@ const Content = Schema.Struct({ input: JsonObject, answer: JsonObject })
 const decodeContents = Schema.decodeUnknownEffect(Schema.Array(Content), { disableChecks: true })
 
 /** What examples say, in no order. Callers see to it that it is not too much together. */
-export const contentsOf = (
+export const readContents = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
@@ -186,7 +186,7 @@ export const insertExamples = Effect.fnUntraced(function* (
   org_id: OrgId,
   task_id: TaskId,
   version: number,
-  placed: ReadonlyArray<Placed>,
+  placed: ReadonlyArray<PreparedExample>,
   inherited: ReadonlyMap<string, string>,
   counts: WordCounts
 ) {

@@ -1,7 +1,7 @@
 import { Predicate, Result, Schema } from "effect"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { MAX_TOKENS, type OpenAiProvider, type Usage } from "../../../domain/tasks/Provider.ts"
-import type { ShapeFault } from "../../../domain/tasks/Shape.ts"
+import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { scan } from "../../../domain/json/StrictJson.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 
@@ -15,10 +15,10 @@ export interface ChatMessage {
 const MAX_DEPTH = 64
 
 /** What a model is told when its answer does not fit: at most this many of its faults. */
-const MAX_TOLD = 20
+const MAX_REPORTED_FAULTS = 20
 
 /** The conversation that a run begins with. The input goes as JSON, in a turn of its own, so that it is told from the instructions. */
-export const opening = (
+export const initialMessages = (
   instructions: string,
   input: JsonObject,
   schema: JsonSchema
@@ -37,13 +37,16 @@ export const opening = (
 ]
 
 /** What is said after an answer that does not fit: the one attempt to repair it. */
-export const repair = (answer: string, faults: ReadonlyArray<ShapeFault>): ReadonlyArray<ChatMessage> => [
+export const repairMessages = (
+  answer: string,
+  faults: ReadonlyArray<SchemaFault>
+): ReadonlyArray<ChatMessage> => [
   { role: "assistant", content: answer },
   {
     role: "user",
     content: [
       "That answer does not fit the JSON Schema:",
-      ...faults.slice(0, MAX_TOLD).map(({ detail, pointer }) => `- ${pointer}: ${detail}`),
+      ...faults.slice(0, MAX_REPORTED_FAULTS).map(({ detail, pointer }) => `- ${pointer}: ${detail}`),
       "Answer again with the corrected JSON object alone."
     ].join("\n")
   }
@@ -125,7 +128,7 @@ const Completion = Schema.fromJsonString(
 const decodeCompletion = Schema.decodeUnknownResult(Completion)
 
 /** A completion as far as it is of interest. */
-export interface Completed {
+export interface ParsedCompletion {
   readonly usage: Usage
   readonly content: string
   /** Why the content is none to go by, in a sentence; null: it is. */
@@ -133,7 +136,7 @@ export interface Completed {
 }
 
 /** Reads the answer of a server; undefined where it is none of this protocol. */
-export const readCompletion = (body: Uint8Array): Completed | undefined => {
+export const parseCompletion = (body: Uint8Array): ParsedCompletion | undefined => {
   const decoded = decodeCompletion(new TextDecoder().decode(body))
   if (Result.isFailure(decoded)) return undefined
   const { choices, usage } = decoded.success
@@ -155,7 +158,7 @@ export const readCompletion = (body: Uint8Array): Completed | undefined => {
 }
 
 /** The object that a model's text stands for, or what is wrong with the text, as a model can be told. */
-export const readAnswer = (content: string): Result.Result<JsonObject, ShapeFault> => {
+export const parseAnswer = (content: string): Result.Result<JsonObject, SchemaFault> => {
   const scanned = scan(content, { maxDepth: MAX_DEPTH })
   if (Result.isFailure(scanned)) return Result.fail(scanned.failure)
   return Result.mapError(decodeObject(content), () => ({ pointer: "#", detail: "Expected a JSON object" }))

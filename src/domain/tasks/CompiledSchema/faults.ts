@@ -1,6 +1,6 @@
 import { JsonPointer } from "effect"
 import type { ErrorObject } from "ajv/dist/2020.js"
-import { formatPointer, type ShapeFault } from "./fault.ts"
+import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 
 /** The most faults that one check names. */
 export const MAX_FAULTS = 20
@@ -9,8 +9,8 @@ export const MAX_FAULTS = 20
  * What the validator found, as a caller is told: each fault once, at the field itself, `at` before each pointer. Of a missing or
  * surplus property that is the property, of a surplus item the item. No sentence holds a value.
  */
-export const faultsOf = (errors: ReadonlyArray<ErrorObject>, at: string): ReadonlyArray<ShapeFault> => {
-  const faults = new Map<string, ShapeFault>()
+export const faultsOf = (errors: ReadonlyArray<ErrorObject>, at: string): ReadonlyArray<SchemaFault> => {
+  const faults = new Map<string, SchemaFault>()
   for (const error of errors) {
     const fault = { pointer: formatPointer(at, placeOf(error)), detail: detailOf(error) }
     faults.set(`${fault.pointer} ${fault.detail}`, fault)

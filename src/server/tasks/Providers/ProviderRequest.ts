@@ -2,7 +2,7 @@ import { Data, type Effect } from "effect"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
-import type { Shape } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 
@@ -16,12 +16,12 @@ export interface ProviderRequest<P extends Provider = Provider> {
   readonly dataset_id: DatasetId | null
   readonly input: JsonObject
   readonly answer: {
-    readonly shape: Shape
+    readonly shape: CompiledSchema
     /** Read only where a provider is told the schema. */
     readonly schema: Effect.Effect<JsonSchema>
   }
   /** Hears of each call as it ends: what was spent is known also where nobody waits for the answer to its end. */
-  readonly noted?: (call: ProviderCall) => void
+  readonly onCall?: (call: ProviderCall) => void
 }
 
 /** One call to a model, whatever came of it: a span of the run. */

@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result, type Schema } from "effect"
-import { compile, type ShapeFault } from "../../../src/domain/tasks/Shape.ts"
-import { doubling } from "../../support/shapes.ts"
+import { compileSchema, type SchemaFault } from "../../../src/domain/tasks/CompiledSchema.ts"
+import { exponentialSchema } from "../../support/schemas.ts"
 
-const shape = (schema: Schema.Json) => Result.getOrThrow(compile(schema))
+const shape = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
 
-const refusal = (schema: Schema.Json): ShapeFault => {
-  const compiled = compile(schema)
+const refusal = (schema: Schema.Json): SchemaFault => {
+  const compiled = compileSchema(schema)
   if (Result.isSuccess(compiled)) throw new Error("The schema is taken")
   return compiled.failure
 }
@@ -372,8 +372,8 @@ describe("a check is bounded, where schema and value make it", () => {
   })
 
   it("double with each reference: a value may take more the larger it is", () => {
-    assert.strictEqual(check(doubling(17), {}), tooMuch)
-    assert.isUndefined(check(doubling(17), { a: "x".repeat(100_000) }))
+    assert.strictEqual(check(exponentialSchema(17), {}), tooMuch)
+    assert.isUndefined(check(exponentialSchema(17), { a: "x".repeat(100_000) }))
   })
 
   it("compare large items over and over", () => {

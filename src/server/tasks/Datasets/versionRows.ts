@@ -77,7 +77,7 @@ export const listVersions = (
   `.pipe(Effect.flatMap(decodeVersions))
 
 /** The state that a version's digest is made of. */
-export const contentState = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
+export const readContentState = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
   sql<{ readonly content_state: Uint8Array }>`
     SELECT content_state
     FROM datasets

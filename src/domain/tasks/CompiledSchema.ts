@@ -1,21 +1,21 @@
 import { Predicate, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
-import { blueprint, type Blueprint, MAX_SCHEMA_BYTES } from "./Shape/Blueprint.ts"
-import { checkDialect } from "./Shape/dialect.ts"
-import type { ShapeFault } from "./Shape/fault.ts"
-import { faultsOf } from "./Shape/faults.ts"
-import { Meter, TooMuchWork, workFor } from "./Shape/Meter.ts"
-import { makeValidator } from "./Shape/validators.ts"
+import { blueprint, type Blueprint, MAX_SCHEMA_BYTES } from "./CompiledSchema/Blueprint.ts"
+import { checkDialect } from "./CompiledSchema/dialect.ts"
+import type { SchemaFault } from "./CompiledSchema/SchemaFault.ts"
+import { faultsOf } from "./CompiledSchema/faults.ts"
+import { Meter, WorkLimitExceeded, workFor } from "./CompiledSchema/Meter.ts"
+import { makeValidator } from "./CompiledSchema/validators.ts"
 
-export type { ShapeFault } from "./Shape/fault.ts"
+export type { SchemaFault } from "./CompiledSchema/SchemaFault.ts"
 
 /** Work that several checks have left together, in units: see `Meter`. Below zero: the last one was not done to its end. */
-export interface SharedWork {
+export interface WorkBudget {
   left: number
 }
 
 /** A compiled shape of a task's inputs or answers. */
-export interface Shape {
+export interface CompiledSchema {
   /** SHA-256 of the schema's text, in lowercase hex. Schemas of one digest are the same schema. */
   readonly digest: string
   /** Bytes of the schema's text: what it weighs in a cache. */
@@ -27,7 +27,7 @@ export interface Shape {
    * at most for a small value and 30 for a large one on a machine of today, ten times that on one that is slow. Who makes many
    * checks has them share their work, and pauses in between.
    */
-  readonly check: (value: unknown, at?: string, shared?: SharedWork) => ReadonlyArray<ShapeFault>
+  readonly check: (value: unknown, at?: string, shared?: WorkBudget) => ReadonlyArray<SchemaFault>
 }
 
 /**
@@ -35,7 +35,7 @@ export interface Shape {
  * `format` are annotations. Patterns are matched in linear time. Takes milliseconds, so keep what it answers; within the limits at most
  * some 200 ms.
  */
-export const compile = (schema: Schema.Json): Result.Result<Shape, ShapeFault> =>
+export const compileSchema = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> =>
   Result.gen(function* () {
     const text = JSON.stringify(schema)
     const bytes = Buffer.byteLength(text)
@@ -47,12 +47,12 @@ export const compile = (schema: Schema.Json): Result.Result<Shape, ShapeFault> =
     return { digest: digestOf(text), bytes, check: makeCheck(drawn) }
   })
 
-/** The digest of a schema, as its {@link Shape} has it. */
-export const shapeDigest = (schema: Schema.Json): string => digestOf(JSON.stringify(schema))
+/** The digest of a schema, as its {@link CompiledSchema} has it. */
+export const schemaDigest = (schema: Schema.Json): string => digestOf(JSON.stringify(schema))
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-const makeCheck = (drawn: Blueprint): Shape["check"] => {
+const makeCheck = (drawn: Blueprint): CompiledSchema["check"] => {
   const meter = new Meter()
   const validate = makeValidator(drawn, meter)
   return (value, at = "#", shared) => {
@@ -61,9 +61,9 @@ const makeCheck = (drawn: Blueprint): Shape["check"] => {
     try {
       return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
     } catch (error) {
-      if (error instanceof TooMuchWork && error.found.length > 0) return faultsOf(error.found, at)
+      if (error instanceof WorkLimitExceeded && error.found.length > 0) return faultsOf(error.found, at)
       // A chain of references under deep nesting may run out of stack before it runs out of units.
-      if (error instanceof TooMuchWork || error instanceof RangeError) {
+      if (error instanceof WorkLimitExceeded || error instanceof RangeError) {
         return [{ pointer: at, detail: "is too much to be checked against this shape; send less of it" }]
       }
       throw error
@@ -76,4 +76,4 @@ const makeCheck = (drawn: Blueprint): Shape["check"] => {
 
 const isRecord = (value: Schema.Json): value is Schema.JsonObject => Predicate.isReadonlyObject(value)
 
-const fault = (pointer: string, detail: string) => Result.fail<ShapeFault>({ pointer, detail })
+const fault = (pointer: string, detail: string) => Result.fail<SchemaFault>({ pointer, detail })

@@ -6,15 +6,15 @@ import { DatasetBaseChanged, FeedbackChanged, NothingStaged } from "../../../api
 import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
 import { type DatasetId, FeedbackId, type OrgId, type TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { inOrderOfStaging, planPromotion, type Promotion } from "../../../domain/tasks/Promotion.ts"
+import { sortByStagingTime, planPromotion, type Promotion } from "../../../domain/tasks/Promotion.ts"
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import type { Datasets } from "../Datasets.ts"
-import { holdDataset } from "../Datasets/datasetLock.ts"
+import { acquireDatasetLock } from "../Datasets/datasetLock.ts"
 import { texts } from "../../store/pgArrays.ts"
 import { rowsFor } from "../../store/Pagination.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { noTask } from "../Tasks/rows.ts"
-import { cut } from "./list.ts"
+import { cutBySize } from "./listFeedback.ts"
 import { feedbackColumns, FeedbackRow, toFeedback } from "./rows.ts"
 
 /** The most superseded corrections that a preview lists. */
@@ -111,7 +111,7 @@ const countKnown = (sql: SqlClient.SqlClient, org_id: OrgId, digests: ReadonlyAr
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
 /** What promoting a task's staged corrections would do. The set is read without its corrections; of those, one page is. */
-export const preview = Effect.fnUntraced(function* (
+export const previewPromotion = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
@@ -127,7 +127,7 @@ export const preview = Effect.fnUntraced(function* (
   )
   const { cursor } = request
   const left = cursor === undefined ? promoted : promoted.filter(({ feedback_id }) => feedback_id < cursor)
-  const { ids, next } = cut(left.slice(0, rowsFor(request)), rowsFor(request) - 1)
+  const { ids, next } = cutBySize(left.slice(0, rowsFor(request)), rowsFor(request) - 1)
   const rows = yield* readWithInputs(sql, org_id, ids)
   const result: PromotionPreview = {
     base_dataset_id: head.value.dataset_id,
@@ -147,7 +147,7 @@ export const preview = Effect.fnUntraced(function* (
  * Within the caller's transaction: makes the next version from a task's staged corrections. The dataset is held first, so that of two
  * promotions one waits and then finds another base; then the set, which is read in pieces, however large it is.
  */
-export const promote = Effect.fnUntraced(function* (
+export const promoteStaged = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   datasets: Datasets["Service"],
   { actor, org_id }: Principal,
@@ -155,7 +155,7 @@ export const promote = Effect.fnUntraced(function* (
   request: PromoteRequest,
   now: Timestamp
 ) {
-  yield* holdDataset(sql, org_id, task_id)
+  yield* acquireDatasetLock(sql, org_id, task_id)
   const head = yield* headOf(sql, org_id, task_id)
   if (Option.isNone(head)) return yield* noTask
   const { dataset_id } = head.value
@@ -209,7 +209,7 @@ const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
  * that counts.
  */
 const examplesOf = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
-  Stream.fromIterable(chunksByBytes(inOrderOfStaging(promoted))).pipe(
+  Stream.fromIterable(chunksByBytes(sortByStagingTime(promoted))).pipe(
     Stream.mapEffect((piece) => Effect.orDie(readWithInputs(sql, org_id, idsOf(piece)))),
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
     Stream.map(({ correction, feedback_id, input }): NewExample => ({

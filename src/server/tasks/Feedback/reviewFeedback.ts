@@ -6,11 +6,11 @@ import type { FeedbackId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/Database/transaction.ts"
-import { inputDigest } from "../Datasets/examples.ts"
+import { inputDigest } from "../Datasets/exampleRows.ts"
 import { findRun } from "../Runs/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import { countStaged } from "./promotion.ts"
-import { type FeedbackRow, holdFeedback, toFeedback, writeReview } from "./rows.ts"
+import { countStaged } from "./promoteStaged.ts"
+import { type FeedbackRow, lockFeedbackForUpdate, toFeedback, writeReview } from "./rows.ts"
 
 /**
  * Corrections of a task that may be staged at a time: more are promoted first. They are counted without a lock, under which a reviewer
@@ -39,7 +39,7 @@ export const makeReviews = ({
   ) =>
     atomically(
       Effect.gen(function* () {
-        const row = yield* holdFeedback(sql, principal.org_id, id)
+        const row = yield* lockFeedbackForUpdate(sql, principal.org_id, id)
         if (Option.isNone(row)) return yield* noFeedback
         const next = transition(row.value.status, verdict)
         if (Result.isFailure(next)) return yield* notPending(next.failure, row.value)

@@ -10,9 +10,16 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import { WordCounts } from "../../../domain/tasks/WordCounts.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { noTask } from "../Tasks/rows.ts"
-import { contentsOf, endExamples, inputDigest, insertExamples, type Placed, sameInputs } from "./examples.ts"
-import { readCounts, writeCounts } from "./words.ts"
-import { contentState, findVersion, insertVersion, toDataset, type VersionRow } from "./versions.ts"
+import {
+  readContents,
+  endExamples,
+  inputDigest,
+  insertExamples,
+  type PreparedExample,
+  findSameInputs
+} from "./exampleRows.ts"
+import { readWordCounts, writeWordCounts } from "./wordCounts.ts"
+import { readContentState, findVersion, insertVersion, toDataset, type VersionRow } from "./versionRows.ts"
 
 /** What a new version is made for. */
 export interface NewVersion {
@@ -63,14 +70,14 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   const content =
     base === null
       ? ContentDigest.empty()
-      : ContentDigest.from(Option.getOrThrow(yield* contentState(sql, org_id, base)))
+      : ContentDigest.from(Option.getOrThrow(yield* readContentState(sql, org_id, base)))
   const version = head.dataset_version + 1
   let count = before?.example_count ?? 0
   let last: ExampleId | undefined = before?.last_example_id
   let added = 0
   let replaced = 0
   let counts: WordCounts | undefined
-  let waiting: Array<Placed> = []
+  let waiting: Array<PreparedExample> = []
   let characters = 0
 
   const write = Effect.gen(function* () {
@@ -80,13 +87,13 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     characters = 0
     const digests = new Set(examples.map(({ digest }) => digest))
     // A first version has nothing before it.
-    const same = base === null ? [] : yield* sameInputs(sql, org_id, version, [...digests])
+    const same = base === null ? [] : yield* findSameInputs(sql, org_id, version, [...digests])
     // Of two examples with one input the first may have been written before: the second takes the same one's place.
     const ending = same.filter(({ ended }) => !ended)
     // Corrections of a few bytes may take the place of examples of megabytes.
     for (const piece of chunksByBytes(ending)) {
       const ids = piece.map(({ example_id }) => example_id)
-      for (const old of yield* contentsOf(sql, org_id, task_id, ids))
+      for (const old of yield* readContents(sql, org_id, task_id, ids))
         content.remove(memberOf(old.input, old.answer))
     }
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
@@ -103,7 +110,8 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
       ending.map(({ example_id }) => example_id)
     )
     // A version that only corrects does without the counts.
-    if (counts === undefined && replacing < examples.length) counts = yield* readCounts(sql, org_id, task_id)
+    if (counts === undefined && replacing < examples.length)
+      counts = yield* readWordCounts(sql, org_id, task_id)
     const words = counts ?? WordCounts.empty()
     const newest = yield* insertExamples(sql, org_id, task_id, version, examples, known, words)
     if (last === undefined || newest > last) last = newest
@@ -113,7 +121,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     /** Puts an example into the version: in place of those of the base that have the very same input, else beside them. */
     put: (example: NewExample) =>
       Effect.suspend(() => {
-        const placed: Placed = {
+        const placed: PreparedExample = {
           example,
           input: JSON.stringify(example.input),
           answer: JSON.stringify(example.answer),
@@ -139,7 +147,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         created_by_id: by.id,
         created_by_name: by.name
       }
-      if (counts !== undefined) yield* writeCounts(sql, org_id, task_id, counts)
+      if (counts !== undefined) yield* writeWordCounts(sql, org_id, task_id, counts)
       yield* insertVersion(sql, org_id, row, content.state())
       yield* sql`
         UPDATE tasks

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Result, type Schema } from "effect"
-import { compile } from "../../../../src/domain/tasks/Shape.ts"
-import { checkExamples } from "../../../../src/server/tasks/Datasets/check.ts"
-import { doubling } from "../../../support/shapes.ts"
+import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
+import { checkExamples } from "../../../../src/server/tasks/Datasets/checkExamples.ts"
+import { exponentialSchema } from "../../../support/schemas.ts"
 
-const shape = (schema: Schema.Json) => Result.getOrThrow(compile(schema))
+const shape = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
 
 const any = shape({ type: "object" })
 
@@ -13,7 +13,7 @@ const empty = (count: number) => Array.from({ length: count }, () => ({ input: {
 describe("the examples of one request", () => {
   it.effect("are refused where they take too much work together, though each would do alone", () =>
     Effect.gen(function* () {
-      const costly = shape(doubling(12))
+      const costly = shape(exponentialSchema(12))
       assert.lengthOf(costly.check({}), 0)
       yield* checkExamples({ inputs: costly, answers: any }, empty(50))
       const refused = yield* Effect.flip(checkExamples({ inputs: costly, answers: any }, empty(40_000)))
@@ -51,7 +51,7 @@ describe("the examples of one request", () => {
           yield example
         }
       }
-      yield* Effect.flip(checkExamples({ inputs: shape(doubling(12)), answers: any }, examples()))
+      yield* Effect.flip(checkExamples({ inputs: shape(exponentialSchema(12)), answers: any }, examples()))
       assert.isAbove(new Set(looked).size, 10)
       yield* Fiber.interrupt(others)
       looked.length = 0

@@ -1,7 +1,7 @@
 import type { JsonSchema } from "../../src/domain/tasks/Task.ts"
 
 /** A small schema that judges any object some 2 to the power of `levels` times: each definition refers twice to the next. */
-export const doubling = (levels: number): JsonSchema => {
+export const exponentialSchema = (levels: number): JsonSchema => {
   const to = (level: number) => ({ $ref: `#/$defs/d${level}` })
   const $defs = Object.fromEntries(
     Array.from({ length: levels }, (_, level) => [`d${level}`, { allOf: [to(level + 1), to(level + 1)] }])

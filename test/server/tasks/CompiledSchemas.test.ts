@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, type Schema } from "effect"
-import { Shapes } from "../../../src/server/tasks/Shapes.ts"
+import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 
 const never = Effect.die("It is kept, and need not be loaded")
 
-layer(Shapes.layer)("Shapes", (it) => {
+layer(CompiledSchemas.layer)("Shapes", (it) => {
   it.effect("say where in a request a schema is at fault", () =>
     Effect.gen(function* () {
-      const { compile } = yield* Shapes
+      const { compile } = yield* CompiledSchemas
       const problem = yield* Effect.flip(
         compile({ type: "object", properties: { a: { type: "text" } } }, "#/answer_schema")
       )
@@ -19,17 +19,17 @@ layer(Shapes.layer)("Shapes", (it) => {
 
   it.effect("are compiled once, and found again by their digest", () =>
     Effect.gen(function* () {
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
       const schema = { type: "object", required: ["a"] }
       const shape = yield* shapes.compile(schema)
       assert.strictEqual(yield* shapes.compile({ ...schema }), shape)
-      assert.strictEqual(yield* shapes.stored(shape.digest, never), shape)
+      assert.strictEqual(yield* shapes.get(shape.digest, never), shape)
     })
   )
 
   it.effect("are compiled anew when the store holds one that is not kept any more", () =>
     Effect.gen(function* () {
-      const shapes = yield* Shapes
+      const shapes = yield* CompiledSchemas
       const large = (title: string): Schema.Json => ({
         type: "object",
         title,
@@ -43,8 +43,8 @@ layer(Shapes.layer)("Shapes", (it) => {
         loaded++
         return large("a")
       })
-      const again = yield* shapes.stored(first.digest, load)
-      yield* shapes.stored(first.digest, load)
+      const again = yield* shapes.get(first.digest, load)
+      yield* shapes.get(first.digest, load)
       assert.strictEqual(again.digest, first.digest)
       assert.strictEqual(loaded, 1)
     })

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
 import { Result } from "effect"
-import { formatPointer, type ShapeFault } from "./fault.ts"
+import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 import { faultsOf } from "./faults.ts"
 
 /** The `$schema` that a shape may name; it may name none. */
@@ -17,7 +17,7 @@ const checkMetaSchema = (): ValidateFunction => {
 }
 
 /** Whether a value is a JSON Schema 2020-12 by its meta-schema, with the place where it is not. */
-export const checkDialect = (schema: Readonly<Record<string, unknown>>): Result.Result<void, ShapeFault> => {
+export const checkDialect = (schema: Readonly<Record<string, unknown>>): Result.Result<void, SchemaFault> => {
   const named = schema["$schema"]
   if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#`) {
     return Result.fail({

@@ -3,12 +3,12 @@ import type { SqlClient } from "effect/sql"
 import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
 import { KeyId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
-import type { Shape } from "../../../domain/tasks/Shape.ts"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import { scan } from "../../../domain/json/StrictJson.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findTask } from "../Tasks/rows.ts"
-import { beginVersion } from "./change.ts"
-import { holdDataset } from "./datasetLock.ts"
+import { beginVersion } from "./beginVersion.ts"
+import { acquireDatasetLock } from "./datasetLock.ts"
 
 /** The longest line that is taken, in bytes: what an input and an answer of the API may have together. */
 export const MAX_LINE_BYTES = 8 * 2 ** 20
@@ -17,7 +17,7 @@ export const MAX_LINE_BYTES = 8 * 2 ** 20
 export const OPERATOR: Actor = { id: KeyId.make(`key_${"0".repeat(32)}`), name: "operator" }
 
 /** A line is no example of the task. The message says which line, and what is wrong with it. Nothing was imported. */
-export class LineRefused extends Schema.TaggedError<LineRefused>()("LineRefused", {
+export class InvalidLine extends Schema.TaggedError<InvalidLine>()("InvalidLine", {
   line: Schema.Int,
   problem: Schema.String
 }) {
@@ -33,7 +33,7 @@ const decodeLine = Schema.decodeUnknownResult(
 /** The example of a line, or what is wrong with it. */
 const readLine = (
   text: string,
-  { answers, inputs }: { readonly inputs: Shape; readonly answers: Shape }
+  { answers, inputs }: { readonly inputs: CompiledSchema; readonly answers: CompiledSchema }
 ): Result.Result<NewExample, string> => {
   if (Buffer.byteLength(text) > MAX_LINE_BYTES) return Result.fail(`has more than ${MAX_LINE_BYTES} bytes`)
   const scanned = scan(text)
@@ -50,12 +50,12 @@ const readLine = (
 }
 
 /** What an import is made for. */
-export interface Import {
+export interface ImportTarget {
   readonly org_id: OrgId
   readonly task_id: TaskId
   readonly now: Timestamp
   /** The shapes of a task, by their digests and schemas. */
-  readonly shapeOf: (digest: string, schema: Schema.Json) => Effect.Effect<Shape>
+  readonly schemaOf: (digest: string, schema: Schema.Json) => Effect.Effect<CompiledSchema>
 }
 
 /**
@@ -64,7 +64,7 @@ export interface Import {
  */
 export const importLines = Effect.fnUntraced(function* <E>(
   sql: SqlClient.SqlClient,
-  { now, org_id, shapeOf, task_id }: Import,
+  { now, org_id, schemaOf, task_id }: ImportTarget,
   lines: Stream.Stream<string, E>,
   progress: (read: number) => Effect.Effect<void>
 ) {
@@ -72,11 +72,11 @@ export const importLines = Effect.fnUntraced(function* <E>(
   yield* sql`SET LOCAL idle_in_transaction_session_timeout = 0`
   // Nor is all that was read given up for a row that is held a little longer.
   yield* sql`SET LOCAL lock_timeout = 0`
-  yield* holdDataset(sql, org_id, task_id)
+  yield* acquireDatasetLock(sql, org_id, task_id)
   const task = yield* findTask(sql, org_id, task_id)
   const shapes = {
-    inputs: yield* shapeOf(task.input_shape, task.input_schema),
-    answers: yield* shapeOf(task.answer_shape, task.answer_schema)
+    inputs: yield* schemaOf(task.input_shape, task.input_schema),
+    answers: yield* schemaOf(task.answer_shape, task.answer_schema)
   }
   const change = yield* beginVersion(sql, { org_id, task_id, base: task.dataset_id, by: OPERATOR, now }).pipe(
     // The dataset is held: no other version can have come between.
@@ -89,7 +89,7 @@ export const importLines = Effect.fnUntraced(function* <E>(
       read++
       if (text.trim() === "") return
       const example = readLine(text, shapes)
-      if (Result.isFailure(example)) return yield* new LineRefused({ line: read, problem: example.failure })
+      if (Result.isFailure(example)) return yield* new InvalidLine({ line: read, problem: example.failure })
       yield* change.put(example.success)
       yield* progress(read)
     })
@@ -97,5 +97,5 @@ export const importLines = Effect.fnUntraced(function* <E>(
   const made = yield* change.finish
   return Option.isSome(made)
     ? made.value
-    : yield* new LineRefused({ line: read, problem: "there is no example in the file" })
+    : yield* new InvalidLine({ line: read, problem: "there is no example in the file" })
 })

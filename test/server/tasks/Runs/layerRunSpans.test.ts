@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm"
 import { KeyId, OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../../src/domain/Ids.ts"
 import { examplesProvider, noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { type FinishedRun, RunFinished } from "../../../../src/server/tasks/Runs.ts"
-import { layerRunSpans } from "../../../../src/server/tasks/Runs/spans.ts"
+import { layerRunSpans } from "../../../../src/server/tasks/Runs/layerRunSpans.ts"
 import { type Recorded, Spans } from "../../../../src/server/telemetry/Spans.ts"
 
 const uuid = "00000000000070008000000000000000"

@@ -1,5 +1,5 @@
 /** A value is not judged to its end, since its schema makes that too much work. Carries what was found wrong until then, if known. */
-export class TooMuchWork<Found = never> extends Error {
+export class WorkLimitExceeded<Found = never> extends Error {
   readonly found: ReadonlyArray<Found>
 
   constructor(found?: ReadonlyArray<Found> | null) {
@@ -48,10 +48,10 @@ export const workFor = (value: unknown): number => {
 export class Meter {
   left = 0
 
-  /** Takes units; throws {@link TooMuchWork} once there are none. */
+  /** Takes units; throws {@link WorkLimitExceeded} once there are none. */
   spend(units: number): void {
     this.left -= units
-    if (this.left < 0) throw new TooMuchWork()
+    if (this.left < 0) throw new WorkLimitExceeded()
   }
 
   /** What keywords that walk a value by themselves cost beyond their schema: by characters, items or members. */

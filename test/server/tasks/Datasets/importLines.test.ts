@@ -6,15 +6,15 @@ import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { eventually, blocked } from "../../../support/eventually.ts"
 import { send, service } from "../../../support/service.ts"
-import { messages, sorting, team } from "../../../support/tasks.ts"
+import { sortingExamples, sortingTask, createTeamClients } from "../../../support/tasks.ts"
 
 /** More than the store's connections, and more than turns of any kind. */
 const MANY = 13
 
 /** A new task of an organization, with an import under way whose lines come when they are given. */
 const importing = Effect.fnUntraced(function* (organization: string) {
-  const clients = yield* team(organization)
-  const task = yield* clients.admin.tasks.create({ payload: sorting })
+  const clients = yield* createTeamClients(organization)
+  const task = yield* clients.admin.tasks.create({ payload: sortingTask })
   const org_id = yield* (yield* Organizations).named(organization)
   const lines = yield* Queue.make<string, Cause.Done>()
   let read = 0
@@ -62,7 +62,7 @@ layer(service(), { excludeTestServices: true })("an import that waits for its li
   it.effect("keeps the shapes that its examples were judged by", () =>
     Effect.gen(function* () {
       const { admin, done, params } = yield* importing("shapes")
-      const answer_schema = { ...sorting.answer_schema, additionalProperties: true }
+      const answer_schema = { ...sortingTask.answer_schema, additionalProperties: true }
       const refused = yield* Effect.flip(admin.tasks.update({ params, payload: { answer_schema } }))
       assert.strictEqual(refused._tag, "TASK_IN_USE")
       yield* done
@@ -75,7 +75,7 @@ layer(service(), { excludeTestServices: true })("an import that waits for its li
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "crowd")
       const other = yield* countersign.key({}, "beside the crowd")
-      const body = JSON.stringify({ examples: messages(["a", "other"]) })
+      const body = JSON.stringify({ examples: sortingExamples(["a", "other"]) })
       const create = (index: number) =>
         send(`/v1/tasks/${params.task_id}/datasets`, {
           method: "POST",
@@ -97,7 +97,7 @@ layer(service(), { excludeTestServices: true })("an import that waits for its li
       // One of those without a key, and four with: the others of them wait for their turn, without a connection.
       assert.isAtMost(waiting.length, 5)
       const make = (headers: Record<string, string>) =>
-        send("/v1/tasks", { method: "POST", key: other, body: JSON.stringify(sorting), headers })
+        send("/v1/tasks", { method: "POST", key: other, body: JSON.stringify(sortingTask), headers })
       const made = yield* Effect.all([make({}), make({ "idempotency-key": "one" })], { concurrency: 2 })
       assert.deepStrictEqual(
         made.map(({ status }) => status),

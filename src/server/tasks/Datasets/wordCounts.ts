@@ -11,7 +11,7 @@ export const wordKey = (task_id: TaskId): ((word: number) => bigint) => {
 }
 
 /** The counts of a task's words. The caller holds the task's dataset. */
-export const readCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+export const readWordCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql<{ readonly counts: Uint8Array }>`
     SELECT counts
     FROM dataset_words
@@ -20,7 +20,7 @@ export const readCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: Tas
   `.pipe(Effect.map(([row]) => (row === undefined ? WordCounts.empty() : WordCounts.from(row.counts))))
 
 /** Keeps the counts of a task's words. */
-export const writeCounts = (
+export const writeWordCounts = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,

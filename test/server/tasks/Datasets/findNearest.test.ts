@@ -1,13 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { service } from "../../../support/service.ts"
-import { messages, taskWith, team } from "../../../support/tasks.ts"
+import { sortingExamples, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
 
 layer(service(), { excludeTestServices: true })("the nearest example", (it) => {
   it.effect("is that of the very input, else the one whose words overlap most, else the newest", () =>
     Effect.gen(function* () {
-      const { admin } = yield* team("nearest")
-      const { params } = yield* taskWith(
+      const { admin } = yield* createTeamClients("nearest")
+      const { params } = yield* createSortingTask(
         admin,
         ["where is my parcel", "shipping"],
         ["my parcel is broken and my invoice is wrong and nobody answers", "other"],
@@ -29,8 +29,8 @@ layer(service(), { excludeTestServices: true })("the nearest example", (it) => {
 
   it.effect("is found among hundreds that share a word, and stays the same when versions come after", () =>
     Effect.gen(function* () {
-      const { admin } = yield* team("many share")
-      const { dataset, params } = yield* taskWith(
+      const { admin } = yield* createTeamClients("many share")
+      const { dataset, params } = yield* createSortingTask(
         admin,
         ...Array.from({ length: 600 }, (_, n) => [`order number${n} about the parcel`, "shipping"] as const),
         ["order number600 about the parcel", "billing"]
@@ -38,7 +38,7 @@ layer(service(), { excludeTestServices: true })("the nearest example", (it) => {
       const ask = () =>
         admin.tasks.run({ params, payload: { input: { text: "parcel order number600 please" } } })
       assert.deepStrictEqual((yield* ask()).answer, { category: "billing" })
-      const [nearer] = messages(["parcel order number600 please", "other"])
+      const [nearer] = sortingExamples(["parcel order number600 please", "other"])
       yield* admin.datasets.create({ params, payload: { base_dataset_id: dataset.id, examples: [nearer!] } })
       assert.deepStrictEqual((yield* ask()).answer, { category: "billing" })
     })

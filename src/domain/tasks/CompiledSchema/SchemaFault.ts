@@ -1,7 +1,7 @@
 import { JsonPointer } from "effect"
 
 /** One place that is at fault: a JSON Pointer in URI fragment form (RFC 6901, 6), and a sentence that never holds a value. */
-export interface ShapeFault {
+export interface SchemaFault {
   readonly pointer: string
   readonly detail: string
 }

@@ -4,12 +4,12 @@ import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
 import { tokensOf } from "../../../domain/tasks/tokens.ts"
 import { ints, longs } from "../../store/pgArrays.ts"
-import { inputDigest, isPartOf } from "./examples.ts"
-import { wordKey } from "./words.ts"
-import type { VersionRow } from "./versions.ts"
+import { inputDigest, isInVersion } from "./exampleRows.ts"
+import { wordKey } from "./wordCounts.ts"
+import type { VersionRow } from "./versionRows.ts"
 
 /** Words of an input that are looked up: with at most 200 examples a word that stand, a look-up reads 13,000 of them at worst. */
-const LOOKED_UP = 64
+const MAX_LOOKUP_WORDS = 64
 
 const Nearest = Schema.Struct({ example_id: ExampleId, answer: JsonObject })
 
@@ -34,7 +34,7 @@ export const findNearest = Effect.fnUntraced(function* (
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = decode(${inputDigest(version.task_id, input)}, 'hex')
-      AND ${isPartOf(sql, version.version)}
+      AND ${isInVersion(sql, version.version)}
     ORDER BY example_id DESC
     LIMIT 1
   `.pipe(Effect.flatMap(decodeNearest))
@@ -48,7 +48,7 @@ export const findNearest = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND task_id = ${version.task_id}
       AND example_id <= ${version.last_example_id}
-      AND ${isPartOf(sql, version.version)}
+      AND ${isInVersion(sql, version.version)}
     ORDER BY example_id DESC
     LIMIT 1
   `.pipe(Effect.flatMap(decodeNearest))
@@ -66,7 +66,7 @@ const overlapping = (
   tokens: ReadonlyArray<number>
 ) => {
   const key = wordKey(version.task_id)
-  const keys = longs(tokens.slice(0, LOOKED_UP).map(key))
+  const keys = longs(tokens.slice(0, MAX_LOOKUP_WORDS).map(key))
   return sql`
     WITH found AS MATERIALIZED (
       SELECT org_id, task_id, example_id, first_version, until_version, tokens
@@ -83,7 +83,7 @@ const overlapping = (
       FROM found
       WHERE org_id = ${org_id}
         AND task_id = ${version.task_id}
-        AND ${isPartOf(sql, version.version)}
+        AND ${isInVersion(sql, version.version)}
     ),
     nearest AS MATERIALIZED (
       SELECT example_id
