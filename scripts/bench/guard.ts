@@ -3,7 +3,7 @@ import { digest, generateFrom, parse } from "../../src/domain/identity/ApiKeyFor
 import { KeyId, OrgId } from "../../src/domain/Ids.ts"
 import { judgeCollectorHeaders } from "../../src/domain/telemetry/CollectorHeaders.ts"
 import { rateLimit, take } from "../../src/domain/identity/RateLimit.ts"
-import { makeBelieved } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
+import { makeVerifiedKeyCache } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
 import { RateLimits } from "../../src/server/http/RateLimits.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import * as KeyRing from "../../src/server/secrets/SecretBox/KeyRing.ts"
@@ -33,7 +33,7 @@ const measure = (what: string, call: () => void): ReadonlyArray<number> => {
 const keys = Array.from({ length: 1_000 }, () =>
   Redacted.value(generateFrom((size) => randomBytes(size)).key)
 )
-const believed = makeBelieved()
+const believed = makeVerifiedKeyCache()
 for (const key of keys) {
   believed.remember(
     key,

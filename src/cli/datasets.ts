@@ -21,13 +21,13 @@ const withDatasets = <A, E>(
   organization: string,
   use: (
     datasets: Datasets["Service"],
-    org_id: Effect.Success<ReturnType<Organizations["Service"]["named"]>>
+    org_id: Effect.Success<ReturnType<Organizations["Service"]["findByName"]>>
   ) => Effect.Effect<A, E>
 ) =>
   Effect.flatMap(readSettings, ({ settings }) =>
     Effect.provide(
       Effect.gen(function* () {
-        const org_id = yield* (yield* Organizations).named(organization)
+        const org_id = yield* (yield* Organizations).findByName(organization)
         return yield* use(yield* Datasets, org_id)
       }),
       layerDatasets(settings.store)

@@ -73,7 +73,7 @@ const create = Command.make(
     })
     const { settings } = yield* readSettings
     const { isNew, key, secret } = yield* Effect.gen(function* () {
-      const isKnown = yield* Effect.isSuccess((yield* Organizations).named(flags.org))
+      const isKnown = yield* Effect.isSuccess((yield* Organizations).findByName(flags.org))
       return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
     }).pipe(Effect.provide(layerFirstKeys(settings.store)))
     const text = Redacted.value(secret)

@@ -9,7 +9,7 @@ import { type OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { breakingProxy } from "../support/breakingProxy.ts"
 import { service } from "../support/service.ts"
-import { closeSession, record } from "../support/sessions.ts"
+import { closeSession, recordOutcomes } from "../support/sessions.ts"
 
 /** A key and its client, and a session of theirs. */
 const agent = Effect.gen(function* () {
@@ -49,7 +49,10 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
         Stream.runForEach(({ id }) => Effect.sync(() => void seen.push(id))),
         Effect.forkChild
       )
-      yield* Effect.forEach(range(1, 500), () => record(session, 10), { concurrency: 4, discard: true })
+      yield* Effect.forEach(range(1, 500), () => recordOutcomes(session, 10), {
+        concurrency: 4,
+        discard: true
+      })
       yield* closeSession(session)
       yield* Fiber.join(following)
       assert.deepStrictEqual(seen, range(1, 5_001))
@@ -86,7 +89,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
         Effect.map(Effect.flip(Stream.runDrain(client.stream(...args))), (error) => error._tag)
       assert.strictEqual(yield* failure(yield* SessionId.generate), "NOT_FOUND")
       assert.strictEqual(yield* failure(session_id, { after: 1 }), "INVALID_REQUEST")
-      yield* record(session, 3)
+      yield* recordOutcomes(session, 3)
       yield* sql`DELETE FROM session_events WHERE session_id = ${session_id} AND number < 3`
       assert.strictEqual(yield* failure(session_id, { after: 1 }), "CURSOR_EXPIRED")
       const stranger = yield* countersign.clientWith(Redacted.make("csk_nobody"))
@@ -102,7 +105,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
     Effect.gen(function* () {
       const { url } = yield* Countersign
       const { key, session, session_id } = yield* agent
-      yield* record(session, 5)
+      yield* recordOutcomes(session, 5)
       yield* Effect.promise(async () => {
         await using plain = connect({ url, key })
         const seen: Array<number> = []

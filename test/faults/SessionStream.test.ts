@@ -11,7 +11,7 @@ import { breakingProxy } from "../support/breakingProxy.ts"
 import { listening } from "../support/listening.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
-import { closeSession, record } from "../support/sessions.ts"
+import { closeSession, recordOutcomes } from "../support/sessions.ts"
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
@@ -85,7 +85,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream"
         ).pipe(Effect.forkChild)
         const replica = yield* Effect.forEach(
           range(1, 400),
-          () => Effect.andThen(record(session, 10), Effect.sleep("5 millis")),
+          () => Effect.andThen(recordOutcomes(session, 10), Effect.sleep("5 millis")),
           { discard: true }
         ).pipe(Effect.forkChild)
         for (const enough of [200, 450, 700]) {

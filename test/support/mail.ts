@@ -41,9 +41,10 @@ export interface MailServerOptions {
 }
 
 /** What a server that refuses says: no word of it may get any further. */
-export const GOSSIP = "go away, mallory@example.net"
+export const REFUSAL_TEXT = "go away, mallory@example.net"
 
-const refusal = (status: number, words = GOSSIP) => Object.assign(new Error(words), { responseCode: status })
+const refusal = (status: number, words = REFUSAL_TEXT) =>
+  Object.assign(new Error(words), { responseCode: status })
 
 /** A real SMTP server on loopback. */
 export const mailServer = (

@@ -14,12 +14,12 @@ import { type ScriptedReply, startScriptedServer, type SeenRequest } from "./scr
 export const oneAttempt = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000" }
 
 /** What a receiver answers that is content. */
-export const ok: ScriptedReply = { status: 204 }
+export const noContent: ScriptedReply = { status: 204 }
 
 /** An admin of an organization of its own, and an endpoint at a receiver that answers as scripted. */
-export const setUp = Effect.fnUntraced(function* (
+export const seedEndpoint = Effect.fnUntraced(function* (
   organization: string,
-  answers: ReadonlyArray<ScriptedReply> = [ok]
+  answers: ReadonlyArray<ScriptedReply> = [noContent]
 ) {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
@@ -31,7 +31,7 @@ export const setUp = Effect.fnUntraced(function* (
 })
 
 /** An agent asks for leave, so that `approval.requested` is recorded. */
-export const ask = Effect.fnUntraced(function* (client: ClientCalls) {
+export const requestApproval = Effect.fnUntraced(function* (client: ClientCalls) {
   const { session_id } = yield* client.sessions.create({})
   const { approval_id } = yield* client.sessions.step({
     params: { id: session_id },
@@ -41,7 +41,7 @@ export const ask = Effect.fnUntraced(function* (client: ClientCalls) {
 })
 
 /** The endpoint's deliveries, once they hold. */
-export const deliveries = (
+export const awaitDeliveries = (
   client: ClientCalls,
   id: EndpointId,
   holds: (list: ReadonlyArray<DeliveryRecord>) => boolean
@@ -52,21 +52,24 @@ export const deliveries = (
   )
 
 /** Whether there are so many, and all have this status. */
-export const all =
+export const allHaveStatus =
   (count: number, status: string) =>
   (list: ReadonlyArray<DeliveryRecord>): boolean =>
     list.length === count && list.every((record) => record.status === status)
 
 /** The one delivery there is. */
-export const only = (client: ClientCalls, id: EndpointId, status: string) =>
-  Effect.map(deliveries(client, id, all(1, status)), ([record]) => record ?? assert.fail("a delivery"))
+export const awaitOnlyDelivery = (client: ClientCalls, id: EndpointId, status: string) =>
+  Effect.map(
+    awaitDeliveries(client, id, allHaveStatus(1, status)),
+    ([record]) => record ?? assert.fail("a delivery")
+  )
 
 /** The headers as a framework hands them over. */
 export const headersOf = (seen: SeenRequest) =>
   Object.fromEntries(Object.entries(seen.headers).map(([name, value]) => [name, String(value)]))
 
 /** Which of the secrets a request is signed with, if our helper and both published libraries agree. */
-export const signers = (seen: SeenRequest | undefined, secrets: ReadonlyArray<string>) =>
+export const matchingSecrets = (seen: SeenRequest | undefined, secrets: ReadonlyArray<string>) =>
   Effect.promise(async () => {
     const request = seen ?? assert.fail("a request")
     const headers = headersOf(request)

@@ -10,7 +10,7 @@ import { appendEvents } from "../../src/server/approvals/SessionEvents.ts"
 import type { SessionKey } from "../../src/server/approvals/SessionStream/Subscription.ts"
 
 /** An organization with a key that may read sessions, in the store. */
-export const reader: Effect.Effect<Principal, never, SqlClient.SqlClient> = Effect.gen(function* () {
+export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const principal: Principal = {
     org_id: yield* OrgId.generate,
@@ -29,7 +29,7 @@ export const reader: Effect.Effect<Principal, never, SqlClient.SqlClient> = Effe
 }).pipe(Effect.orDie)
 
 /** An open session of the reader's organization, without events. */
-export const newSession = Effect.fnUntraced(function* ({ actor, org_id }: Principal) {
+export const seedSession = Effect.fnUntraced(function* ({ actor, org_id }: Principal) {
   const sql = yield* SqlClient.SqlClient
   const session: SessionKey = { org_id, session_id: yield* SessionId.generate }
   yield* sql`
@@ -46,7 +46,7 @@ const outcome: NewSessionEvent = {
 }
 
 /** Records this many events of a session in one transaction. */
-export const record = (session: SessionKey, count = 1) =>
+export const recordOutcomes = (session: SessionKey, count = 1) =>
   recordEvents(
     session,
     Arr.makeBy(count, () => outcome)
@@ -87,4 +87,4 @@ export const numbersOf = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<numbe
   })
 
 /** The stream there must be. */
-export const opened = <A>(stream: Option.Option<A>): A => Option.getOrThrow(stream)
+export const expectStream = <A>(stream: Option.Option<A>): A => Option.getOrThrow(stream)

@@ -5,27 +5,28 @@ import type { Scope } from "../identity/Scope.ts"
 import type { Timestamp } from "../Time.ts"
 
 /** The events that people are told of by mail. Decisions of theirs are not among them: those are for receivers. */
-export const NoticeType = Schema.Literals([
+export const ApprovalEmailType = Schema.Literals([
   "approval.requested",
   "approval.expiring",
   "approval.escalated",
   "approval.expired"
 ])
-export type NoticeType = typeof NoticeType.Type
+export type ApprovalEmailType = typeof ApprovalEmailType.Type
 
 /** Whether an event is told by mail. */
-export const isNoticeType: (type: ApprovalEventType) => type is NoticeType = Schema.is(NoticeType)
+export const isApprovalEmailType: (type: ApprovalEventType) => type is ApprovalEmailType =
+  Schema.is(ApprovalEmailType)
 
 /**
  * To whom an event is told: to those who hold this scope. While the admins' window is open nobody else can do anything about it; that it
  * is over is for everyone who was asked.
  */
-export const audienceOf = (type: NoticeType, stage: ApprovalStage): Scope =>
+export const audienceOf = (type: ApprovalEmailType, stage: ApprovalStage): Scope =>
   type !== "approval.expired" && stage === "admin" ? "approvals.admin" : "approvals.decide"
 
 /** What a notice is made of. The arguments of the step are no part of it. */
-export interface Notice {
-  readonly type: NoticeType
+export interface ApprovalEmailInput {
+  readonly type: ApprovalEmailType
   readonly approval: Pick<
     Approval,
     | "approval_id"
@@ -50,7 +51,7 @@ export interface Notice {
 }
 
 /** A notice as it is read: `subject` is one line, `html` a whole document without anything that is loaded. */
-export interface WrittenNotice {
+export interface ApprovalEmail {
   readonly subject: string
   readonly text: string
   readonly html: string
@@ -79,7 +80,7 @@ const plain = (text: string): string => {
 const minute = (at: Timestamp): string => `${DateTime.formatIso(at).slice(0, 16).replace("T", " ")} UTC`
 
 /** Writes a notice. */
-export const writeNotice = (notice: Notice): WrittenNotice => {
+export const renderApprovalEmail = (notice: ApprovalEmailInput): ApprovalEmail => {
   const { approval, publicUrl } = notice
   const tool = plain(approval.tool)
   const link = `${publicUrl}/console/approvals/${approval.approval_id}`
@@ -107,7 +108,7 @@ export const writeNotice = (notice: Notice): WrittenNotice => {
 }
 
 const wordsOf = (
-  { approval, type }: Notice,
+  { approval, type }: ApprovalEmailInput,
   tool: string
 ): { readonly subject: string; readonly lead: string } => {
   const outcome = approval.outcome === "allow" ? "allowed" : "rejected"
@@ -139,7 +140,11 @@ const wordsOf = (
 }
 
 /** What a silent end of the window that is open does. */
-const silence = ({ escalation_deadline_at, stage, timeout_action }: Notice["approval"]): string =>
+const silence = ({
+  escalation_deadline_at,
+  stage,
+  timeout_action
+}: ApprovalEmailInput["approval"]): string =>
   stage === "reviewer" && escalation_deadline_at !== null
     ? "the admins are asked"
     : timeout_action === "allow"

@@ -18,7 +18,7 @@ export type ApprovalEventType = typeof ApprovalEventType.Type
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
 
 /** A moment of an approval: the event it is told by, and the approval as it stood then. */
-export interface Moment {
+export interface ApprovalTransitionEvent {
   readonly event: ApprovalEventType
   readonly approval: Approval
 }

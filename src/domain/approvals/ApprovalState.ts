@@ -56,14 +56,14 @@ export type ApprovalInput =
 export type ApprovalRefusal = "AlreadyDecided" | "Expired" | "AdminRequired" | "SelfApproval"
 
 /** One move of an approval: the event it is told by, and the state it leads to. */
-export interface ApprovalMove {
+export interface ApprovalTransition {
   readonly event: ApprovalEventType
   readonly state: ApprovalState
 }
 
 /** Where an input leads: the moves to record and send, in order, and the state after them. No moves: nothing changed. */
-export interface Transition {
-  readonly moves: ReadonlyArray<ApprovalMove>
+export interface TransitionResult {
+  readonly transitions: ReadonlyArray<ApprovalTransition>
   readonly state: ApprovalState
   /** Set where the input was a decision that is not taken, though time itself may have moved the approval. */
   readonly refusal: ApprovalRefusal | null
@@ -119,7 +119,7 @@ export const request = (terms: ApprovalTerms, requested_by: Actor["id"], now: Ti
  * never lets an expired approval be approved. Windows have fixed ends; one that passed unseen as a whole (an outage
  * longer than it) is skipped without its events. A closed approval never moves again.
  */
-export const transition = (state: ApprovalState, input: ApprovalInput, now: Timestamp): Transition => {
+export const transition = (state: ApprovalState, input: ApprovalInput, now: Timestamp): TransitionResult => {
   const timed = passTime(state, now)
   const current = timed?.state ?? state
   switch (input._tag) {
@@ -145,15 +145,16 @@ export const transition = (state: ApprovalState, input: ApprovalInput, now: Time
 
 const taken = (
   from: ApprovalState,
-  moves: ReadonlyArray<ApprovalMove | undefined>,
+  moves: ReadonlyArray<ApprovalTransition | undefined>,
   refusal: ApprovalRefusal | null
-): Transition => {
+): TransitionResult => {
   const made = moves.filter((move) => move !== undefined)
-  return { moves: made, state: made.at(-1)?.state ?? from, refusal }
+  return { transitions: made, state: made.at(-1)?.state ?? from, refusal }
 }
 
 /** A warning that a window ends is not worth sending in the moment the approval closes. */
-const told = (move: ApprovalMove | undefined) => (move?.event === "approval.expiring" ? undefined : move)
+const told = (move: ApprovalTransition | undefined) =>
+  move?.event === "approval.expiring" ? undefined : move
 
 /** When the approval next moves by itself; null once it is closed. */
 export const nextDueAt = (state: ApprovalState): Timestamp | null => {
@@ -170,7 +171,7 @@ const expiringAt = (state: ApprovalState): Timestamp => {
   )
 }
 
-const passTime = (state: ApprovalState, now: Timestamp): ApprovalMove | undefined => {
+const passTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | undefined => {
   if (state.status !== "pending") return undefined
   if (DateTime.isGreaterThanOrEqualTo(now, state.expires_at)) {
     const admins = state.stage === "reviewer" ? state.escalation_deadline_at : null
@@ -194,7 +195,7 @@ const decide = (
   state: ApprovalState,
   input: ApprovalInput & { readonly _tag: "Decide" },
   now: Timestamp
-): Result.Result<ApprovalMove | null, ApprovalRefusal> => {
+): Result.Result<ApprovalTransition | null, ApprovalRefusal> => {
   const approve = input.decision === "approve"
   const verdict = approve ? "approved" : "rejected"
   if (state.status === "expired") return Result.fail("Expired")

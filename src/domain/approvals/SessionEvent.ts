@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { encodeWithoutArguments } from "./Approval.ts"
-import type { ApprovalEventType, Moment } from "./ApprovalEvent.ts"
+import type { ApprovalEventType, ApprovalTransitionEvent } from "./ApprovalEvent.ts"
 import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
 import type { StepId } from "../Ids.ts"
 
@@ -69,7 +69,7 @@ export const toolOutcome = (outcome: StepOutcome, tool: string): NewSessionEvent
 export const sessionClosed: NewSessionEvent = { type: "session:closed", step_id: null, about: {} }
 
 /** A move of an approval, as the session records it: without the arguments, which the step holds. */
-export const approvalMoved = ({ approval, event }: Moment): NewSessionEvent => ({
+export const approvalTransitioned = ({ approval, event }: ApprovalTransitionEvent): NewSessionEvent => ({
   type: sessionEventTypeOf(event),
   step_id: approval.step_id,
   about: { approval: encodeWithoutArguments(approval) }

@@ -33,7 +33,11 @@ export const mismatches = (
 ]
 
 /** The decision of a step as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */
-export const standing = (saved: SavedStep, approval: Approval | null, ruling: Ruling): GovernedStep => {
+export const currentDecision = (
+  saved: SavedStep,
+  approval: Approval | null,
+  ruling: Ruling
+): GovernedStep => {
   const answer = {
     step_id: saved.step_id,
     approval_id: saved.approval_id,

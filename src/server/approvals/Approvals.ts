@@ -8,9 +8,15 @@ import { AdminRequired, type NotFound, SelfApproval } from "../../api/Problems.t
 import type { Approval } from "../../domain/approvals/Approval.ts"
 import { type ApprovalRefusal, transition } from "../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
-import { listApprovals } from "./Approvals/list.ts"
-import { recordMoves } from "./Approvals/record.ts"
-import { findApproval, holdApproval, noApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { listApprovals } from "./Approvals/listApprovals.ts"
+import { recordApprovalTransitions } from "./Approvals/recordTransitions.ts"
+import {
+  findApproval,
+  lockApprovalForUpdate,
+  approvalNotFound,
+  stateOf,
+  toApproval
+} from "./Approvals/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
@@ -19,8 +25,7 @@ import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Why a decision is not taken, as the caller hears it. */
-export type DecisionRefused =
-  NotFound | SelfApproval | AdminRequired | ApprovalAlreadyDecided | ApprovalExpired
+export type DecideError = NotFound | SelfApproval | AdminRequired | ApprovalAlreadyDecided | ApprovalExpired
 
 /** What waits for a person, and what was decided. */
 export class Approvals extends Context.Service<
@@ -38,7 +43,7 @@ export class Approvals extends Context.Service<
     readonly decide: (
       id: ApprovalId,
       request: DecideRequest
-    ) => Effect.Effect<Approval, DecisionRefused, Authorized<"approvals.decide">>
+    ) => Effect.Effect<Approval, DecideError, Authorized<"approvals.decide">>
   }
 >()("countersign/server/approvals/Approvals") {
   static readonly layer = Layer.effect(
@@ -60,7 +65,7 @@ export class Approvals extends Context.Service<
         get: Effect.fn("Approvals.get")(function* (id) {
           const { org_id } = yield* Authorized("approvals.read")
           const row = yield* Effect.orDie(findApproval(sql, org_id, id))
-          if (row === undefined) return yield* noApproval
+          if (row === undefined) return yield* approvalNotFound
           return toApproval(row)
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
@@ -68,8 +73,8 @@ export class Approvals extends Context.Service<
           const { org_id, actor, scopes } = principal
           const { approval, refusal } = yield* atomically(
             Effect.gen(function* () {
-              const [row] = yield* holdApproval(sql, org_id, id)
-              if (row === undefined) return yield* noApproval
+              const [row] = yield* lockApprovalForUpdate(sql, org_id, id)
+              if (row === undefined) return yield* approvalNotFound
               const now = yield* clock.now
               const decide = {
                 _tag: "Decide" as const,
@@ -78,10 +83,15 @@ export class Approvals extends Context.Service<
                 admin: scopes.has("approvals.admin"),
                 comment: request.comment ?? null
               }
-              const { moves, refusal } = transition(stateOf(row), decide, now)
+              const { refusal, transitions } = transition(stateOf(row), decide, now)
               // Also when the decision is refused: the windows that have passed are closed now, not when the scheduler comes.
-              const moved = yield* recordMoves({ notifications, spans, sql }, row, moves, now)
-              if (refusal === null && moves.length > 0) {
+              const moved = yield* recordApprovalTransitions(
+                { notifications, spans, sql },
+                row,
+                transitions,
+                now
+              )
+              if (refusal === null && transitions.length > 0) {
                 const { session_id, stage, step_id, tool } = moved
                 const action = request.decision === "approve" ? "approval.approved" : "approval.rejected"
                 yield* audit.record(principal, action, id, { session_id, step_id, tool, stage })
@@ -97,7 +107,7 @@ export class Approvals extends Context.Service<
   )
 }
 
-const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecisionRefused> => {
+const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, DecideError> => {
   switch (refusal) {
     case "AlreadyDecided":
       return Effect.fail(

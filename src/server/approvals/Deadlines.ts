@@ -1,8 +1,8 @@
 import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
-import { dueApprovals, type DueCursor, dueFirst } from "./Approvals/transitionRows.ts"
-import { recordAll, type Moving } from "./Approvals/record.ts"
+import { lockDueApprovals, type DueCursor, firstDueCursor } from "./Approvals/transitionRows.ts"
+import { recordTransitions, type PendingTransition } from "./Approvals/recordTransitions.ts"
 import { stateOf } from "./Approvals/rows.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
@@ -10,9 +10,9 @@ import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** What one round did. */
-export interface Round {
+export interface DeadlineRun {
   /** Approvals that were warned of, escalated or expired. */
-  readonly moved: number
+  readonly transitioned: number
   /** Until the next approval is due, as far as the store knows; null: none is. */
   readonly next_due_in: Duration.Duration | null
 }
@@ -22,18 +22,18 @@ export interface DeadlineOptions {
   /** Approvals that one transaction moves. Default 1,000. */
   readonly batch: number
   /** Batches at once where more than one is due: the store writes one while the next is worked out. Default 2. */
-  readonly lanes: number
+  readonly concurrency: number
   /** The longest sleep: an approval with an earlier deadline may have come from another replica. Default 500 ms. */
-  readonly longestSleep: Duration.Duration
+  readonly maxSleep: Duration.Duration
   /** How soon the loop comes back where approvals are due that somebody else holds. Default 50 ms. */
-  readonly heldElsewhere: Duration.Duration
+  readonly lockedRetry: Duration.Duration
 }
 
 const defaults: DeadlineOptions = {
   batch: 1_000,
-  lanes: 2,
-  longestSleep: Duration.millis(500),
-  heldElsewhere: Duration.millis(50)
+  concurrency: 2,
+  maxSleep: Duration.millis(500),
+  lockedRetry: Duration.millis(50)
 }
 
 /**
@@ -44,7 +44,7 @@ export class Deadlines extends Context.Service<
   Deadlines,
   {
     /** Moves everything that is due. */
-    readonly runOnce: Effect.Effect<Round>
+    readonly runOnce: Effect.Effect<DeadlineRun>
   }
 >()("countersign/server/approvals/Deadlines") {
   static readonly layer = (options: Partial<DeadlineOptions> = {}) =>
@@ -55,11 +55,11 @@ export class Deadlines extends Context.Service<
    * an earlier one. A store that is away is waited for.
    */
   static readonly layerLoop = (
-    options: Partial<Pick<DeadlineOptions, "longestSleep" | "heldElsewhere">> = {}
+    options: Partial<Pick<DeadlineOptions, "maxSleep" | "lockedRetry">> = {}
   ): Layer.Layer<never, never, Deadlines> => Layer.effectDiscard(loop({ ...defaults, ...options }))
 }
 
-const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOptions) {
+const make = Effect.fnUntraced(function* ({ batch: size, concurrency }: DeadlineOptions) {
   const sql = yield* SqlClient.SqlClient
   const atomically = atomic(sql)
   const clock = yield* StoreClock
@@ -76,18 +76,18 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
       const now = yield* clock.now
       const rows = yield* claiming.withPermits(1)(
         Effect.tap(
-          Effect.suspend(() => dueApprovals(sql, now, round.after, size)),
+          Effect.suspend(() => lockDueApprovals(sql, now, round.after, size)),
           (claimed) =>
             Effect.sync(() => {
               round.after = claimed.at(-1) ?? round.after
             })
         )
       )
-      const moving = rows.flatMap((row): ReadonlyArray<Moving> => {
-        const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
-        return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
+      const moving = rows.flatMap((row): ReadonlyArray<PendingTransition> => {
+        const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
+        return Arr.isReadonlyArrayNonEmpty(transitions) ? [{ row, transitions }] : []
       })
-      if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, spans, sql }, moving, now)
+      if (Arr.isArrayNonEmpty(moving)) yield* recordTransitions({ notifications, spans, sql }, moving, now)
       return { moved: moving.length, more: rows.length === size }
     }).pipe(atomically)
 
@@ -114,10 +114,13 @@ const make = Effect.fnUntraced(function* ({ batch: size, lanes }: DeadlineOption
   })
 
   const runOnce = Effect.gen(function* () {
-    const round = { after: dueFirst }
+    const round = { after: firstDueCursor }
     const first = yield* batch(round)
-    const others = first.more ? yield* Effect.replicateEffect(lane(round), lanes, { concurrency: lanes }) : []
-    return { moved: others.reduce((sum, moved) => sum + moved, first.moved), next_due_in: yield* nextDue }
+    const others = first.more ? yield* Effect.replicateEffect(lane(round), concurrency, { concurrency }) : []
+    return {
+      transitioned: others.reduce((sum, count) => sum + count, first.moved),
+      next_due_in: yield* nextDue
+    }
   }).pipe(Effect.withSpan("Deadlines.runOnce"))
 
   return Deadlines.of({ runOnce })
@@ -127,15 +130,15 @@ const decodeDue = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ next_due_at: Schema.DateTimeUtcFromDate }))
 )
 
-const loop = Effect.fnUntraced(function* ({ heldElsewhere, longestSleep }: DeadlineOptions) {
+const loop = Effect.fnUntraced(function* ({ lockedRetry, maxSleep }: DeadlineOptions) {
   const deadlines = yield* Deadlines
   const round = deadlines.runOnce.pipe(
     Effect.map(({ next_due_in }) => {
-      if (next_due_in === null) return longestSleep
-      return Duration.isZero(next_due_in) ? heldElsewhere : Duration.min(next_due_in, longestSleep)
+      if (next_due_in === null) return maxSleep
+      return Duration.isZero(next_due_in) ? lockedRetry : Duration.min(next_due_in, maxSleep)
     }),
     Effect.catchCause((cause) =>
-      Effect.as(Effect.logWarning("Deadlines could not be kept; trying again", cause), longestSleep)
+      Effect.as(Effect.logWarning("Deadlines could not be kept; trying again", cause), maxSleep)
     )
   )
   yield* Effect.forkScoped(Effect.forever(Effect.flatMap(round, Effect.sleep)))

@@ -7,7 +7,7 @@ import { ints, longs, texts } from "../store/pgArrays.ts"
 import { signalEvents } from "./SessionSignals.ts"
 
 /** Events of one session that are about to be recorded, in order. A list names each session once. */
-export interface SessionGroup {
+export interface SessionEventBatch {
   readonly org_id: OrgId
   readonly session_id: SessionId
   readonly events: Arr.NonEmptyReadonlyArray<NewSessionEvent>
@@ -20,7 +20,7 @@ export interface SessionGroup {
  */
 export const appendEvents = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  groups: Arr.NonEmptyReadonlyArray<SessionGroup>,
+  groups: Arr.NonEmptyReadonlyArray<SessionEventBatch>,
   now: Timestamp
 ) {
   const numbered = yield* sql<{

@@ -20,9 +20,9 @@ import type { SessionId } from "../../domain/Ids.ts"
 import { listenToSignals, type SessionSignal } from "./SessionSignals.ts"
 import { makeHub } from "./SessionStream/Hub.ts"
 import { endedKeys, missedEvents, readEvents, sessionState } from "./SessionStream/rows.ts"
-import type { Reading, SessionKey } from "./SessionStream/Subscription.ts"
+import type { ReadResult, SessionKey } from "./SessionStream/Subscription.ts"
 import { exchangeSignals } from "./SessionStream/crossReplicaSignals.ts"
-import { noSession } from "./Sessions.ts"
+import { sessionNotFound } from "./Sessions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** How streams are kept; all of it has defaults. */
@@ -30,23 +30,23 @@ export interface SessionStreamOptions {
   /** Open streams of this process. One more is answered 503. Default 20,000. */
   readonly maxStreams?: number
   /** Of them those of one organization, so that it leaves room for the others. Default: three quarters of all. */
-  readonly maxStreamsOfOrganization?: number
+  readonly maxStreamsPerOrganization?: number
   /** Between two comments of a stream. Default 15 seconds. */
-  readonly comment?: Duration.Input
+  readonly heartbeat?: Duration.Input
   /** How long a socket may take for one page before it is cut. Default 30 seconds. */
-  readonly slowReader?: Duration.Input
+  readonly sendTimeout?: Duration.Input
   /** How often comments and slow readers are looked for. Default 500 milliseconds. */
   readonly sweep?: Duration.Input
   /** How often the store is asked for events nobody told us of. Default 10 seconds. */
-  readonly check?: Duration.Input
+  readonly pollEvents?: Duration.Input
   /** How often it is asked for keys that have ended: revoking works within five seconds. Default 4 seconds. */
-  readonly checkKeys?: Duration.Input
+  readonly pollKeys?: Duration.Input
   /** How long signals for other replicas are gathered. Default 25 milliseconds. */
-  readonly gather?: Duration.Input
+  readonly coalesce?: Duration.Input
 }
 
 /** Is told of signals; undefined: some may have been lost. */
-export type FeedListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
+export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
 
 /** Readings of the store at one time: enough for ten thousand sessions a second, and far from all of its connections. */
 const READINGS_AT_ONCE = 32
@@ -86,7 +86,7 @@ export class SessionStream extends Context.Service<
      * Is told, until the scope closes, of events that were committed in this process or another; undefined: some may have gone by
      * unheard. It must not throw, and returns at once.
      */
-    readonly listen: (listener: FeedListener) => Effect.Effect<void, never, Scope.Scope>
+    readonly listen: (listener: SessionSignalListener) => Effect.Effect<void, never, Scope.Scope>
     /** Open streams of this process. */
     readonly size: Effect.Effect<number>
     /** Sends due comments, cuts those who do not read. */
@@ -115,12 +115,12 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const sql = yield* SqlClient.SqlClient
   const storeClock = yield* StoreClock
   const maxStreams = options.maxStreams ?? 20_000
-  const maxOfOrganization = options.maxStreamsOfOrganization ?? Math.ceil(maxStreams * 0.75)
+  const maxOfOrganization = options.maxStreamsPerOrganization ?? Math.ceil(maxStreams * 0.75)
   const turns = yield* Semaphore.make(READINGS_AT_ONCE)
   const runFork = Effect.runForkWith(yield* Effect.context<never>())
   const scope = yield* Effect.scope
 
-  const read = (session: SessionKey, after: number, wanted: () => boolean): Effect.Effect<Reading> =>
+  const read = (session: SessionKey, after: number, wanted: () => boolean): Effect.Effect<ReadResult> =>
     readEvents(sql, session, after).pipe(
       turns.withPermits(1),
       Effect.retry({ schedule: readAgain, while: (error) => SqlError.isSqlError(error) && wanted() }),
@@ -131,8 +131,8 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
 
   const hub = makeHub({
     clock: yield* Clock.Clock,
-    commentMillis: Duration.toMillis(options.comment ?? "15 seconds"),
-    slowReaderMillis: Duration.toMillis(options.slowReader ?? "30 seconds"),
+    heartbeatMillis: Duration.toMillis(options.heartbeat ?? "15 seconds"),
+    sendTimeoutMillis: Duration.toMillis(options.sendTimeout ?? "30 seconds"),
     read,
     fork: (reading) => void Fiber.runIn(runFork(reading), scope)
   })
@@ -141,7 +141,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     Effect.as(Effect.logDebug("Session streams could not be checked", cause), 0)
 
   const checkEvents = Effect.gen(function* () {
-    const followed = hub.followed().slice(0, CHECKED_AT_ONCE)
+    const followed = hub.followedSessions().slice(0, CHECKED_AT_ONCE)
     const behind = followed.length === 0 ? [] : yield* missedEvents(sql, followed)
     hub.signal(behind)
     return behind.length
@@ -150,20 +150,20 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const checkKeys = Effect.gen(function* () {
     const keys = hub.keys()
     const over = keys.length === 0 ? [] : yield* endedKeys(sql, keys, yield* storeClock.now)
-    return hub.endKeys(new Set(over))
+    return hub.endStreamsOfKeys(new Set(over))
   }).pipe(Effect.catchCause(unchecked))
 
   const check = Effect.all({ behind: checkEvents, ended: checkKeys })
   const sweep = Effect.sync(() => hub.sweep())
 
-  const listeners = new Set<FeedListener>()
-  const tell: FeedListener = (signals) => {
+  const listeners = new Set<SessionSignalListener>()
+  const tell: SessionSignalListener = (signals) => {
     if (signals !== undefined) hub.signal(signals)
     for (const listener of listeners) listener(signals)
   }
   yield* listenToSignals(sql, tell)
   yield* exchangeSignals({
-    gather: options.gather ?? "25 millis",
+    coalesce: options.coalesce ?? "25 millis",
     onSignals: tell,
     onGap: Effect.andThen(
       Effect.sync(() => tell(undefined)),
@@ -171,8 +171,8 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
     )
   })
   yield* Effect.forkScoped(Effect.schedule(sweep, Schedule.spaced(options.sweep ?? "500 millis")))
-  yield* Effect.forkScoped(Effect.schedule(checkEvents, Schedule.spaced(options.check ?? "10 seconds")))
-  yield* Effect.forkScoped(Effect.schedule(checkKeys, Schedule.spaced(options.checkKeys ?? "4 seconds")))
+  yield* Effect.forkScoped(Effect.schedule(checkEvents, Schedule.spaced(options.pollEvents ?? "10 seconds")))
+  yield* Effect.forkScoped(Effect.schedule(checkKeys, Schedule.spaced(options.pollKeys ?? "4 seconds")))
 
   return SessionStream.of({
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
@@ -180,14 +180,14 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
       if (hub.size() >= maxStreams) {
         return yield* new Unavailable({ detail: "This process has reached its limit of open streams" })
       }
-      if (hub.sizeOf(org_id) >= maxOfOrganization) {
+      if (hub.sizeOfOrganization(org_id) >= maxOfOrganization) {
         return yield* new Unavailable({
           detail: `This process has reached its limit of the organization's open streams, ${maxOfOrganization}: follow sessions only while something is waited for`
         })
       }
       const session = { org_id, session_id: id }
       const state = yield* Effect.orDie(sessionState(sql, session))
-      if (state === undefined) return yield* noSession
+      if (state === undefined) return yield* sessionNotFound
       const { closed, newest } = state
       const first = state.first_kept ?? newest + 1
       const after = cursor ?? first - 1
@@ -208,7 +208,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
 })
 
 /** What cannot be read ends the stream; who connects again hears of the fault. */
-const unreadable: Reading = { _tag: "Gap" }
+const unreadable: ReadResult = { _tag: "Gap" }
 
 const beyond = (newest: number) => {
   const detail = `The session's newest event is number ${newest}: the cursor is not from this session`

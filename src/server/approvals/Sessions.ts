@@ -9,15 +9,21 @@ import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { type ApprovalId, generateTraceId, SessionId } from "../../domain/Ids.ts"
 import { sessionClosed } from "../../domain/approvals/SessionEvent.ts"
 import { toDate } from "../../domain/Time.ts"
-import { pendingApprovals } from "./Approvals/transitionRows.ts"
-import { recordAll } from "./Approvals/record.ts"
+import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
+import { recordTransitions } from "./Approvals/recordTransitions.ts"
 import { type ApprovalRow, stateOf } from "./Approvals/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, pageOf } from "../store/Pagination.ts"
 import { appendEvents } from "./SessionEvents.ts"
-import { findSession, holdSession, insertSessions, listSessions, type NewRow } from "./Sessions/rows.ts"
+import {
+  findSession,
+  lockSessionForUpdate,
+  insertSessions,
+  listSessions,
+  type NewSessionRow
+} from "./Sessions/rows.ts"
 import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -56,7 +62,7 @@ export class Sessions extends Context.Service<
 
       const insert = yield* makeBatcher({
         atOnce: AT_ONCE,
-        run: (rows: ReadonlyArray<NewRow>) => Effect.as(insertSessions(sql, rows), rows)
+        run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
       })
 
       return Sessions.of({
@@ -92,14 +98,14 @@ export class Sessions extends Context.Service<
           const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
-              yield* holdSession(sql, org_id, id)
+              yield* lockSessionForUpdate(sql, org_id, id)
               const session = yield* there(yield* findSession(sql, org_id, id))
               if (session.status === "closed") return session
               const now = yield* clock.now
               // Each set of statements begins after the last one's rows: what was expired before is not looked at again.
               let expired = 0
               for (let after: ApprovalId | "" = ""; ;) {
-                const rows: ReadonlyArray<ApprovalRow> = yield* pendingApprovals(
+                const rows: ReadonlyArray<ApprovalRow> = yield* lockPendingApprovals(
                   sql,
                   org_id,
                   id,
@@ -107,10 +113,11 @@ export class Sessions extends Context.Service<
                   CLOSED_AT_ONCE
                 )
                 const moving = rows.flatMap((row) => {
-                  const { moves } = transition(stateOf(row), { _tag: "CloseSession" }, now)
-                  return Arr.isReadonlyArrayNonEmpty(moves) ? [{ row, moves }] : []
+                  const { transitions } = transition(stateOf(row), { _tag: "CloseSession" }, now)
+                  return Arr.isReadonlyArrayNonEmpty(transitions) ? [{ row, transitions }] : []
                 })
-                if (Arr.isArrayNonEmpty(moving)) yield* recordAll({ notifications, spans, sql }, moving, now)
+                if (Arr.isArrayNonEmpty(moving))
+                  yield* recordTransitions({ notifications, spans, sql }, moving, now)
                 expired += moving.length
                 const last = rows.at(-1)
                 if (last === undefined || rows.length < CLOSED_AT_ONCE) break
@@ -134,9 +141,9 @@ export class Sessions extends Context.Service<
 }
 
 /** What an unknown session is answered with, another organization's included. */
-export const noSession = Effect.fail(
+export const sessionNotFound = Effect.fail(
   new NotFound({ detail: "There is no such session in this organization" })
 )
 
 const there = (session: Option.Option<AgentSession>): Effect.Effect<AgentSession, NotFound> =>
-  Option.match(session, { onNone: () => noSession, onSome: Effect.succeed })
+  Option.match(session, { onNone: () => sessionNotFound, onSome: Effect.succeed })

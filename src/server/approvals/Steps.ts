@@ -14,29 +14,35 @@ import type { Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import { request, transition } from "../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, type OrgId, type SessionId, type StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
-import { approvalMoved, stepGoverned, toolOutcome } from "../../domain/approvals/SessionEvent.ts"
-import { mismatches, standing } from "../../domain/approvals/StepDecision.ts"
+import { approvalTransitioned, stepGoverned, toolOutcome } from "../../domain/approvals/SessionEvent.ts"
+import { mismatches, currentDecision } from "../../domain/approvals/StepDecision.ts"
 import { stepDigest } from "../../domain/approvals/StepDigest.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { recordMoves } from "./Approvals/record.ts"
-import { type ApprovalRow, holdApproval, insertApproval, stateOf, toApproval } from "./Approvals/rows.ts"
+import { recordApprovalTransitions } from "./Approvals/recordTransitions.ts"
+import {
+  type ApprovalRow,
+  lockApprovalForUpdate,
+  insertApproval,
+  stateOf,
+  toApproval
+} from "./Approvals/rows.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { appendEvents } from "./SessionEvents.ts"
-import { noSession } from "./Sessions.ts"
-import { holdSession } from "./Sessions/rows.ts"
+import { sessionNotFound } from "./Sessions.ts"
+import { lockSessionForUpdate } from "./Sessions/rows.ts"
 import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
-import { governedSpans, outcomeSpans } from "./Steps/spans.ts"
-import { findStep, insertOutcome, insertStep, type KnownStep, tellStep } from "./Steps/rows.ts"
+import { recordStepSpan, recordOutcomeSpan } from "./Steps/spans.ts"
+import { findStep, updateOutcome, insertStep, type SavedStep, updateLastDecision } from "./Steps/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Why a check is not answered with a decision. */
-export type StepRefused = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
+export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
 
 /** Why an outcome is not recorded. */
-export type OutcomeRefused = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
+export type CompleteStepError = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
 
 /** Governed steps: an agent asks before it acts. */
 export class Steps extends Context.Service<
@@ -50,13 +56,13 @@ export class Steps extends Context.Service<
     readonly check: (
       session_id: SessionId,
       step: StepRequest
-    ) => Effect.Effect<GovernedStep, StepRefused, Authorized<"sessions.write">>
+    ) => Effect.Effect<GovernedStep, CheckStepError, Authorized<"sessions.write">>
     /** Records what became of an allowed step, once. */
     readonly complete: (
       session_id: SessionId,
       step_id: StepId,
       report: OutcomeReport
-    ) => Effect.Effect<StepOutcome, OutcomeRefused, Authorized<"sessions.write">>
+    ) => Effect.Effect<StepOutcome, CompleteStepError, Authorized<"sessions.write">>
   }
 >()("countersign/server/approvals/Steps") {
   static readonly layer = Layer.effect(
@@ -114,33 +120,35 @@ export class Steps extends Context.Service<
         if (pending === null) {
           // Immediate decisions are recorded in the session and sent to nobody.
           const traces = yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
-          yield* governedSpans(spans, traces, org_id, session_id, step, answer, now)
+          yield* recordStepSpan(spans, traces, org_id, session_id, step, answer, now)
           return answer
         }
         yield* insertApproval(sql, pending)
         const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
-        const events = Arr.make(governed, approvalMoved(requested))
+        const events = Arr.make(governed, approvalTransitioned(requested))
         const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
-        yield* governedSpans(spans, traces, org_id, session_id, step, answer, now)
+        yield* recordStepSpan(spans, traces, org_id, session_id, step, answer, now)
         yield* notifications.publish(org_id, [requested], now)
         return answer
       })
 
       /** The approval of a step, if it has one, as it stands at this moment: windows that have passed are closed first. */
-      const approvalNow = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
+      const approvalNow = Effect.fnUntraced(function* (org_id: OrgId, known: SavedStep, now: Timestamp) {
         if (known.approval_id === null) return null
-        const [row] = yield* holdApproval(sql, org_id, known.approval_id)
+        const [row] = yield* lockApprovalForUpdate(sql, org_id, known.approval_id)
         if (row === undefined)
           return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
-        const { moves } = transition(stateOf(row), { _tag: "Time" }, now)
-        return toApproval(yield* recordMoves({ notifications, spans, sql }, row, moves, now))
+        const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
+        return toApproval(
+          yield* recordApprovalTransitions({ notifications, spans, sql }, row, transitions, now)
+        )
       })
 
       /** The decision of a saved step as it stands: the rules and the approval are asked again. */
-      const stand = Effect.fnUntraced(function* (org_id: OrgId, known: KnownStep, now: Timestamp) {
+      const stand = Effect.fnUntraced(function* (org_id: OrgId, known: SavedStep, now: Timestamp) {
         const ruling = yield* rules.judge(org_id, known)
         const approval = yield* approvalNow(org_id, known, now)
-        return { answer: standing(known, approval, ruling), approval }
+        return { answer: currentDecision(known, approval, ruling), approval }
       })
 
       return Steps.of({
@@ -149,8 +157,8 @@ export class Steps extends Context.Service<
           const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
-              const session = yield* holdSession(sql, org_id, session_id)
-              if (Option.isNone(session)) return yield* noSession
+              const session = yield* lockSessionForUpdate(sql, org_id, session_id)
+              if (Option.isNone(session)) return yield* sessionNotFound
               if (session.value.closed) return yield* closed
               const known = yield* findStep(sql, org_id, session_id, step.step_id)
               const now = yield* clock.now
@@ -164,8 +172,8 @@ export class Steps extends Context.Service<
               }
               yield* sameStep(known.value, digestOf(principal, session_id, step), step)
               const { answer } = yield* stand(org_id, known.value, now)
-              if (answer.decision !== known.value.told) {
-                yield* tellStep(sql, org_id, session_id, answer)
+              if (answer.decision !== known.value.last_decision) {
+                yield* updateLastDecision(sql, org_id, session_id, answer)
                 const events = Arr.of(stepGoverned(answer, known.value))
                 yield* appendEvents(sql, [{ org_id, session_id, events }], now)
               }
@@ -177,8 +185,8 @@ export class Steps extends Context.Service<
           const { org_id } = yield* Authorized("sessions.write")
           return yield* atomically(
             Effect.gen(function* () {
-              const session = yield* holdSession(sql, org_id, session_id)
-              if (Option.isNone(session)) return yield* noSession
+              const session = yield* lockSessionForUpdate(sql, org_id, session_id)
+              if (Option.isNone(session)) return yield* sessionNotFound
               const known = yield* findStep(sql, org_id, session_id, step_id)
               if (Option.isNone(known)) return yield* noStep
               if (session.value.closed) return yield* closed
@@ -186,8 +194,11 @@ export class Steps extends Context.Service<
               const now = yield* clock.now
               const { answer, approval } = yield* stand(org_id, known.value, now)
               // Who was told to go on went on: that rules were tightened since must not leave what it did unrecorded.
-              const { told } = known.value
-              if (told === "reject" || (told === "pending" && answer.decision !== "allow")) {
+              const { last_decision } = known.value
+              if (
+                last_decision === "reject" ||
+                (last_decision === "pending" && answer.decision !== "allow")
+              ) {
                 return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
               }
               const outcome: StepOutcome = {
@@ -197,10 +208,10 @@ export class Steps extends Context.Service<
                 error: report.error ?? null,
                 occurred_at: now
               }
-              yield* insertOutcome(sql, org_id, session_id, outcome)
+              yield* updateOutcome(sql, org_id, session_id, outcome)
               const events = Arr.of(toolOutcome(outcome, known.value.tool))
               const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
-              yield* outcomeSpans(spans, traces, org_id, session_id, known.value, approval, outcome)
+              yield* recordOutcomeSpan(spans, traces, org_id, session_id, known.value, approval, outcome)
               return outcome
             })
           )
@@ -239,7 +250,7 @@ const immediate = (ruling: Ruling): StepDecision => (ruling.effect === "allow" ?
 
 /** A step that is asked for again must be the step that was saved, and still be open. */
 const sameStep = (
-  known: KnownStep,
+  known: SavedStep,
   digest: ReturnType<typeof digestOf>,
   step: StepRequest
 ): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {

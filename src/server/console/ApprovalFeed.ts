@@ -6,10 +6,10 @@ import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
-import { findApproval, noApproval, toApproval } from "../approvals/Approvals/rows.ts"
+import { findApproval, approvalNotFound, toApproval } from "../approvals/Approvals/rows.ts"
 import type { SessionSignal } from "../approvals/SessionSignals.ts"
 import { SessionStream } from "../approvals/SessionStream.ts"
-import { COMMENT } from "../approvals/SessionStream/frames.ts"
+import { HEARTBEAT } from "../approvals/SessionStream/sseFrames.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Open feeds of this process: people with the console open. */
@@ -124,7 +124,7 @@ export class ApprovalFeed extends Context.Service<
       )
       yield* Effect.forkScoped(
         Effect.schedule(
-          Effect.sync(() => tell(COMMENT)),
+          Effect.sync(() => tell(HEARTBEAT)),
           Schedule.spaced(COMMENT_EVERY)
         )
       )
@@ -139,7 +139,7 @@ export class ApprovalFeed extends Context.Service<
         get: Effect.fn("ApprovalFeed.get")(function* (id) {
           const { actor, org_id } = yield* Authorized("approvals.read")
           const row = yield* Effect.orDie(findApproval(sql, org_id, id))
-          if (row === undefined) return yield* noApproval
+          if (row === undefined) return yield* approvalNotFound
           return {
             approval: toApproval(row),
             own_request: !row.self_approval && row.requested_by_id === actor.id

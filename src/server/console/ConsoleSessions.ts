@@ -7,7 +7,7 @@ import { KeyId, OrgId } from "../../domain/Ids.ts"
 import { Actor, type Principal } from "../../domain/identity/Principal.ts"
 import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { heldScopes } from "../identity/ApiKeys/rows.ts"
+import { grantedScopes } from "../identity/ApiKeys/rows.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { Audit } from "../identity/Audit.ts"
 import { makeWatch, type SessionRow, sessionsOver } from "./ConsoleSessions/watch.ts"
@@ -94,7 +94,7 @@ export class ConsoleSessions extends Context.Service<
 
       const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
         const rows = yield* sql`
-          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${heldScopes(sql)} AS scopes, organizations.name AS organization
+          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${grantedScopes(sql)} AS scopes, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)

@@ -17,16 +17,16 @@ import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import { Audit, type Author } from "./Audit.ts"
-import { makeBelieved } from "./ApiKeys/VerifiedKeyCache.ts"
+import { makeVerifiedKeyCache } from "./ApiKeys/VerifiedKeyCache.ts"
 import {
   decodeKey,
   findKey,
   insertKey,
-  keysOf,
+  listKeys,
   revokeKey,
   usableAdminKeys,
   type KeyRow,
-  type KnownKey
+  type VerifiedKey
 } from "./ApiKeys/rows.ts"
 import { Organizations } from "./Organizations.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
@@ -88,9 +88,9 @@ export class ApiKeys extends Context.Service<
       const audit = yield* Audit
 
       const scope = yield* Effect.scope
-      const believed = makeBelieved()
+      const believed = makeVerifiedKeyCache()
 
-      const usable = ({ expires_at, principal, revoked_at }: KnownKey) => {
+      const usable = ({ expires_at, principal, revoked_at }: VerifiedKey) => {
         if (revoked_at !== null) return refused("revoked")
         if (expires_at === null) return Effect.succeed(principal)
         return Effect.flatMap(clock.now, (now) =>
@@ -99,13 +99,13 @@ export class ApiKeys extends Context.Service<
       }
 
       /** What the store is being asked for. */
-      const underWay = new Map<string, Deferred.Deferred<KnownKey | null>>()
+      const underWay = new Map<string, Deferred.Deferred<VerifiedKey | null>>()
 
       /** Asks the store for a key beside the request that brought it, which may go away while others wait for the same answer. */
       const ask = (text: string, { key, publicId }: ApiKeyFormat.ParsedKey) =>
         Effect.uninterruptible(
           Effect.clockWith((machine) => {
-            const answer = Deferred.makeUnsafe<KnownKey | null>()
+            const answer = Deferred.makeUnsafe<VerifiedKey | null>()
             underWay.set(text, answer)
             // Read before the store is asked: an answer that is long under way is believed the shorter for it.
             const now = monotonicMillis(machine)
@@ -132,7 +132,7 @@ export class ApiKeys extends Context.Service<
         if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
         // Whoever floods with keys that there are none of does not hold up those in use. However many requests bring a key at once,
         // one of them is admitted, and the others wait for its answer: what was admitted once is asked for once.
-        if (admit !== undefined && !believed.knew(text) && !underWay.has(text)) yield* admit
+        if (admit !== undefined && !believed.wasVerified(text) && !underWay.has(text)) yield* admit
         const known = yield* Deferred.await(underWay.get(text) ?? (yield* ask(text, parsed.success)))
         return known === null ? yield* refused("unknown") : yield* usable(known)
       })
@@ -190,7 +190,7 @@ export class ApiKeys extends Context.Service<
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
-        const rows = yield* Effect.orDie(keysOf(sql, org_id, rowsFor(request), request.cursor))
+        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowsFor(request), request.cursor))
         return pageOf(request, rows.map(decodeKey), (key) => key.id)
       })
 
@@ -200,7 +200,7 @@ export class ApiKeys extends Context.Service<
         yield* atomically(
           Effect.gen(function* () {
             // One revocation of an organization at a time, or two admins could revoke each other.
-            yield* organizations.lock(org_id)
+            yield* organizations.lockForUpdate(org_id)
             const admins = yield* usableAdminKeys(sql, org_id, allScopes, now)
             if (admins.length === 1 && admins[0] === id) {
               return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
@@ -208,7 +208,7 @@ export class ApiKeys extends Context.Service<
             const revoked = yield* revokeKey(sql, org_id, id, now)
             if (revoked === undefined) return yield* noKey
             if (revoked) yield* audit.record(author, "key.revoked", id)
-            yield* afterCommit(Effect.sync(believed.doubt))
+            yield* afterCommit(Effect.sync(believed.invalidateAll))
           })
         )
       })
@@ -244,7 +244,7 @@ export class ApiKeys extends Context.Service<
             Effect.gen(function* () {
               // Two processes that start at once on an empty store make one key between them.
               yield* organizations.lockAll
-              if (yield* organizations.anyKey) return Option.none()
+              if (yield* organizations.hasAnyKey) return Option.none()
               const org_id = yield* organizations.ensure(org_name)
               const created = yield* make(
                 org_id,
@@ -261,10 +261,10 @@ export class ApiKeys extends Context.Service<
           return yield* make(org_id, input, null, Option.none())
         }),
         listFor: Effect.fn("ApiKeys.listFor")(function* (org_name, request) {
-          return yield* listOf(yield* organizations.named(org_name), request)
+          return yield* listOf(yield* organizations.findByName(org_name), request)
         }),
         revokeFor: Effect.fn("ApiKeys.revokeFor")(function* (org_name, id) {
-          yield* revokeOf({ org_id: yield* organizations.named(org_name), actor: null }, id)
+          yield* revokeOf({ org_id: yield* organizations.findByName(org_name), actor: null }, id)
         })
       })
     })

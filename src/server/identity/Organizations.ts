@@ -11,13 +11,13 @@ export class Organizations extends Context.Service<
   {
     /** The organization of that name, made where there is none. */
     readonly ensure: (name: string) => Effect.Effect<OrgId>
-    readonly named: (name: string) => Effect.Effect<OrgId, NotFound>
+    readonly findByName: (name: string) => Effect.Effect<OrgId, NotFound>
     /** Holds the organization's row to the end of the transaction: for rules about all its keys. */
-    readonly lock: (org_id: OrgId) => Effect.Effect<void>
+    readonly lockForUpdate: (org_id: OrgId) => Effect.Effect<void>
     /** Holds the list of organizations to the end of the transaction. */
     readonly lockAll: Effect.Effect<void>
     /** Whether any organization has a key. */
-    readonly anyKey: Effect.Effect<boolean>
+    readonly hasAnyKey: Effect.Effect<boolean>
   }
 >()("countersign/server/identity/Organizations") {
   static readonly layer = Layer.effect(
@@ -46,16 +46,16 @@ export class Organizations extends Context.Service<
           `.pipe(Effect.orDie)
           return (yield* find(name)) ?? id
         }),
-        named: Effect.fn("Organizations.named")(function* (name) {
+        findByName: Effect.fn("Organizations.findByName")(function* (name) {
           const id = yield* find(name)
           return id ?? (yield* new NotFound({ detail: `There is no organization named ${name}` }))
         }),
-        lock: (org_id) =>
+        lockForUpdate: (org_id) =>
           Effect.asVoid(
             Effect.orDie(sql`SELECT 1 FROM organizations WHERE org_id = ${org_id} FOR NO KEY UPDATE`)
           ),
         lockAll: Effect.asVoid(Effect.orDie(sql`LOCK TABLE organizations IN SHARE ROW EXCLUSIVE MODE`)),
-        anyKey: Effect.map(
+        hasAnyKey: Effect.map(
           Effect.orDie(sql<{ readonly found: boolean }>`SELECT EXISTS (SELECT 1 FROM api_keys) AS found`),
           (rows) => rows[0]?.found === true
         )

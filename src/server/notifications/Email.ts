@@ -1,12 +1,12 @@
 import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import type { Moment } from "../../domain/approvals/ApprovalEvent.ts"
-import { audienceOf, isNoticeType } from "../../domain/approvals/ApprovalEmail.ts"
+import type { ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
+import { audienceOf, isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { MAIL, mailDestination } from "./Email/MailChannel.ts"
-import { insertMail, type MailRow, recipientsOf } from "./Email/rows.ts"
+import { insertMail, type MailRow, findRecipients } from "./Email/rows.ts"
 import type { MailSettings } from "./Email/Smtp.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -18,11 +18,11 @@ export class Email extends Context.Service<
   Email,
   {
     /** Whether there is a mail server, and anybody in the organization to write to. */
-    readonly reaches: (org_id: OrgId) => Effect.Effect<boolean>
+    readonly hasRecipients: (org_id: OrgId) => Effect.Effect<boolean>
     /** Within the caller's transaction: a mail and its delivery for each event that is told by mail and each recipient. */
     readonly publish: (
       org_id: OrgId,
-      moments: Arr.NonEmptyReadonlyArray<Moment>,
+      moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void, SqlError.SqlError>
   }
@@ -33,7 +33,7 @@ export class Email extends Context.Service<
   ): Layer.Layer<Email, never, Delivery | SqlClient.SqlClient | StoreClock> =>
     settings === undefined
       ? Layer.succeed(Email, {
-          reaches: () => Effect.succeed(false),
+          hasRecipients: () => Effect.succeed(false),
           publish: () => Effect.void
         })
       : Layer.effect(Email, make(settings))
@@ -46,16 +46,16 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
   const destination_id = mailDestination(settings)
 
   return Email.of({
-    reaches: Effect.fn("Email.reaches")(function* (org_id) {
-      const recipients = yield* recipientsOf(sql, org_id, yield* storeNow)
+    hasRecipients: Effect.fn("Email.hasRecipients")(function* (org_id) {
+      const recipients = yield* findRecipients(sql, org_id, yield* storeNow)
       return recipients.length > 0
     }, Effect.orDie),
     publish: Effect.fn("Email.publish")(function* (org_id, moments, now) {
       const told = moments.flatMap(({ approval, event }) =>
-        isNoticeType(event) ? [{ approval, event }] : []
+        isApprovalEmailType(event) ? [{ approval, event }] : []
       )
       if (told.length === 0) return
-      const recipients = yield* Effect.catchTag(recipientsOf(sql, org_id, now), "SchemaError", Effect.die)
+      const recipients = yield* Effect.catchTag(findRecipients(sql, org_id, now), "SchemaError", Effect.die)
       const rows = yield* Effect.forEach(
         told.flatMap(({ approval, event }) => {
           const audience = audienceOf(event, approval.stage)

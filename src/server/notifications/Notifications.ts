@@ -14,7 +14,7 @@ import {
   type NotReplayable,
   type QueueFull
 } from "../../api/Problems.ts"
-import { approvalEventTypes, type Moment } from "../../domain/approvals/ApprovalEvent.ts"
+import { approvalEventTypes, type ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../../domain/delivery/DeliveryState.ts"
 import { type DeliveryId, EndpointId, type OrgId } from "../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
@@ -27,18 +27,18 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
-import { makeDeliveries, noEndpoint } from "./Notifications/deliveries.ts"
+import { makeEndpointDeliveries, endpointNotFound } from "./Notifications/EndpointDeliveries.ts"
 import {
   countEndpoints,
   deleteEndpoint,
   type EndpointRow,
   endpointPlace,
-  endpointsOf,
+  listEndpoints,
   insertEndpoint,
   updateEndpoint
 } from "./Notifications/rows.ts"
-import { publishToEndpoints } from "./Notifications/publish.ts"
-import { rotateSecret } from "./Notifications/secrets.ts"
+import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
+import { rotateSecret } from "./Notifications/rotateSecret.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -107,7 +107,7 @@ export class Notifications extends Context.Service<
      */
     readonly publish: (
       org_id: OrgId,
-      moments: Arr.NonEmptyReadonlyArray<Moment>,
+      moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void>
   }
@@ -124,7 +124,7 @@ export class Notifications extends Context.Service<
       const email = yield* Email
       const organizations = yield* Organizations
       const audit = yield* Audit
-      const deliveries = makeDeliveries(sql, delivery, clock, audit)
+      const deliveries = makeEndpointDeliveries(sql, delivery, clock, audit)
 
       const shown = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -155,8 +155,8 @@ export class Notifications extends Context.Service<
       return Notifications.of({
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          const endpoints = yield* shown(org_id, yield* Effect.orDie(endpointsOf(sql, org_id)))
-          return { endpoints, email_notifier: yield* email.reaches(org_id) }
+          const endpoints = yield* shown(org_id, yield* Effect.orDie(listEndpoints(sql, org_id)))
+          return { endpoints, email_notifier: yield* email.hasRecipients(org_id) }
         }).pipe(Effect.withSpan("Notifications.list")),
         create: Effect.fn("Notifications.create")(function* (input) {
           const principal = yield* Authorized("org_config.write")
@@ -179,7 +179,7 @@ export class Notifications extends Context.Service<
           yield* atomically(
             Effect.gen(function* () {
               // One creation of an organization at a time, or the limit could be passed by a race.
-              yield* organizations.lock(org_id)
+              yield* organizations.lockForUpdate(org_id)
               if ((yield* countEndpoints(sql, org_id)) >= MAX_ENDPOINTS) {
                 return yield* new LimitReached({
                   detail: `An organization has ${MAX_ENDPOINTS} endpoints at most`
@@ -201,7 +201,7 @@ export class Notifications extends Context.Service<
           const row = yield* atomically(
             Effect.gen(function* () {
               const row = yield* updateEndpoint(sql, principal.org_id, id, change)
-              if (Option.isNone(row)) return yield* noEndpoint
+              if (Option.isNone(row)) return yield* endpointNotFound
               yield* audit.record(principal, "endpoint.updated", id, change)
               return row.value
             })
@@ -213,7 +213,7 @@ export class Notifications extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const secret = yield* rotateSecret(sql, box, clock, principal.org_id, id)
-              if (Option.isNone(secret)) return yield* noEndpoint
+              if (Option.isNone(secret)) return yield* endpointNotFound
               yield* audit.record(principal, "endpoint.secret_rotated", id)
               return secret.value
             })
@@ -241,7 +241,7 @@ export class Notifications extends Context.Service<
           const { org_id } = principal
           yield* atomically(
             Effect.gen(function* () {
-              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* noEndpoint
+              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* endpointNotFound
               yield* delivery.discard(org_id, id)
               yield* audit.record(principal, "endpoint.removed", id)
             })

@@ -180,7 +180,7 @@ export class Comparisons extends Context.Service<
             return yield* atomically(
               Effect.gen(function* () {
                 // One comparison of an organization at a time begins, or the limit could be passed by a race.
-                yield* organizations.lock(org_id)
+                yield* organizations.lockForUpdate(org_id)
                 const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
                 if (task.dataset_id === null) return yield* noDataset
                 if ((yield* countRunning(sql, org_id)) >= MAX_RUNNING) {

@@ -196,7 +196,7 @@ export class Tasks extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               // One creation of an organization at a time, or the limit could be passed by a race.
-              yield* organizations.lock(org_id)
+              yield* organizations.lockForUpdate(org_id)
               if ((yield* countTasks(sql, org_id)) >= MAX_TASKS) {
                 return yield* new LimitReached({ detail: `An organization has ${MAX_TASKS} tasks at most` })
               }

@@ -3,17 +3,17 @@ import { DateTime } from "effect"
 import fc from "fast-check"
 import {
   audienceOf,
-  isNoticeType,
-  type Notice,
-  NoticeType,
-  writeNotice
+  isApprovalEmailType,
+  type ApprovalEmailInput,
+  ApprovalEmailType,
+  renderApprovalEmail
 } from "../../../src/domain/approvals/ApprovalEmail.ts"
 import { approvalEventTypes } from "../../../src/domain/approvals/ApprovalEvent.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../../../src/domain/Ids.ts"
 
 const digits = "0".repeat(32)
 
-const notice: Notice = {
+const notice: ApprovalEmailInput = {
   type: "approval.requested",
   approval: {
     approval_id: ApprovalId.make(`apr_${digits}`),
@@ -35,7 +35,10 @@ const notice: Notice = {
   publicUrl: "https://countersign.example.com"
 }
 
-const of = (type: NoticeType, approval: Partial<Notice["approval"]> = {}): Notice => ({
+const of = (
+  type: ApprovalEmailType,
+  approval: Partial<ApprovalEmailInput["approval"]> = {}
+): ApprovalEmailInput => ({
   ...notice,
   type,
   approval: { ...notice.approval, ...approval }
@@ -45,7 +48,7 @@ const expired = { outcome: "reject", decision_source: "timeout" } as const
 
 describe("writeNotice", () => {
   it("says what waits, until when, what silence does, and where to decide", () => {
-    const { subject, text } = writeNotice(notice)
+    const { subject, text } = renderApprovalEmail(notice)
     assert.strictEqual(subject, "payments.refund waits for a decision")
     assert.strictEqual(
       text,
@@ -70,9 +73,9 @@ You get this because the API key "Ada" of acme has your address and may decide a
   })
 
   it("has the same facts in both forms", () => {
-    for (const type of NoticeType.literals) {
+    for (const type of ApprovalEmailType.literals) {
       const one = of(type, { task_id: TaskId.make(`tsk_${digits}`) })
-      const { html, text } = writeNotice(one)
+      const { html, text } = renderApprovalEmail(one)
       for (const fact of [
         one.approval.tool,
         one.approval.approval_id,
@@ -91,26 +94,28 @@ You get this because the API key "Ada" of acme has your address and may decide a
   it("tells what a silent end of the open window does", () => {
     const deadline = DateTime.makeUnsafe("2026-11-21T09:45:53.474Z")
     assert.include(
-      writeNotice(of("approval.requested", { timeout_action: "allow" })).text,
+      renderApprovalEmail(of("approval.requested", { timeout_action: "allow" })).text,
       "the step is allowed"
     )
     const escalates = { escalation_deadline_at: deadline, timeout_action: "allow" } as const
-    assert.include(writeNotice(of("approval.expiring", escalates)).text, "the admins are asked")
+    assert.include(renderApprovalEmail(of("approval.expiring", escalates)).text, "the admins are asked")
     assert.include(
-      writeNotice(of("approval.escalated", { ...escalates, stage: "admin" })).text,
+      renderApprovalEmail(of("approval.escalated", { ...escalates, stage: "admin" })).text,
       "the step is allowed"
     )
   })
 
   it("tells how it ended", () => {
     assert.strictEqual(
-      writeNotice(of("approval.expired", expired)).subject,
+      renderApprovalEmail(of("approval.expired", expired)).subject,
       "payments.refund was rejected without a decision"
     )
-    const allowed = writeNotice(of("approval.expired", { ...expired, outcome: "allow" }))
+    const allowed = renderApprovalEmail(of("approval.expired", { ...expired, outcome: "allow" }))
     assert.strictEqual(allowed.subject, "payments.refund was allowed without a decision")
     assert.notInclude(allowed.text, "Decide by")
-    const closed = writeNotice(of("approval.expired", { ...expired, decision_source: "session_closed" }))
+    const closed = renderApprovalEmail(
+      of("approval.expired", { ...expired, decision_source: "session_closed" })
+    )
     assert.include(closed.text, "The session was closed")
   })
 
@@ -125,10 +130,10 @@ You get this because the API key "Ada" of acme has your address and may decide a
         "a\u2028b\u0000c\u0085d"
       )
     )
-    const plainTags = writeNotice(notice).html.match(/<[^>]*>/g)
+    const plainTags = renderApprovalEmail(notice).html.match(/<[^>]*>/g)
     fc.assert(
       fc.property(hostile, hostile, hostile, (one, two, three) => {
-        const written = writeNotice({
+        const written = renderApprovalEmail({
           ...of("approval.requested", {
             tool: one,
             action_class: two,
@@ -140,12 +145,12 @@ You get this because the API key "Ada" of acme has your address and may decide a
         assert.notMatch(written.subject, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
         assert.isTrue(written.subject.isWellFormed())
         assert.isAtMost([...written.subject].length, 150)
-        assert.lengthOf(written.text.split("\n"), writeNotice(notice).text.split("\n").length)
+        assert.lengthOf(written.text.split("\n"), renderApprovalEmail(notice).text.split("\n").length)
         assert.deepStrictEqual(written.html.match(/<[^>]*>/g), plainTags)
       })
     )
     assert.include(
-      writeNotice(of("approval.requested", { tool: "<b>&'\"" })).html,
+      renderApprovalEmail(of("approval.requested", { tool: "<b>&'\"" })).html,
       "&lt;b&gt;&amp;&#39;&quot;"
     )
   })
@@ -164,7 +169,7 @@ describe("audienceOf", () => {
 describe("isNoticeType", () => {
   it("leaves what a person decided to receivers", () => {
     assert.deepStrictEqual(
-      approvalEventTypes.filter((type) => !isNoticeType(type)),
+      approvalEventTypes.filter((type) => !isApprovalEmailType(type)),
       ["approval.approved", "approval.rejected"]
     )
   })

@@ -3,7 +3,7 @@ import { DateTime } from "effect"
 import fc from "fast-check"
 import {
   type ApprovalInput,
-  type ApprovalMove,
+  type ApprovalTransition,
   type ApprovalState,
   type ApprovalTerms,
   nextDueAt,
@@ -45,7 +45,7 @@ const decide = (
 })
 const time: ApprovalInput = { _tag: "Time" }
 
-const events = (moves: ReadonlyArray<ApprovalMove>) => moves.map(({ event }) => event)
+const events = (moves: ReadonlyArray<ApprovalTransition>) => moves.map(({ event }) => event)
 
 /** Runs a story of inputs, each at its second, and tells the events of each. */
 const story = (
@@ -56,7 +56,7 @@ const story = (
   const told = inputs.map(([seconds, input]) => {
     const next = transition(state, input, at(seconds))
     state = next.state
-    return next.refusal ?? events(next.moves)
+    return next.refusal ?? events(next.transitions)
   })
   return { state, told }
 }
@@ -138,10 +138,10 @@ describe("ApprovalState", () => {
   it("asks for an admin once the reviewers' window is over, though nobody came by to escalate", () => {
     const late = transition(request(terms, asker.id, start), decide("approve"), at(101))
     assert.strictEqual(late.refusal, "AdminRequired")
-    assert.deepStrictEqual(events(late.moves), ["approval.escalated"])
+    assert.deepStrictEqual(events(late.transitions), ["approval.escalated"])
     const admin = transition(request(terms, asker.id, start), decide("approve", reviewer, true), at(101))
-    assert.deepStrictEqual(events(admin.moves), ["approval.escalated", "approval.approved"])
-    assert.strictEqual(admin.moves[0]?.state.status, "pending")
+    assert.deepStrictEqual(events(admin.transitions), ["approval.escalated", "approval.approved"])
+    assert.strictEqual(admin.transitions[0]?.state.status, "pending")
   })
 
   it("does not let the asker decide, unless the rule does", () => {
@@ -193,7 +193,7 @@ describe("ApprovalState", () => {
           const before = state
           const next = transition(state, input, at(second))
           state = next.state
-          told.push(...events(next.moves))
+          told.push(...events(next.transitions))
 
           if (before.status !== "pending") assert.deepStrictEqual(state, before)
           if (state.status === "approved" && before.status === "pending") {
@@ -222,7 +222,7 @@ describe("ApprovalState", () => {
         for (let due = nextDueAt(state), steps = 0; due !== null; due = nextDueAt(state), steps++) {
           assert.isBelow(steps, 5)
           const next = transition(state, time, due)
-          assert.lengthOf(next.moves, 1)
+          assert.lengthOf(next.transitions, 1)
           state = next.state
         }
         assert.strictEqual(state.status, "expired")

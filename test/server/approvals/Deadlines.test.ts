@@ -16,7 +16,7 @@ describe("the loop of deadlines", () => {
       Deadlines.of({
         runOnce: Effect.sync(() => {
           rounds++
-          return { moved: 0, next_due_in: next() }
+          return { transitioned: 0, next_due_in: next() }
         })
       })
     )
@@ -74,7 +74,7 @@ class SecondDeadlines extends Context.Service<SecondDeadlines, Deadlines["Servic
 ) {}
 
 /** Small batches, so that a round has many of them, side by side. */
-const manyBatches = Deadlines.layer({ batch: 6, lanes: 3 })
+const manyBatches = Deadlines.layer({ batch: 6, concurrency: 3 })
 
 const sessions = 4
 const steps = 15
@@ -235,7 +235,7 @@ layer(
         ) o
         WHERE org_id = org
       `
-        assert.strictEqual((yield* (yield* Deadlines).runOnce).moved, 3)
+        assert.strictEqual((yield* (yield* Deadlines).runOnce).transitioned, 3)
         const told = yield* sql<{ readonly org_id: string }>`
         SELECT e.org_id
         FROM approval_events e

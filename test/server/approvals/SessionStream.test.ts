@@ -9,7 +9,15 @@ import { SessionStream, type SessionStreamOptions } from "../../../src/server/ap
 import type { SessionKey } from "../../../src/server/approvals/SessionStream/Subscription.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { TestDatabase } from "../../support/postgres.ts"
-import { as, closeSession, newSession, numbersOf, opened, reader, record } from "../../support/sessions.ts"
+import {
+  as,
+  closeSession,
+  seedSession,
+  numbersOf,
+  expectStream,
+  seedReader,
+  recordOutcomes
+} from "../../support/sessions.ts"
 
 /** The streams of one process. The clock of the machine is the store's here. */
 const layerStreams = (options?: SessionStreamOptions) =>
@@ -31,16 +39,19 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
     it.effect("tells what was, goes on with what comes, and ends with the session", () =>
       Effect.gen(function* () {
         const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
-        yield* record(session, 250)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
+        yield* recordOutcomes(session, 250)
         const seen: Array<number> = []
         const all = yield* as(principal)(streams.open(session.session_id, undefined))
-        const following = yield* numbersOf(opened(all)).pipe(
+        const following = yield* numbersOf(expectStream(all)).pipe(
           Stream.runForEach((number) => Effect.sync(() => seen.push(number))),
           Effect.forkChild
         )
-        yield* Effect.forEach(range(1, 40), () => record(session, 3), { concurrency: 4, discard: true })
+        yield* Effect.forEach(range(1, 40), () => recordOutcomes(session, 3), {
+          concurrency: 4,
+          discard: true
+        })
         yield* closeSession(session)
         yield* Fiber.join(following)
         assert.deepStrictEqual(seen, range(1, 371))
@@ -50,12 +61,12 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
     it.effect("goes on after a cursor, and has nothing more to say after the end", () =>
       Effect.gen(function* () {
         const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
-        yield* record(session, 7)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
+        yield* recordOutcomes(session, 7)
         yield* closeSession(session)
         const rest = yield* as(principal)(streams.open(session.session_id, 5))
-        assert.deepStrictEqual(yield* Stream.runCollect(numbersOf(opened(rest))), [6, 7, 8])
+        assert.deepStrictEqual(yield* Stream.runCollect(numbersOf(expectStream(rest))), [6, 7, 8])
         assert.isTrue(Option.isNone(yield* as(principal)(streams.open(session.session_id, 8))))
       })
     )
@@ -64,13 +75,16 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
         const stream = yield* as(principal)(streams.open(session.session_id, undefined))
-        const first = yield* numbersOf(opened(stream)).pipe(Stream.runHead, Effect.forkChild)
+        const first = yield* numbersOf(expectStream(stream)).pipe(Stream.runHead, Effect.forkChild)
         yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
         yield* transaction(
-          Effect.andThen(record(session), sql`ALTER TABLE session_events RENAME TO session_events_away`)
+          Effect.andThen(
+            recordOutcomes(session),
+            sql`ALTER TABLE session_events RENAME TO session_events_away`
+          )
         )
         const failing = yield* Effect.flip(Effect.asVoid(sql`SELECT number FROM session_events`))
         assert.strictEqual(failing._tag, "SqlError")
@@ -83,9 +97,9 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
-        yield* record(session, 10)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
+        yield* recordOutcomes(session, 10)
         yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number <= 4`
         const open = (cursor?: number) => as(principal)(streams.open(session.session_id, cursor))
         const gone = yield* Effect.flip(open(3))
@@ -94,21 +108,21 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
         assert.strictEqual((yield* Effect.flip(open(0))).code, "CURSOR_EXPIRED")
         for (const cursor of [undefined, 4]) {
           const kept = yield* open(cursor)
-          const six = yield* numbersOf(opened(kept)).pipe(Stream.take(6), Stream.runCollect)
+          const six = yield* numbersOf(expectStream(kept)).pipe(Stream.take(6), Stream.runCollect)
           assert.deepStrictEqual(six, range(5, 10))
         }
         assert.strictEqual((yield* Effect.flip(open(11))).code, "INVALID_REQUEST")
         assert.strictEqual((yield* Effect.flip(open(2 ** 53 - 1))).code, "INVALID_REQUEST")
         const unknown = as(principal)(streams.open(yield* SessionId.generate, undefined))
         assert.strictEqual((yield* Effect.flip(unknown)).code, "NOT_FOUND")
-        const foreign = as(yield* reader)(streams.open(session.session_id, undefined))
+        const foreign = as(yield* seedReader)(streams.open(session.session_id, undefined))
         assert.strictEqual((yield* Effect.flip(foreign)).code, "NOT_FOUND")
       })
     )
   }
 )
 /** What is found by nobody but who is told: the check is too far away to help. */
-const toldOnly: SessionStreamOptions = { check: "1 hour" }
+const toldOnly: SessionStreamOptions = { pollEvents: "1 hour" }
 
 layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeTestServices: true })(
   "two processes on one store",
@@ -118,7 +132,7 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
       const streams = yield* SessionStream
       const queue = yield* Queue.unbounded<number>()
       const stream = yield* as(principal)(streams.open(session.session_id, undefined))
-      yield* numbersOf(opened(stream)).pipe(
+      yield* numbersOf(expectStream(stream)).pipe(
         Stream.runForEach((number) => Queue.offer(queue, number)),
         Effect.forkScoped
       )
@@ -127,14 +141,14 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
 
     it.effect("wake each other", () =>
       Effect.gen(function* () {
-        const principal = yield* reader
-        const session = yield* newSession(principal)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
         const other = yield* Layer.build(replica(toldOnly))
         const here = yield* follow(session, principal)
         const there = yield* Effect.provideContext(follow(session, principal), other)
         for (const number of range(1, 10)) {
           const writer = number % 2 === 0 ? other : yield* Effect.context<SqlClient.SqlClient>()
-          yield* Effect.provideContext(record(session), writer)
+          yield* Effect.provideContext(recordOutcomes(session), writer)
           assert.strictEqual(yield* here, number)
           assert.strictEqual(yield* there, number)
         }
@@ -144,11 +158,11 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
     it.effect("find what was told while the listener's connection was lost", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const principal = yield* reader
-        const session = yield* newSession(principal)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
         const other = yield* Layer.build(replica(toldOnly))
         const there = yield* Effect.provideContext(follow(session, principal), other)
-        yield* record(session)
+        yield* recordOutcomes(session)
         assert.strictEqual(yield* there, 1)
         const killed = yield* sql`
           SELECT pg_terminate_backend(pid)
@@ -157,7 +171,7 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
             AND query LIKE 'LISTEN%'
         `
         assert.isAtLeast(killed.length, 1)
-        yield* record(session)
+        yield* recordOutcomes(session)
         assert.strictEqual(yield* there, 2)
       }).pipe(Effect.scoped)
     )
@@ -166,10 +180,10 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const streams = yield* SessionStream
-        const principal = yield* reader
-        const session = yield* newSession(principal)
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
         const here = yield* follow(session, principal)
-        yield* record(session)
+        yield* recordOutcomes(session)
         assert.strictEqual(yield* here, 1)
         // Written past the service: nothing tells of it.
         yield* sql`
@@ -190,14 +204,14 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
 )
 
 // The check is called where it is tried: by itself it might come before.
-layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+layer(layerStreams({ pollKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
   excludeTestServices: true
 })("a stream ends, to be resumed,", (it) => {
   const drained = Effect.fnUntraced(function* (principal: Principal, session: SessionKey) {
     const streams = yield* SessionStream
     const stream = yield* as(principal)(streams.open(session.session_id, undefined))
     const begun = yield* Deferred.make<void>()
-    const fiber = yield* opened(stream).pipe(
+    const fiber = yield* expectStream(stream).pipe(
       Stream.tap(() => Deferred.succeed(begun, undefined)),
       Stream.runDrain,
       Effect.forkChild
@@ -210,9 +224,9 @@ layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const streams = yield* SessionStream
-      const [revoked, expired, usable] = yield* Effect.all([reader, reader, reader])
+      const [revoked, expired, usable] = yield* Effect.all([seedReader, seedReader, seedReader])
       const fibers = yield* Effect.forEach([revoked, expired, usable], (principal) =>
-        Effect.flatMap(newSession(principal), (session) => drained(principal, session))
+        Effect.flatMap(seedSession(principal), (session) => drained(principal, session))
       )
       assert.strictEqual((yield* streams.check).ended, 0)
       yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
@@ -228,12 +242,12 @@ layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
   it.effect("when its events are removed before it was sent them", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const principal = yield* reader
-      const session = yield* newSession(principal)
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
       const fiber = yield* drained(principal, session)
       yield* transaction(
         Effect.gen(function* () {
-          yield* record(session, 3)
+          yield* recordOutcomes(session, 3)
           yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number < 3`
         })
       )
@@ -244,21 +258,21 @@ layer(layerStreams({ checkKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
   it.effect("when the service stops, as do streams that are opened after", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
-      const principal = yield* reader
-      const session = yield* newSession(principal)
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
       const fiber = yield* drained(principal, session)
       yield* streams.endAll
       yield* Fiber.join(fiber)
-      yield* record(session)
+      yield* recordOutcomes(session)
       const late = yield* as(principal)(streams.open(session.session_id, undefined))
-      const text = yield* opened(late).pipe(Stream.decodeText(), Stream.mkString)
+      const text = yield* expectStream(late).pipe(Stream.decodeText(), Stream.mkString)
       assert.strictEqual(text, "retry: 3000\n\n")
     })
   )
 })
 
 layer(
-  layerStreams({ maxStreams: 2, maxStreamsOfOrganization: 1 }).pipe(
+  layerStreams({ maxStreams: 2, maxStreamsPerOrganization: 1 }).pipe(
     Layer.provideMerge(TestDatabase.layerSql)
   ),
   {
@@ -268,20 +282,20 @@ layer(
   it.effect("leaves room for other organizations, and refuses one more until one has ended", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
-      const principal = yield* reader
-      const session = yield* newSession(principal)
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
       const open = as(principal)(streams.open(session.session_id, undefined))
       const begun = (count: number) =>
         Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === count })
-      const fiber = yield* Effect.forkChild(Stream.runDrain(opened(yield* open)))
+      const fiber = yield* Effect.forkChild(Stream.runDrain(expectStream(yield* open)))
       yield* begun(1)
       assert.include((yield* Effect.flip(open)).detail, "of the organization")
-      const other = yield* reader
-      const openOther = as(other)(streams.open((yield* newSession(other)).session_id, undefined))
-      yield* Effect.forkChild(Stream.runDrain(opened(yield* openOther)))
+      const other = yield* seedReader
+      const openOther = as(other)(streams.open((yield* seedSession(other)).session_id, undefined))
+      yield* Effect.forkChild(Stream.runDrain(expectStream(yield* openOther)))
       yield* begun(2)
-      const third = yield* reader
-      const full = as(third)(streams.open((yield* newSession(third)).session_id, undefined))
+      const third = yield* seedReader
+      const full = as(third)(streams.open((yield* seedSession(third)).session_id, undefined))
       assert.strictEqual((yield* Effect.flip(full)).code, "UNAVAILABLE")
       yield* Fiber.interrupt(fiber)
       assert.isTrue(Option.isSome(yield* open))

@@ -7,34 +7,34 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { verify } from "../../../src/webhook/index.ts"
 import { blocked } from "../../support/eventually.ts"
 import {
-  ask,
-  deliveries,
+  requestApproval,
+  awaitDeliveries,
   headersOf,
-  ok,
+  noContent,
   oneAttempt,
-  only,
-  setUp,
-  signers
+  awaitOnlyDelivery,
+  seedEndpoint,
+  matchingSecrets
 } from "../../support/notifications.ts"
 import { send, service } from "../../support/service.ts"
 
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
   it.effect("change their events and keep their address and their secret", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver, secret } = yield* setUp("change events")
+      const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("change events")
       const changed = yield* admin.notification_endpoints.update({
         params,
         payload: { events: ["approval.approved", "approval.requested", "approval.approved"] }
       })
       assert.deepStrictEqual(changed, { ...endpoint, events: ["approval.approved", "approval.requested"] })
-      yield* ask(admin)
-      yield* only(admin, endpoint.id, "delivered")
+      yield* requestApproval(admin)
+      yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
       assert.strictEqual(receiver.seen[0]?.url, "/hook/of-mine")
-      assert.deepStrictEqual(yield* signers(receiver.seen[0], [secret]), [0])
+      assert.deepStrictEqual(yield* matchingSecrets(receiver.seen[0], [secret]), [0])
 
       yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
-      yield* ask(admin)
-      yield* only(admin, endpoint.id, "delivered")
+      yield* requestApproval(admin)
+      yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
       const { endpoints } = yield* admin.notification_endpoints.list()
       assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
       assert.isTrue(endpoints[0]?.active)
@@ -43,7 +43,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("refuse what is no selection of events, and a change of nothing", () =>
     Effect.gen(function* () {
-      const { endpoint } = yield* setUp("bad events")
+      const { endpoint } = yield* seedEndpoint("bad events")
       const key = yield* (yield* Countersign).key({}, "bad events")
       const path = `/v1/notification-endpoints/${endpoint.id}`
       for (const events of [[], ["approval.nonsense"], ["test"], "approval.requested", null, {}, [1]]) {
@@ -77,12 +77,12 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("that are switched off get nothing, and are switched on again", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver } = yield* setUp("switched off")
+      const { admin, endpoint, params, receiver } = yield* seedEndpoint("switched off")
       const off = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
       assert.deepStrictEqual(off, { ...endpoint, active: false })
-      yield* ask(admin)
+      yield* requestApproval(admin)
       const test = yield* admin.notification_endpoints.test({ params })
-      const refused = yield* only(admin, endpoint.id, "failed")
+      const refused = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       assert.strictEqual(refused.id, test.id)
       assert.strictEqual(refused.attempts, 0)
       assert.strictEqual(refused.last_error, "the endpoint is switched off")
@@ -90,8 +90,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
       const on = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
       assert.deepStrictEqual(on, endpoint)
-      yield* ask(admin)
-      yield* deliveries(admin, endpoint.id, ([latest]) => latest?.status === "delivered")
+      yield* requestApproval(admin)
+      yield* awaitDeliveries(admin, endpoint.id, ([latest]) => latest?.status === "delivered")
       assert.lengthOf(receiver.seen, 1)
     })
   )
@@ -100,16 +100,19 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     "that answer 410 are switched off, say why, and get the event again after a switch and a replay",
     () =>
       Effect.gen(function* () {
-        const { admin, endpoint, params, receiver } = yield* setUp("gone", [{ status: 410 }, ok])
-        const approval_id = yield* ask(admin)
-        const failed = yield* only(admin, endpoint.id, "failed")
+        const { admin, endpoint, params, receiver } = yield* seedEndpoint("gone", [
+          { status: 410 },
+          noContent
+        ])
+        const approval_id = yield* requestApproval(admin)
+        const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         assert.strictEqual(failed.label, `approval.requested ${approval_id}`)
         assert.strictEqual(failed.last_error, "HTTP 410: the endpoint was switched off")
         assert.isNotNull(failed.finished_at)
         const { endpoints } = yield* admin.notification_endpoints.list()
         assert.isFalse(endpoints[0]?.active)
-        yield* ask(admin)
-        yield* only(admin, endpoint.id, "failed")
+        yield* requestApproval(admin)
+        yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
 
         yield* admin.notification_endpoints.update({ params, payload: { active: true } })
         const delivery = { params: { id: endpoint.id, delivery: failed.id } }
@@ -117,7 +120,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
           queued: true,
           id: failed.id
         })
-        const { last_error, replays } = yield* only(admin, endpoint.id, "delivered")
+        const { last_error, replays } = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
         assert.strictEqual(replays, 1)
         assert.strictEqual(last_error, null)
         const detail = yield* admin.notification_endpoints.delivery(delivery)
@@ -140,14 +143,14 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("are sent a test whatever they subscribed to, alone, and once for one idempotency key", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver, secret } = yield* setUp("test event")
+      const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("test event")
       const other = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
       yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
       const request = { params, headers: { "idempotency-key": "try-it" } }
       const queued = yield* admin.notification_endpoints.test(request)
       assert.isTrue(queued.queued)
       assert.deepStrictEqual(yield* admin.notification_endpoints.test(request), queued)
-      const record = yield* only(admin, endpoint.id, "delivered")
+      const record = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
       assert.strictEqual(record.id, queued.id)
       assert.strictEqual(record.label, "test")
       const [seen] = receiver.seen
@@ -159,7 +162,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       const body: unknown = JSON.parse(seen?.body ?? "")
       assert.hasAllKeys(body, ["id", "type", "org_id", "occurred_at", "approval"])
       assert.propertyVal(body, "approval", null)
-      yield* deliveries(admin, other.endpoint.id, (list) => list.length === 0)
+      yield* awaitDeliveries(admin, other.endpoint.id, (list) => list.length === 0)
       assert.lengthOf(receiver.seen, 1)
     })
   )
@@ -169,12 +172,12 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
-        const { admin, endpoint, params } = yield* setUp("owner", [{ status: 500 }])
+        const { admin, endpoint, params } = yield* seedEndpoint("owner", [{ status: 500 }])
         const sibling = yield* admin.notification_endpoints.create({
           payload: { url: "https://1.1.1.1/hook" }
         })
         const { id } = yield* admin.notification_endpoints.test({ params })
-        yield* only(admin, endpoint.id, "failed")
+        yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         const owner = yield* countersign.key({}, "owner")
         const stranger = yield* countersign.key({}, "stranger")
         const base = "/v1/notification-endpoints"
@@ -230,7 +233,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("are 50 at most, however many are made at once", () =>
     Effect.gen(function* () {
-      const { admin } = yield* setUp("fifty")
+      const { admin } = yield* seedEndpoint("fifty")
       const make = admin.notification_endpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
       yield* Effect.replicateEffect(make, 47, { discard: true })
       const sql = yield* SqlClient.SqlClient
@@ -283,7 +286,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("are read with org_config.read and changed with org_config.write alone", () =>
     Effect.gen(function* () {
-      const { endpoint } = yield* setUp("scopes")
+      const { endpoint } = yield* seedEndpoint("scopes")
       const reader = yield* (yield* Countersign).client(
         { name: "reader", scopes: ["org_config.read"] },
         "scopes"

@@ -61,7 +61,7 @@ export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
 export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
 
 /** What an unknown approval is answered with, another organization's included. */
-export const noApproval = Effect.fail(
+export const approvalNotFound = Effect.fail(
   new NotFound({ detail: "There is no such approval in this organization" })
 )
 
@@ -81,7 +81,7 @@ export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approv
  * The approval, with its session's row and its own held to the end of the transaction: the session first, as everyone who moves
  * an approval does, since its events are numbered there.
  */
-export const holdApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
+export const lockApprovalForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
   sql`
     SELECT ${sql.literal(approvalColumns)}
     FROM agent_sessions

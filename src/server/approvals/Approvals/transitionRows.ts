@@ -24,7 +24,7 @@ type MovingRecord = { readonly [K in Exclude<keyof ApprovalRow, "arguments">]: R
 }
 
 /** An approval that may move, without its arguments, and when it was due. */
-export interface MovingRow extends ApprovalRow {
+export interface DueApprovalRow extends ApprovalRow {
   readonly next_due_at: Timestamp
 }
 
@@ -32,7 +32,7 @@ const utc = (at: Date): Timestamp => DateTime.makeUnsafe(at)
 const utcMaybe = (at: Date | null): Timestamp | null => (at === null ? null : utc(at))
 
 /** By hand: ten thousand rows may come in one second, and a schema would take a fifth of the time that moving them takes. */
-const toMoving = (row: MovingRecord): MovingRow => ({
+const toMoving = (row: MovingRecord): DueApprovalRow => ({
   ...row,
   arguments: null,
   requested_at: utc(row.requested_at),
@@ -48,7 +48,7 @@ const toMoving = (row: MovingRecord): MovingRow => ({
  * What still waits in a session after an approval, oldest first, `limit` at most. The caller holds the session's row, so that nothing is added
  * meanwhile.
  */
-export const pendingApprovals = (
+export const lockPendingApprovals = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId,
@@ -120,13 +120,13 @@ export interface DueCursor {
 }
 
 /** Before everything that is due. */
-export const dueFirst: DueCursor = { next_due_at: DateTime.makeUnsafe(0), approval_id: "" }
+export const firstDueCursor: DueCursor = { next_due_at: DateTime.makeUnsafe(0), approval_id: "" }
 
 /**
  * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that
  * somebody else holds are left out: whoever moves them looks at the time too, or the next round does.
  */
-export const dueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after: DueCursor, limit: number) =>
+export const lockDueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after: DueCursor, limit: number) =>
   Effect.map(
     sql<MovingRecord>`
       SELECT ${sql.literal(movingColumns)}

@@ -14,8 +14,8 @@ import { Cause, type Clock, Effect, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
-import { COMMENT, OPENING } from "./frames.ts"
-import type { Answer, FollowedSession, Reading, SessionKey, Subscription } from "./Subscription.ts"
+import { HEARTBEAT, PREAMBLE } from "./sseFrames.ts"
+import type { PullResult, FollowedSession, ReadResult, SessionKey, Subscription } from "./Subscription.ts"
 
 /** Comments of one sweep: those of many streams that began together spread out over time. */
 const COMMENTS_PER_SWEEP = 1_000
@@ -27,11 +27,11 @@ const LAST_WORDS_MS = 1_000
 export interface HubOptions {
   readonly clock: Clock.Clock
   /** Milliseconds between two comments of a stream. */
-  readonly commentMillis: number
+  readonly heartbeatMillis: number
   /** Milliseconds that a socket may take for one page. */
-  readonly slowReaderMillis: number
+  readonly sendTimeoutMillis: number
   /** Reads the events after a cursor, trying until it can or nobody wants them any more. */
-  readonly read: (session: SessionKey, after: number, wanted: () => boolean) => Effect.Effect<Reading>
+  readonly read: (session: SessionKey, after: number, wanted: () => boolean) => Effect.Effect<ReadResult>
   /** Runs a reading beside everything else. */
   readonly fork: (reading: Effect.Effect<void>) => void
 }
@@ -41,7 +41,7 @@ export interface Hub {
   /** How many streams are open. */
   readonly size: () => number
   /** How many of them are of an organization. */
-  readonly sizeOf: (org_id: OrgId) => number
+  readonly sizeOfOrganization: (org_id: OrgId) => number
   /** A session's events after a cursor, for one reader, who is known here while the stream runs. */
   readonly stream: (session: SessionKey, key_id: KeyId, cursor: number) => Stream.Stream<Uint8Array>
   /** Sessions have events up to a number. Those that nobody follows are passed over. */
@@ -49,11 +49,11 @@ export interface Hub {
   /** Sends the comments that are due, and cuts those who do not read. */
   readonly sweep: () => { readonly comments: number; readonly cut: number }
   /** The sessions followed, each with the newest event heard of. */
-  readonly followed: () => ReadonlyArray<FollowedSession>
+  readonly followedSessions: () => ReadonlyArray<FollowedSession>
   /** The keys in whose name streams are open, each once. */
   readonly keys: () => ReadonlyArray<{ readonly org_id: OrgId; readonly key_id: KeyId }>
   /** Ends the streams of these keys; answers with how many there were. */
-  readonly endKeys: (keys: ReadonlySet<KeyId>) => number
+  readonly endStreamsOfKeys: (keys: ReadonlySet<KeyId>) => number
   /** Ends all streams, and every later one when it begins. */
   readonly endAll: () => void
 }
@@ -73,19 +73,19 @@ export const makeHub = (options: HubOptions): Hub => {
     let followed = sessions.get(session.session_id)
     if (followed === undefined) {
       const { org_id, session_id } = session
-      followed = { org_id, session_id, subscriptions: new Set(), readings: new Map(), newest: cursor }
+      followed = { org_id, session_id, subscriptions: new Set(), reads: new Map(), newest: cursor }
       sessions.set(session_id, followed)
     }
     const subscription: Subscription = {
       followed,
       key_id,
       cursor,
-      ready: "opening",
-      reading: false,
-      unsure: true,
-      ended: over,
-      beatAt: now() + options.commentMillis,
-      handedAt: undefined,
+      nextChunk: "opening",
+      isReading: false,
+      mustRead: true,
+      hasEnded: over,
+      heartbeatDueAt: now() + options.heartbeatMillis,
+      writePendingSince: undefined,
       resume: undefined,
       fiber: undefined
     }
@@ -97,7 +97,7 @@ export const makeHub = (options: HubOptions): Hub => {
 
   const unsubscribe = (subscription: Subscription): void => {
     const { followed } = subscription
-    subscription.ended = true
+    subscription.hasEnded = true
     subscription.fiber = undefined
     subscriptions.delete(subscription)
     if (sizeOf(followed.org_id) > 1) sizes.set(followed.org_id, sizeOf(followed.org_id) - 1)
@@ -109,26 +109,26 @@ export const makeHub = (options: HubOptions): Hub => {
   }
 
   /** What is sent next, if there is something. */
-  const next = (subscription: Subscription): Answer | undefined => {
-    const { ready } = subscription
-    if (ready === "opening") return hand(subscription, OPENING)
-    if (subscription.ended) return Cause.done()
-    if (ready === undefined) return undefined
-    subscription.cursor = ready.last
-    subscription.ended = ready.closes
-    return hand(subscription, ready.bytes)
+  const next = (subscription: Subscription): PullResult | undefined => {
+    const { nextChunk } = subscription
+    if (nextChunk === "opening") return hand(subscription, PREAMBLE)
+    if (subscription.hasEnded) return Cause.done()
+    if (nextChunk === undefined) return undefined
+    subscription.cursor = nextChunk.last
+    subscription.hasEnded = nextChunk.closes
+    return hand(subscription, nextChunk.bytes)
   }
 
-  const hand = (subscription: Subscription, bytes: Uint8Array): Answer => {
-    subscription.ready = undefined
-    subscription.handedAt = now()
+  const hand = (subscription: Subscription, bytes: Uint8Array): PullResult => {
+    subscription.nextChunk = undefined
+    subscription.writePendingSince = now()
     return Effect.succeed([bytes])
   }
 
-  const pull = (subscription: Subscription): Answer =>
-    Effect.withFiber((fiber): Answer => {
+  const pull = (subscription: Subscription): PullResult =>
+    Effect.withFiber((fiber): PullResult => {
       subscription.fiber = fiber
-      subscription.handedAt = undefined
+      subscription.writePendingSince = undefined
       return (
         next(subscription) ??
         Effect.callback((resume) => {
@@ -151,38 +151,38 @@ export const makeHub = (options: HubOptions): Hub => {
   /** Has a page read for a subscriber who waits and lags behind. */
   const demand = (subscription: Subscription): void => {
     const { followed, cursor } = subscription
-    if (subscription.reading || subscription.resume === undefined) return
-    if (!subscription.unsure && followed.newest <= cursor) return
-    subscription.reading = true
-    const shared = followed.readings.get(cursor)
+    if (subscription.isReading || subscription.resume === undefined) return
+    if (!subscription.mustRead && followed.newest <= cursor) return
+    subscription.isReading = true
+    const shared = followed.reads.get(cursor)
     if (shared !== undefined) {
-      shared.readers.push(subscription)
+      shared.subscriptions.push(subscription)
       return
     }
-    const begun = { readers: [subscription], heard: followed.newest }
-    followed.readings.set(cursor, begun)
-    const wanted = () => begun.readers.some(({ ended }) => !ended)
+    const begun = { subscriptions: [subscription], newestAtStart: followed.newest }
+    followed.reads.set(cursor, begun)
+    const wanted = () => begun.subscriptions.some(({ hasEnded }) => !hasEnded)
     options.fork(
       Effect.map(options.read(followed, cursor, wanted), (reading) => {
-        followed.readings.delete(cursor)
-        learn(followed, begun.heard, reading)
-        for (const reader of begun.readers) deliver(reader, reading)
+        followed.reads.delete(cursor)
+        learn(followed, begun.newestAtStart, reading)
+        for (const reader of begun.subscriptions) deliver(reader, reading)
       })
     )
   }
 
   /** What a reading says of the session: more than was heard of, or, when we were told too early, less. */
-  const learn = (followed: FollowedSession, heard: number, reading: Reading): void => {
+  const learn = (followed: FollowedSession, heard: number, reading: ReadResult): void => {
     if (reading._tag === "EventsRead") followed.newest = Math.max(followed.newest, reading.newest)
     if (reading._tag === "Nothing" && followed.newest === heard) followed.newest = reading.newest
   }
 
-  const deliver = (subscription: Subscription, reading: Reading): void => {
-    subscription.reading = false
-    subscription.unsure = false
+  const deliver = (subscription: Subscription, reading: ReadResult): void => {
+    subscription.isReading = false
+    subscription.mustRead = false
     switch (reading._tag) {
       case "EventsRead":
-        subscription.ready = reading
+        subscription.nextChunk = reading
         return settle(subscription)
       case "Nothing":
         return demand(subscription)
@@ -193,18 +193,18 @@ export const makeHub = (options: HubOptions): Hub => {
   }
 
   const end = (subscription: Subscription): void => {
-    subscription.ended = true
+    subscription.hasEnded = true
     if (subscription.resume !== undefined) settle(subscription)
     // It ends when the socket has taken what it was handed, for which there is little time left.
-    else if (subscription.handedAt !== undefined) {
-      const left = options.slowReaderMillis - LAST_WORDS_MS
-      subscription.handedAt = Math.min(subscription.handedAt, now() - left)
+    else if (subscription.writePendingSince !== undefined) {
+      const left = options.sendTimeoutMillis - LAST_WORDS_MS
+      subscription.writePendingSince = Math.min(subscription.writePendingSince, now() - left)
     }
   }
 
   return {
     size: () => subscriptions.size,
-    sizeOf,
+    sizeOfOrganization: sizeOf,
     stream: (session, key_id, cursor) =>
       Stream.unwrap(
         Effect.map(
@@ -228,20 +228,24 @@ export const makeHub = (options: HubOptions): Hub => {
       let comments = 0
       let cut = 0
       for (const subscription of subscriptions) {
-        const { handedAt, resume } = subscription
-        if (handedAt !== undefined && time - handedAt >= options.slowReaderMillis) {
+        const { resume, writePendingSince } = subscription
+        if (writePendingSince !== undefined && time - writePendingSince >= options.sendTimeoutMillis) {
           cut++
           subscription.fiber?.interruptUnsafe()
-        } else if (resume !== undefined && subscription.beatAt <= time && comments < COMMENTS_PER_SWEEP) {
+        } else if (
+          resume !== undefined &&
+          subscription.heartbeatDueAt <= time &&
+          comments < COMMENTS_PER_SWEEP
+        ) {
           comments++
-          subscription.beatAt = time + options.commentMillis
+          subscription.heartbeatDueAt = time + options.heartbeatMillis
           subscription.resume = undefined
-          resume(hand(subscription, COMMENT))
+          resume(hand(subscription, HEARTBEAT))
         }
       }
       return { comments, cut }
     },
-    followed: () => [...sessions.values()],
+    followedSessions: () => [...sessions.values()],
     keys: () => {
       const keys = new Map<KeyId, { readonly org_id: OrgId; readonly key_id: KeyId }>()
       for (const { followed, key_id } of subscriptions) {
@@ -249,7 +253,7 @@ export const makeHub = (options: HubOptions): Hub => {
       }
       return [...keys.values()]
     },
-    endKeys: (keys) => {
+    endStreamsOfKeys: (keys) => {
       const held = [...subscriptions].filter(({ key_id }) => keys.has(key_id))
       held.forEach(end)
       return held.length

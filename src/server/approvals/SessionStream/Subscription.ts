@@ -8,7 +8,7 @@ export interface SessionKey {
 }
 
 /** What a reading of a session after a cursor found. `newest` is the number of its newest event then. */
-export type Reading =
+export type ReadResult =
   | {
       readonly _tag: "EventsRead"
       /** The events, as every reader of them is sent them. */
@@ -23,26 +23,26 @@ export type Reading =
   /** The event after the cursor is no longer kept. */
   | { readonly _tag: "Gap" }
 
-export type EventsRead = Extract<Reading, { readonly _tag: "EventsRead" }>
+export type EventsRead = Extract<ReadResult, { readonly _tag: "EventsRead" }>
 
 /** A session that somebody in this process follows. */
 export interface FollowedSession extends SessionKey {
   readonly subscriptions: Set<Subscription>
   /** Readings on the way, by the cursor they go on from: those who go on from the same event share one. */
-  readonly readings: Map<number, SharedReading>
+  readonly reads: Map<number, SharedRead>
   /** The number of the newest event that this process has heard of. */
   newest: number
 }
 
 /** A reading on the way. */
-export interface SharedReading {
-  readonly readers: Array<Subscription>
+export interface SharedRead {
+  readonly subscriptions: Array<Subscription>
   /** What was known of the session when it began. */
-  readonly heard: number
+  readonly newestAtStart: number
 }
 
 /** What a pull of a stream is answered with: bytes, or its end. */
-export type Answer = Pull.Pull<readonly [Uint8Array]>
+export type PullResult = Pull.Pull<readonly [Uint8Array]>
 
 /**
  * One open stream. A plain object that changes in place, since there are ten thousand of them and nearly all do nothing: its one
@@ -54,19 +54,19 @@ export interface Subscription {
   /** The number of the last event that was handed to the socket. */
   cursor: number
   /** What is sent next: the opening line first, then pages. */
-  ready: EventsRead | "opening" | undefined
+  nextChunk: EventsRead | "opening" | undefined
   /** Whether a page is on the way. */
-  reading: boolean
+  isReading: boolean
   /** Whether to read though nothing was heard: events may have come between the look at the session and the place here. */
-  unsure: boolean
+  mustRead: boolean
   /** Nothing more is sent. */
-  ended: boolean
+  hasEnded: boolean
   /** When the next comment is due, in milliseconds. */
-  beatAt: number
+  heartbeatDueAt: number
   /** Since when the socket has bytes that it has not taken, in milliseconds; undefined: it has taken all. */
-  handedAt: number | undefined
+  writePendingSince: number | undefined
   /** Answers the pull that waits. */
-  resume: ((answer: Answer) => void) | undefined
+  resume: ((answer: PullResult) => void) | undefined
   /** The request's fiber: interrupting it cuts the connection. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 }

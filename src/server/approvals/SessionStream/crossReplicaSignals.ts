@@ -18,9 +18,9 @@ const GATHERED_SESSIONS = 10_000
 /** The word to look for yourselves. */
 const EVERYTHING = "*"
 
-export interface WakeOptions {
+export interface SignalExchangeOptions {
   /** How long signals are gathered into one NOTIFY. */
-  readonly gather: Duration.Input
+  readonly coalesce: Duration.Input
   readonly onSignals: (signals: ReadonlyArray<SessionSignal>) => void
   /** Signals may have been lost: the listener has just begun, or begun again. */
   readonly onGap: Effect.Effect<void>
@@ -28,12 +28,12 @@ export interface WakeOptions {
 
 /** Carries signals from this process to the others, and theirs to it, until the scope closes. */
 export const exchangeSignals = (
-  options: WakeOptions
+  options: SignalExchangeOptions
 ): Effect.Effect<void, never, PgClient.PgClient | SqlClient.SqlClient | Scope.Scope> =>
   Effect.gen(function* () {
     const notices = yield* makeNotices("countersign_session_events")
     const { due, take } = yield* gather(yield* PgClient.PgClient)
-    yield* Effect.forkScoped(notices.telling(due, options.gather, take))
+    yield* Effect.forkScoped(notices.telling(due, options.coalesce, take))
     yield* Effect.forkScoped(
       notices.hearing((payload) => {
         const signals = payload === undefined || payload === EVERYTHING ? undefined : parse(payload)

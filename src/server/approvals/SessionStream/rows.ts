@@ -4,8 +4,8 @@ import { KeyId, type OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { floats, texts } from "../../store/pgArrays.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
-import { renderEvents } from "./frames.ts"
-import type { Reading, SessionKey } from "./Subscription.ts"
+import { renderEvents } from "./sseFrames.ts"
+import type { ReadResult, SessionKey } from "./Subscription.ts"
 
 /** Events of one page. They are a few hundred bytes each, and 16 KiB at most. */
 const PAGE_EVENTS = 100
@@ -55,7 +55,7 @@ export const readEvents = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { org_id, session_id }: SessionKey,
   after: number
-): Effect.fn.Return<Reading, SqlError.SqlError | Schema.SchemaError> {
+): Effect.fn.Return<ReadResult, SqlError.SqlError | Schema.SchemaError> {
   const rows = yield* sql`
     SELECT session.last_event::float8 AS newest, event.number::float8 AS number, event.type, event.data::text AS data
     FROM agent_sessions AS session
@@ -88,7 +88,7 @@ export const readEvents = Effect.fnUntraced(function* (
   }
 })
 
-const gap: Reading = { _tag: "Gap" }
+const gap: ReadResult = { _tag: "Gap" }
 
 const decodeSignals = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ session_id: SessionId, newest: Schema.Number }))

@@ -34,14 +34,14 @@ const toSession = (row: typeof SessionRow.Type): AgentSession => ({
 })
 
 /** A new session as it is written: its metadata as text, made once. */
-export interface NewRow {
+export interface NewSessionRow {
   readonly org_id: OrgId
   readonly session: AgentSession
   readonly metadata: string
 }
 
 /** Writes new sessions. */
-export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewRow>) => sql`
+export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewSessionRow>) => sql`
   INSERT INTO agent_sessions (
     org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name
   )
@@ -94,7 +94,7 @@ export const listSessions = Effect.fnUntraced(function* (
  * Holds a session's row to the end of the transaction: one step of a session is decided at a time, and its events are numbered there.
  * Of the session only what every step asks.
  */
-export const holdSession = Effect.fnUntraced(function* (
+export const lockSessionForUpdate = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId

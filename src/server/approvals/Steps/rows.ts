@@ -25,7 +25,7 @@ const StepRow = Schema.Struct({
 type StepRow = typeof StepRow.Type
 
 /** What a resume needs to know of the saved step. */
-export const KnownStep = Schema.Struct({
+export const SavedStep = Schema.Struct({
   step_id: StepId,
   task_id: Schema.NullOr(TaskId),
   tool: Schema.String,
@@ -37,10 +37,10 @@ export const KnownStep = Schema.Struct({
   approval_id: Schema.NullOr(ApprovalId),
   requested_at: TimestampFromDate,
   /** What the agent was last told. */
-  told: StepDecision,
+  last_decision: StepDecision,
   completed: Schema.Boolean
 })
-export type KnownStep = typeof KnownStep.Type
+export type SavedStep = typeof SavedStep.Type
 
 /** Writes a new step. */
 export const insertStep = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: StepRow) {
@@ -58,7 +58,7 @@ export const findStep = Effect.fnUntraced(function* (
   const rows = yield* sql`
     SELECT
       step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id, requested_at,
-      coalesce(told, decision) AS told,
+      coalesce(told, decision) AS last_decision,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps
     WHERE org_id = ${org_id}
@@ -68,10 +68,10 @@ export const findStep = Effect.fnUntraced(function* (
   return Option.fromUndefinedOr((yield* decodeSteps(rows))[0])
 })
 
-const decodeSteps = Schema.decodeUnknownEffect(Schema.Array(KnownStep))
+const decodeSteps = Schema.decodeUnknownEffect(Schema.Array(SavedStep))
 
 /** Writes what the agent is told of a step now. */
-export const tellStep = (
+export const updateLastDecision = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId,
@@ -86,7 +86,7 @@ export const tellStep = (
   `
 
 /** Writes what became of a step. */
-export const insertOutcome = (
+export const updateOutcome = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId,

@@ -6,10 +6,10 @@ import type { OrgId, SessionId, TraceId } from "../../../domain/Ids.ts"
 import { outcomeSpan, stepSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Spans } from "../../telemetry/Spans.ts"
-import type { KnownStep } from "./rows.ts"
+import type { SavedStep } from "./rows.ts"
 
 /** The span of a step that was asked for the first time: from its decision to the commit. */
-export const governedSpans = (
+export const recordStepSpan = (
   spans: Spans["Service"],
   traces: ReadonlyMap<SessionId, TraceId>,
   org_id: OrgId,
@@ -42,12 +42,12 @@ export const governedSpans = (
 }
 
 /** The span of an outcome: from when the step was allowed, by a rule at once or by the approval's end. */
-export const outcomeSpans = (
+export const recordOutcomeSpan = (
   spans: Spans["Service"],
   traces: ReadonlyMap<SessionId, TraceId>,
   org_id: OrgId,
   session_id: SessionId,
-  step: KnownStep,
+  step: SavedStep,
   approval: Approval | null,
   { occurred_at, result, status }: StepOutcome
 ): Effect.Effect<void> => {

@@ -1,4 +1,4 @@
-import type { KnownKey } from "./rows.ts"
+import type { VerifiedKey } from "./rows.ts"
 
 /** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
 const BELIEVED_FOR_MILLIS = 5_000
@@ -13,17 +13,17 @@ const REMEMBERED_KEYS = 10_000
  * so nobody fills it from outside; the text is the one that every request brings, and is kept nowhere else. Times are of a monotonic
  * clock.
  */
-export const makeBelieved = () => {
+export const makeVerifiedKeyCache = () => {
   /** In the order in which they were checked. */
-  const known = new Map<string, { readonly key: KnownKey; readonly checkedAt: number; until: number }>()
+  const known = new Map<string, { readonly key: VerifiedKey; readonly checkedAt: number; until: number }>()
   return {
-    get: (text: string, now: number): KnownKey | undefined => {
+    get: (text: string, now: number): VerifiedKey | undefined => {
       const found = known.get(text)
       return found !== undefined && now < found.until ? found.key : undefined
     },
     /** Whether it was a key when the store was last asked for it. */
-    knew: (text: string): boolean => known.has(text),
-    remember: (text: string, key: KnownKey, now: number): void => {
+    wasVerified: (text: string): boolean => known.has(text),
+    remember: (text: string, key: VerifiedKey, now: number): void => {
       known.delete(text)
       known.set(text, { key, checkedAt: now, until: now + BELIEVED_FOR_MILLIS })
       for (const [oldest, { checkedAt }] of known) {
@@ -32,7 +32,7 @@ export const makeBelieved = () => {
       }
     },
     /** Believes none any more: revoking is rare, and asking the store again is cheap. */
-    doubt: (): void => {
+    invalidateAll: (): void => {
       for (const entry of known.values()) entry.until = Number.NEGATIVE_INFINITY
     }
   }

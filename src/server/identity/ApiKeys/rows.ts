@@ -27,7 +27,7 @@ export const KeyRow = Schema.Struct({
 export type KeyRow = typeof KeyRow.Type
 
 /** The scopes of a key as `text[]`, for a statement over `api_keys`: its own, else its preset's. */
-export const heldScopes = (sql: SqlClient.SqlClient) => sql.literal(HELD_SCOPES)
+export const grantedScopes = (sql: SqlClient.SqlClient) => sql.literal(HELD_SCOPES)
 
 const HELD_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
   .map((preset) => `WHEN '${preset}' THEN '{${presetScopes(preset).join(",")}}'::text[]`)
@@ -50,7 +50,7 @@ export const decodeKey = (row: KeyRow): ApiKey => ({
 })
 
 /** What checking a key needs to know, kept small: one of these is remembered for each key in use. */
-export interface KnownKey {
+export interface VerifiedKey {
   readonly principal: Principal
   /** Epoch milliseconds. */
   readonly expires_at: number | null
@@ -74,13 +74,13 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const rows = yield* sql`
-    SELECT org_id, key_id, name, ${heldScopes(sql)} AS scopes, expires_at, revoked_at, digest
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, expires_at, revoked_at, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `
   const [row] = yield* Schema.decodeUnknownEffect(Schema.Array(VerifiedRow))(rows)
   if (row === undefined || !digestEquals(row.digest, digest)) return null
-  const known: KnownKey = {
+  const known: VerifiedKey = {
     principal: {
       org_id: row.org_id,
       actor: { id: row.key_id, name: row.name },
@@ -105,7 +105,7 @@ export const insertKey = (
   })
 
 /** Keys of an organization, newest first. */
-export const keysOf = Effect.fnUntraced(function* (
+export const listKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   limit: number,
@@ -113,7 +113,7 @@ export const keysOf = Effect.fnUntraced(function* (
 ) {
   const rows = yield* sql`
     SELECT
-      org_id, key_id, public_id, name, preset, ${heldScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
+      org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
       expires_at, revoked_at
     FROM api_keys
     WHERE org_id = ${org_id}
@@ -135,7 +135,7 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
     SELECT key_id
     FROM api_keys
     WHERE org_id = ${org_id}
-      AND ${heldScopes(sql)} @> ${texts(scopes)}
+      AND ${grantedScopes(sql)} @> ${texts(scopes)}
       AND revoked_at IS NULL
       AND (expires_at IS NULL OR expires_at > ${toDate(now)})
     LIMIT 2

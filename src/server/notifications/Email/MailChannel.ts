@@ -1,14 +1,14 @@
 import { Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { growingRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
-import { writeNotice } from "../../../domain/approvals/ApprovalEmail.ts"
+import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
 import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../delivery/Delivery.ts"
 import { refused } from "../../delivery/Delivery/Channel.ts"
 import { expireEvents } from "../../delivery/Delivery/expire.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
-import { CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
+import { MAX_CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
 
 /** The name that deliveries of mail carry. */
 export const MAIL = "mail"
@@ -37,8 +37,8 @@ const mailPolicy: ChannelPolicy = {
     jitter: 0.2
   }),
   cooldown: { after: 5, first: 10_000, longest: 300_000 },
-  concurrency: CONNECTIONS,
-  slots: CONNECTIONS,
+  concurrency: MAX_CONNECTIONS,
+  slots: MAX_CONNECTIONS,
   deadlineMillis: 10_000
 }
 
@@ -79,7 +79,7 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
       const stale = staleness(found.value)
       if (stale !== null) return refused(stale)
       const { email, key_name, occurred_at, organization, type, ...approval } = found.value
-      const notice = writeNotice({ type, approval, organization, key: key_name, publicUrl })
+      const notice = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
       return Effect.tap(
         smtp.send({
           ...notice,

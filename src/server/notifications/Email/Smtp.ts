@@ -30,7 +30,7 @@ export interface Smtp {
 }
 
 /** Connections to the server at most: what the mail channel has under way. */
-export const CONNECTIONS = 5
+export const MAX_CONNECTIONS = 5
 
 /** The longest wait for a connection and for the server's greeting, and the longest silence after. The engine cuts the whole off. */
 const CONNECT_MILLIS = 5_000
@@ -61,7 +61,7 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
         for (const name of SPEAKING) url.searchParams.delete(name)
         return createTransport({
           pool: true,
-          maxConnections: CONNECTIONS,
+          maxConnections: MAX_CONNECTIONS,
           // Of a connection that the server closed while it was idle; every other second try is the engine's.
           maxRequeues: 1,
           idleTimeout: IDLE_MILLIS,

@@ -1,8 +1,8 @@
 import { Array as Arr, Effect, type Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { heldScopes } from "../../identity/ApiKeys/rows.ts"
+import { grantedScopes } from "../../identity/ApiKeys/rows.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
-import { NoticeType } from "../../../domain/approvals/ApprovalEmail.ts"
+import { ApprovalEmailType } from "../../../domain/approvals/ApprovalEmail.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
@@ -17,7 +17,7 @@ const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
 const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
 
 /** Keys that work, have an address, and may decide: one an address, and admins first, who alone are told of what is escalated. */
-export const recipientsOf = Effect.fnUntraced(function* (
+export const findRecipients = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   now: Timestamp
@@ -28,14 +28,14 @@ export const recipientsOf = Effect.fnUntraced(function* (
       SELECT DISTINCT ON (address) *
       FROM (
         SELECT
-          key_id, lower(email) AS address, ${heldScopes(sql)} AS scopes,
-          'approvals.admin' = ANY(${heldScopes(sql)}) AS admin
+          key_id, lower(email) AS address, ${grantedScopes(sql)} AS scopes,
+          'approvals.admin' = ANY(${grantedScopes(sql)}) AS admin
         FROM api_keys
         WHERE org_id = ${org_id}
           AND email IS NOT NULL
           AND revoked_at IS NULL
           AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-          AND ${DECIDING} = ANY(${heldScopes(sql)})
+          AND ${DECIDING} = ANY(${grantedScopes(sql)})
       ) AS keys
       ORDER BY address, admin DESC, key_id
     ) AS recipients
@@ -49,7 +49,7 @@ export const recipientsOf = Effect.fnUntraced(function* (
 export interface MailRow {
   readonly org_id: OrgId
   readonly event_id: EventId
-  readonly type: NoticeType
+  readonly type: ApprovalEmailType
   readonly approval_id: ApprovalId
   readonly key_id: KeyId
   readonly occurred_at: Date
@@ -63,7 +63,7 @@ const { action_class, approval_id, decision_source, outcome, session_id, stage, 
   Approval.fields
 const { task_id, timeout_action, tool } = Approval.fields
 const Loaded = Schema.Struct({
-  type: NoticeType,
+  type: ApprovalEmailType,
   occurred_at: TimestampFromDate,
   approval_id,
   session_id,

@@ -20,7 +20,7 @@ import { LruCache } from "../../concurrency/LruCache.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { makeBatcher } from "../../concurrency/Batcher.ts"
 import { endpointPlace } from "./rows.ts"
-import { forgetReplaced } from "./secrets.ts"
+import { clearReplacedSecrets } from "./rotateSecret.ts"
 
 /** The name that deliveries of approval events carry. */
 export const WEBHOOK = "webhook"
@@ -208,7 +208,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         AND endpoint_id = ${endpoint_id}
     `,
     expire: (cutoff, limit) =>
-      Effect.andThen(forgetReplaced(sql, limit), expireEvents(sql, "approval_events", cutoff, limit))
+      Effect.andThen(clearReplacedSecrets(sql, limit), expireEvents(sql, "approval_events", cutoff, limit))
   } satisfies Channel
 })
 

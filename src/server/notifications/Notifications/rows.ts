@@ -42,7 +42,7 @@ export const endpointPlace = (
 })
 
 /** The organization's endpoints, newest first. There are 50 at most. */
-export const endpointsOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+export const listEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
   const rows = yield* sql`
     SELECT ${columns(sql)}
     FROM notification_endpoints
@@ -53,7 +53,7 @@ export const endpointsOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient
 })
 
 /** Whether the organization has the endpoint. */
-export const hasEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
   Effect.map(
     sql`
       SELECT 1 AS found
@@ -65,7 +65,7 @@ export const hasEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id
   )
 
 /** The same, and until the end of the transaction it is not removed. It may be changed. */
-export const holdEndpoint = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
+export const lockEndpointForShare = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
   Effect.map(
     sql`
       SELECT 1 AS held
@@ -113,7 +113,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
 })
 
 /** The sealed secret in force, which stands still until the end of the transaction. */
-export const lockSecret = Effect.fnUntraced(function* (
+export const lockSecretForUpdate = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   endpoint_id: EndpointId
@@ -162,7 +162,7 @@ export const deleteEndpoint = Effect.fnUntraced(function* (
 const Subscriber = Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType) })
 
 /** The active endpoints that subscribed to one of these event types. */
-export const subscribersOf = Effect.fnUntraced(function* (
+export const findSubscribers = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   types: ReadonlyArray<ApprovalEventType>

@@ -3,14 +3,14 @@ import { Clock, Effect, Exit, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { type Hub, makeHub } from "../../../../src/server/approvals/SessionStream/Hub.ts"
-import type { Reading } from "../../../../src/server/approvals/SessionStream/Subscription.ts"
+import type { ReadResult } from "../../../../src/server/approvals/SessionStream/Subscription.ts"
 
 /** A hub over a session in memory: `events` are its lines, each read once a page unless `read` says otherwise. */
 const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: number } = {}) {
   const key_id = yield* KeyId.generate
   const session = { org_id: yield* OrgId.generate, session_id: yield* SessionId.generate }
   const store = { newest: 0, reads: 0, gap: false }
-  const read = (after: number): Reading => {
+  const read = (after: number): ReadResult => {
     store.reads++
     if (store.gap) return { _tag: "Gap" }
     if (store.newest <= after) return { _tag: "Nothing", newest: store.newest }
@@ -25,8 +25,8 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   }
   const hub = makeHub({
     clock: yield* Clock.Clock,
-    commentMillis: 15_000,
-    slowReaderMillis: 30_000,
+    heartbeatMillis: 15_000,
+    sendTimeoutMillis: 30_000,
     read: (_, after) =>
       Effect.andThen(
         Effect.yieldNow,
@@ -59,7 +59,7 @@ const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
 const OPENING = "retry: 3000\n\n"
 const COMMENT = ": still here\n\n"
 
-const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followed().length })
+const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followedSessions().length })
 
 describe("the hub of streams", () => {
   it.effect("reads a page once for all who go on from the same event", () =>
@@ -98,7 +98,7 @@ describe("the hub of streams", () => {
       yield* settled
       assert.strictEqual(reader.text, OPENING)
       // The check compares with what the hub believes: it must not believe what it could not read.
-      assert.strictEqual(hub.followed()[0]?.newest, 0)
+      assert.strictEqual(hub.followedSessions()[0]?.newest, 0)
       store.newest = 1
       hub.signal([{ session_id: session.session_id, newest: 1 }])
       yield* settled
@@ -175,7 +175,7 @@ describe("the hub of streams", () => {
       const mine = yield* follow(stream(5))
       const theirs = yield* follow(hub.stream(session, other, 5))
       assert.strictEqual(hub.keys().length, 2)
-      assert.strictEqual(hub.endKeys(new Set([key_id])), 1)
+      assert.strictEqual(hub.endStreamsOfKeys(new Set([key_id])), 1)
       assert.isTrue(Exit.isSuccess(yield* Fiber.await(mine.fiber)))
       hub.endAll()
       assert.isTrue(Exit.isSuccess(yield* Fiber.await(theirs.fiber)))

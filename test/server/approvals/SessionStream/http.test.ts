@@ -14,7 +14,14 @@ import { breakingProxy } from "../../../support/breakingProxy.ts"
 import { eventually } from "../../../support/eventually.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { send, service } from "../../../support/service.ts"
-import { as, closeSession, newSession, opened, reader, record } from "../../../support/sessions.ts"
+import {
+  as,
+  closeSession,
+  seedSession,
+  expectStream,
+  seedReader,
+  recordOutcomes
+} from "../../../support/sessions.ts"
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
@@ -43,7 +50,7 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
   it.effect("answers as an event stream that nobody stores or holds back", () =>
     Effect.gen(function* () {
       const { key, path, session } = yield* follower
-      yield* record(session, 2)
+      yield* recordOutcomes(session, 2)
       yield* closeSession(session)
       const { body, headers, status } = yield* send(path, { key })
       assert.strictEqual(status, 200)
@@ -63,7 +70,7 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
   it.effect("goes by Last-Event-ID before after, and has no content once all was seen", () =>
     Effect.gen(function* () {
       const { key, path, session } = yield* follower
-      yield* record(session, 5)
+      yield* recordOutcomes(session, 5)
       yield* closeSession(session)
       const ids = ({ body }: { readonly body: Record<string, unknown> }) =>
         [...String(body["text"]).matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))
@@ -80,7 +87,7 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
       const countersign = yield* Countersign
       const sql = yield* SqlClient.SqlClient
       const { key, path, session } = yield* follower
-      yield* record(session, 5)
+      yield* recordOutcomes(session, 5)
       for (const cursor of [
         "x",
         "-1",
@@ -144,7 +151,7 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
       source.addEventListener("error", () => {
         if (source.readyState === EventSource.CLOSED) Deferred.doneUnsafe(over, Effect.void)
       })
-      yield* record(session, 30)
+      yield* recordOutcomes(session, 30)
       yield* closeSession(session)
       yield* Deferred.await(over)
       assert.deepStrictEqual(seen, range(1, 31))
@@ -173,7 +180,7 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
 /** The streams of one organization's sessions over a real socket, without the rest of the service. */
 const served = (options: SessionStreamOptions) =>
   Effect.gen(function* () {
-    const principal = yield* reader
+    const principal = yield* seedReader
     const scope = yield* Scope.make()
     const route = HttpRouter.use((router) =>
       Effect.gen(function* () {
@@ -181,7 +188,7 @@ const served = (options: SessionStreamOptions) =>
         yield* router.add("GET", "/:id", (request) =>
           as(principal)(streams.open(SessionId.make(request.url.slice(1)), undefined)).pipe(
             Effect.map((stream) =>
-              HttpServerResponse.stream(opened(stream), { contentType: "text/event-stream" })
+              HttpServerResponse.stream(expectStream(stream), { contentType: "text/event-stream" })
             ),
             Effect.orDie
           )
@@ -219,11 +226,11 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
   it.effect("one who does not read is cut, and the others are not", () =>
     Effect.gen(function* () {
       const { port, principal, stop, streams } = yield* served({
-        slowReader: "300 millis",
+        sendTimeout: "300 millis",
         sweep: "20 millis"
       })
-      const session = yield* newSession(principal)
-      yield* record(session, 1)
+      const session = yield* seedSession(principal)
+      yield* recordOutcomes(session, 1)
       const idle = yield* openSocket(port, session.session_id)
       idle.pause()
       const closed = yield* Deferred.make<void>()
@@ -233,7 +240,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
       reading.on("data", (data: Buffer) => void (bytes += data.length))
       yield* Effect.repeat(streams.size, { until: (size) => size === 2 })
       // More than the sockets' buffers hold: about 30 MB.
-      yield* Effect.forEach(range(1, 100), () => record(session, 1_000), { discard: true })
+      yield* Effect.forEach(range(1, 100), () => recordOutcomes(session, 1_000), { discard: true })
       yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
       yield* eventually(
         Effect.sync(() => bytes),
@@ -249,7 +256,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
   it.effect("a stop does not wait for open streams, also where the drain is long", () =>
     Effect.gen(function* () {
       const { port, principal, stop, streams } = yield* served({})
-      const session = yield* newSession(principal)
+      const session = yield* seedSession(principal)
       const sockets = yield* Effect.forEach(range(1, 20), () => openSocket(port, session.session_id))
       const texts = sockets.map((socket) => {
         const text = { value: "" }

@@ -3,7 +3,7 @@ import { Effect, Fiber, Logger, Redacted } from "effect"
 import { createServer } from "node:net"
 import { type Mail, makeSmtp } from "../../../../src/server/notifications/Email/Smtp.ts"
 import { makeAuthority, selfSigned } from "../../../support/ca.ts"
-import { GOSSIP, mailServer, type MailServerOptions } from "../../../support/mail.ts"
+import { REFUSAL_TEXT, mailServer, type MailServerOptions } from "../../../support/mail.ts"
 import { listening } from "../../../support/listening.ts"
 
 const mail: Mail = {
@@ -254,7 +254,7 @@ describe("Smtp", () => {
       const all = JSON.stringify([lines, wrote, outcomes])
       assert.notInclude(all, "hunter2")
       assert.notInclude(all, Buffer.from("hunter2").toString("base64"))
-      assert.notInclude(all, GOSSIP)
+      assert.notInclude(all, REFUSAL_TEXT)
       assert.deepStrictEqual(wrote, [])
     })
   )

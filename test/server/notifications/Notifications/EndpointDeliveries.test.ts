@@ -5,7 +5,15 @@ import type { DeliveryId } from "../../../../src/domain/Ids.ts"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { blocked } from "../../../support/eventually.ts"
-import { all, ask, deliveries, ok, oneAttempt, only, setUp } from "../../../support/notifications.ts"
+import {
+  allHaveStatus,
+  requestApproval,
+  awaitDeliveries,
+  noContent,
+  oneAttempt,
+  awaitOnlyDelivery,
+  seedEndpoint
+} from "../../../support/notifications.ts"
 import { send, service } from "../../../support/service.ts"
 
 /** One failure begins a cooldown that outlasts the test. */
@@ -17,11 +25,11 @@ const roomForTwo = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIF
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
   it.effect("list the latest 50 deliveries, newest first, without bodies", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* setUp("latest")
+      const { admin, endpoint, params } = yield* seedEndpoint("latest")
       const first = yield* admin.notification_endpoints.test({ params })
-      yield* only(admin, endpoint.id, "delivered")
+      yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
       for (let count = 0; count < 50; count++) yield* admin.notification_endpoints.test({ params })
-      const list = yield* deliveries(admin, endpoint.id, all(50, "delivered"))
+      const list = yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(50, "delivered"))
       assert.notInclude(
         list.map(({ id }) => id),
         first.id
@@ -51,24 +59,24 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("replay every failed delivery of a window", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver } = yield* setUp("window", [
+      const { admin, endpoint, params, receiver } = yield* seedEndpoint("window", [
         { status: 500 },
         { status: 500 },
         { status: 500 },
-        ok
+        noContent
       ])
       for (const count of [1, 2, 3]) {
-        yield* ask(admin)
-        yield* deliveries(admin, endpoint.id, all(count, "failed"))
+        yield* requestApproval(admin)
+        yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(count, "failed"))
       }
-      const [third, second, first] = yield* deliveries(admin, endpoint.id, all(3, "failed"))
+      const [third, second, first] = yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(3, "failed"))
       if (first === undefined || second === undefined || third === undefined) return assert.fail("three")
       const between = yield* admin.notification_endpoints.replay_window({
         params,
         payload: { since: second.created_at, until: third.created_at }
       })
       assert.deepStrictEqual(between, { queued: 1, skipped: 0 })
-      yield* deliveries(
+      yield* awaitDeliveries(
         admin,
         endpoint.id,
         (list) => list.find((record) => record.id === second.id)?.status === "delivered"
@@ -78,7 +86,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         payload: { since: first.created_at, until: null }
       })
       assert.deepStrictEqual(rest, { queued: 2, skipped: 0 })
-      yield* deliveries(admin, endpoint.id, all(3, "delivered"))
+      yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(3, "delivered"))
       const events = receiver.seen.map((seen) => seen.headers["x-svc-event-id"])
       assert.sameMembers(events.slice(3), [first.event_id, second.event_id, third.event_id])
       assert.deepStrictEqual(
@@ -107,9 +115,9 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a failed delivery", (it) => {
   it.effect("is queued once by two replays at once, and waits for the cooldown", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver } = yield* setUp("racing replays", [{ status: 500 }])
+      const { admin, endpoint, params, receiver } = yield* seedEndpoint("racing replays", [{ status: 500 }])
       const { id } = yield* admin.notification_endpoints.test({ params })
-      yield* only(admin, endpoint.id, "failed")
+      yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       const replay = admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
       const outcomes = yield* Effect.all([Effect.result(replay), Effect.result(replay)], {
         concurrency: "unbounded"
@@ -122,7 +130,7 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
         outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag),
         ["NOT_REPLAYABLE"]
       )
-      const record = yield* only(admin, endpoint.id, "pending")
+      const record = yield* awaitOnlyDelivery(admin, endpoint.id, "pending")
       assert.strictEqual(record.replays, 1)
       assert.strictEqual(record.finished_at, null)
       const { endpoints } = yield* admin.notification_endpoints.list()
@@ -135,9 +143,9 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
 
   it.effect("is queued once by a replay and a bulk replay at once", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* setUp("replay and bulk", [{ status: 500 }])
+      const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
       const { id } = yield* admin.notification_endpoints.test({ params })
-      const failed = yield* only(admin, endpoint.id, "failed")
+      const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       const [one, bulk] = yield* Effect.all(
         [
           Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
@@ -146,15 +154,15 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
         { concurrency: "unbounded" }
       )
       assert.strictEqual((Result.isSuccess(one) ? 1 : 0) + bulk.queued, 1)
-      assert.strictEqual((yield* only(admin, endpoint.id, "pending")).replays, 1)
+      assert.strictEqual((yield* awaitOnlyDelivery(admin, endpoint.id, "pending")).replays, 1)
     })
   )
 
   it.effect("is not queued for an endpoint whose removal is about to be committed", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* setUp("replay and removal", [{ status: 500 }])
+      const { admin, endpoint, params } = yield* seedEndpoint("replay and removal", [{ status: 500 }])
       const { id } = yield* admin.notification_endpoints.test({ params })
-      yield* only(admin, endpoint.id, "failed")
+      yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       const sql = yield* SqlClient.SqlClient
       const replaying = yield* transaction(
         Effect.gen(function* () {
@@ -178,14 +186,14 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
 layer(service({ environment: roomForTwo }), { excludeTestServices: true })("a full queue", (it) => {
   it.effect("keeps a new event as failed, refuses a replay and counts what it skips", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* setUp("full")
+      const { admin, endpoint, params } = yield* seedEndpoint("full")
       const made = yield* Effect.replicateEffect(admin.notification_endpoints.test({ params }), 3)
       assert.deepStrictEqual(
         made.map(({ queued }) => queued),
         [true, true, false]
       )
-      yield* ask(admin)
-      const list = yield* deliveries(admin, endpoint.id, (list) => list.length === 4)
+      yield* requestApproval(admin)
+      const list = yield* awaitDeliveries(admin, endpoint.id, (list) => list.length === 4)
       assert.deepStrictEqual(
         list.map(({ last_error, status }) => [status, last_error]),
         [

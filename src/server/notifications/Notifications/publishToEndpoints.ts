@@ -1,10 +1,10 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { eventBody, type Moment } from "../../../domain/approvals/ApprovalEvent.ts"
+import { eventBody, type ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
-import { insertEvents, subscribersOf } from "./rows.ts"
+import { insertEvents, findSubscribers } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /**
@@ -15,10 +15,10 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
   org_id: OrgId,
-  moments: Arr.NonEmptyReadonlyArray<Moment>,
+  moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
   now: Timestamp
 ) {
-  const subscribers = yield* subscribersOf(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
+  const subscribers = yield* findSubscribers(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
   if (subscribers.length === 0) return
   const wanted = moments.filter(({ event }) => subscribers.some(({ events }) => events.includes(event)))
   const ids = yield* EventId.generateMany(wanted.length)

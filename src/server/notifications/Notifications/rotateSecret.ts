@@ -4,7 +4,7 @@ import type { EndpointId, OrgId } from "../../../domain/Ids.ts"
 import { generateSecret } from "../../../domain/delivery/WebhookSignature.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import { endpointPlace, lockSecret, updateSecrets } from "./rows.ts"
+import { endpointPlace, lockSecretForUpdate, updateSecrets } from "./rows.ts"
 
 /** How long the secret that was replaced goes on signing beside the new one. */
 const OVERLAP = Duration.hours(24)
@@ -20,7 +20,7 @@ export const rotateSecret = Effect.fnUntraced(function* (
   org_id: OrgId,
   endpoint_id: EndpointId
 ) {
-  const sealed = yield* lockSecret(sql, org_id, endpoint_id)
+  const sealed = yield* lockSecretForUpdate(sql, org_id, endpoint_id)
   if (Option.isNone(sealed)) return Option.none()
   const now = yield* clock.now
   const secret = yield* generateSecret
@@ -35,7 +35,7 @@ export const rotateSecret = Effect.fnUntraced(function* (
 })
 
 /** Forgets `limit` of the secrets that no longer sign, at most. */
-export const forgetReplaced = (sql: SqlClient.SqlClient, limit: number) => sql`
+export const clearReplacedSecrets = (sql: SqlClient.SqlClient, limit: number) => sql`
   UPDATE notification_endpoints p
   SET previous_secret = NULL, previous_secret_until = NULL
   FROM (

@@ -5,14 +5,19 @@ import { transaction } from "../../../../src/server/store/Database/transaction.t
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { blocked } from "../../../support/eventually.ts"
-import { oneAttempt, only, setUp, signers } from "../../../support/notifications.ts"
+import {
+  oneAttempt,
+  awaitOnlyDelivery,
+  seedEndpoint,
+  matchingSecrets
+} from "../../../support/notifications.ts"
 import { send, service } from "../../../support/service.ts"
 import { wholeStore } from "../../../support/wholeStore.ts"
 
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
   it.effect("are rotated under a key whatever body comes with it: nobody asked for one", () =>
     Effect.gen(function* () {
-      const { endpoint } = yield* setUp("surplus body")
+      const { endpoint } = yield* seedEndpoint("surplus body")
       const key = yield* (yield* Countersign).key({}, "surplus body")
       const rotate = (body: string) =>
         send(`/v1/notification-endpoints/${endpoint.id}/rotate-secret`, {
@@ -29,7 +34,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
 
   it.effect("sign with the old and the new secret after a rotation, and with the newest two after two", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver, secret } = yield* setUp("rotation")
+      const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("rotation")
       const sent = Effect.fnUntraced(function* () {
         const count = receiver.seen.length + 1
         yield* admin.notification_endpoints.test({ params })
@@ -37,19 +42,19 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         return receiver.seen[count - 1]
       })
       const secrets = [secret]
-      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [0])
+      assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), [0])
 
       const request = { params, headers: { "idempotency-key": "change-it" } }
       const rotated = yield* admin.notification_endpoints.rotate_secret(request)
       assert.deepStrictEqual(yield* admin.notification_endpoints.rotate_secret(request), rotated)
       secrets.push(rotated.secret)
       const both = yield* sent()
-      assert.deepStrictEqual(yield* signers(both, secrets), [0, 1])
+      assert.deepStrictEqual(yield* matchingSecrets(both, secrets), [0, 1])
       assert.match(String(both?.headers["x-svc-signature"]), /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/)
       assert.match(String(both?.headers["webhook-signature"]), /^v1,\S{44} v1,\S{44}$/)
 
       secrets.push((yield* admin.notification_endpoints.rotate_secret({ params })).secret)
-      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [1, 2])
+      assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), [1, 2])
 
       const sql = yield* SqlClient.SqlClient
       const racing = yield* transaction(
@@ -63,7 +68,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       )
       for (const fiber of racing) secrets.push((yield* Fiber.join(fiber)).secret)
       assert.strictEqual(new Set(secrets).size, 5)
-      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), [3, 4])
+      assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), [3, 4])
 
       const [overlap] = yield* sql<{ readonly hours: number }>`
         UPDATE notification_endpoints
@@ -76,7 +81,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         ) AS hours
       `
       assert.strictEqual(overlap?.hours, 24)
-      const alone = yield* signers(yield* sent(), secrets)
+      const alone = yield* matchingSecrets(yield* sent(), secrets)
       assert.lengthOf(alone, 1)
       assert.include([3, 4], alone[0])
 
@@ -89,17 +94,19 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         `,
         [{ previous_secret: null, previous_secret_until: null }]
       )
-      assert.deepStrictEqual(yield* signers(yield* sent(), secrets), alone)
+      assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), alone)
     })
   )
 
   it.effect("never show a secret or an address again, and leave neither in the store", () =>
     Effect.gen(function* () {
-      const { admin, endpoint, params, receiver, secret } = yield* setUp("shown once", [{ status: 500 }])
+      const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("shown once", [
+        { status: 500 }
+      ])
       const request = { params, headers: { "idempotency-key": "kept-sealed" } }
       const rotated = yield* admin.notification_endpoints.rotate_secret(request)
       const { id } = yield* admin.notification_endpoints.test({ params })
-      yield* only(admin, endpoint.id, "failed")
+      yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       const key = yield* (yield* Countersign).key({}, "shown once")
       const path = `/v1/notification-endpoints/${endpoint.id}`
       const shown = JSON.stringify([

@@ -11,11 +11,11 @@ import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/Database/transaction.ts"
 import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../../delivery/Delivery.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import { hasEndpoint, holdEndpoint, insertEvents } from "./rows.ts"
+import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /** There is no such endpoint in the organization, or there is none any more. */
-export const noEndpoint = new NotFound({ detail: "There is no such endpoint in this organization" })
+export const endpointNotFound = new NotFound({ detail: "There is no such endpoint in this organization" })
 
 /** Of what the log has, a notification's record shows this. Its own channel wrote it: what does not fit is a defect. */
 const records = (list: ReadonlyArray<LoggedDelivery>) => Effect.orDie(decodeRecords(list))
@@ -24,7 +24,7 @@ const detail = (one: LoggedDeliveryDetail) => Effect.orDie(decodeDetail(one))
 const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 
 /** What an endpoint's owner does with its deliveries. Each asks first whether the endpoint is the organization's. */
-export const makeDeliveries = (
+export const makeEndpointDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
   clock: StoreClock["Service"],
@@ -33,14 +33,14 @@ export const makeDeliveries = (
   const atomically = atomic(sql)
 
   const known = Effect.fnUntraced(function* (org_id: OrgId, id: EndpointId) {
-    if (!(yield* Effect.orDie(hasEndpoint(sql, org_id, id)))) return yield* noEndpoint
+    if (!(yield* Effect.orDie(endpointExists(sql, org_id, id)))) return yield* endpointNotFound
   })
 
   /** Queues something for an endpoint that is there until the commit: one removed meanwhile must leave nothing in the queue. */
   const queueing = <A, E>(org_id: OrgId, id: EndpointId, work: Effect.Effect<A, E>) =>
     atomically(
       Effect.gen(function* () {
-        if (!(yield* holdEndpoint(sql, org_id, id))) return yield* noEndpoint
+        if (!(yield* lockEndpointForShare(sql, org_id, id))) return yield* endpointNotFound
         return yield* work
       })
     )

@@ -1,8 +1,8 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { Moment } from "../../../domain/approvals/ApprovalEvent.ts"
-import type { ApprovalMove } from "../../../domain/approvals/ApprovalState.ts"
-import { approvalMoved } from "../../../domain/approvals/SessionEvent.ts"
+import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
+import type { ApprovalTransition } from "../../../domain/approvals/ApprovalState.ts"
+import { approvalTransitioned } from "../../../domain/approvals/SessionEvent.ts"
 import type { SessionId, TraceId } from "../../../domain/Ids.ts"
 import { approvalSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -13,29 +13,32 @@ import { updateApprovals } from "./transitionRows.ts"
 import { type ApprovalRow, toApproval, withState } from "./rows.ts"
 
 /** What recording needs of the house. */
-export interface Recording {
+export interface RecordDeps {
   readonly sql: SqlClient.SqlClient
   readonly notifications: Notifications["Service"]
   readonly spans: Spans["Service"]
 }
 
 /** An approval and where it goes. */
-export interface Moving {
+export interface PendingTransition {
   readonly row: ApprovalRow
-  readonly moves: Arr.NonEmptyReadonlyArray<ApprovalMove>
+  readonly transitions: Arr.NonEmptyReadonlyArray<ApprovalTransition>
 }
 
 /** An approval that has moved: the row to write, and what is told of it. */
 interface Moved {
   readonly row: ApprovalRow
-  readonly moments: Arr.NonEmptyReadonlyArray<Moment>
+  readonly moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>
 }
 
-const moved = ({ moves, row }: Moving): Moved => {
-  const steps = Arr.map(moves, ({ event, state }) => ({ event, row: withState(row, state) }))
+const moved = ({ row, transitions }: PendingTransition): Moved => {
+  const steps = Arr.map(transitions, ({ event, state }) => ({ event, row: withState(row, state) }))
   return {
     row: Arr.lastNonEmpty(steps).row,
-    moments: Arr.map(steps, ({ event, row }): Moment => ({ event, approval: toApproval(row) }))
+    moments: Arr.map(steps, ({ event, row }): ApprovalTransitionEvent => ({
+      event,
+      approval: toApproval(row)
+    }))
   }
 }
 
@@ -44,9 +47,9 @@ const moved = ({ moves, row }: Moving): Moved => {
  * events and the deliveries exist together or not at all. However many approvals, the statements are few: two for the events, one
  * for the states, and those of `publish` for each organization.
  */
-export const recordAll = Effect.fnUntraced(function* (
-  { notifications, spans, sql }: Recording,
-  moving: Arr.NonEmptyReadonlyArray<Moving>,
+export const recordTransitions = Effect.fnUntraced(function* (
+  { notifications, spans, sql }: RecordDeps,
+  moving: Arr.NonEmptyReadonlyArray<PendingTransition>,
   now: Timestamp
 ) {
   const all = Arr.map(moving, moved)
@@ -55,7 +58,7 @@ export const recordAll = Effect.fnUntraced(function* (
   const groups = Object.values(Arr.groupBy(all, ({ row }) => row.session_id)).map((group) => ({
     org_id: Arr.headNonEmpty(group).row.org_id,
     session_id: Arr.headNonEmpty(group).row.session_id,
-    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalMoved))
+    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalTransitioned))
   }))
   const traces = Arr.isArrayNonEmpty(groups)
     ? yield* appendEvents(sql, groups, now)
@@ -98,12 +101,12 @@ const closedSpans = (
   })
 
 /** `recordAll` for one approval, which may not have moved: the row as it is then. */
-export const recordMoves = (
-  recording: Recording,
+export const recordApprovalTransitions = (
+  recording: RecordDeps,
   row: ApprovalRow,
-  moves: ReadonlyArray<ApprovalMove>,
+  transitions: ReadonlyArray<ApprovalTransition>,
   now: Timestamp
 ) =>
-  Arr.isReadonlyArrayNonEmpty(moves)
-    ? Effect.map(recordAll(recording, [{ row, moves }], now), ([moved]) => moved)
+  Arr.isReadonlyArrayNonEmpty(transitions)
+    ? Effect.map(recordTransitions(recording, [{ row, transitions }], now), ([moved]) => moved)
     : Effect.succeed(row)
