@@ -36,12 +36,18 @@ const steps: ReadonlyArray<Step> = [
   generated("lockfile", "lockfile.ts"),
   { name: "format", command: [program("prettier"), "--check", "--log-level=warn", "."] },
   { name: "types", command: [program("tsc"), "--noEmit"] },
-  // What is published must also be nameable in declarations; the examples of README.md are compiled against them.
+  // What is published must also be nameable in declarations; the documents' TypeScript is compiled against them.
   {
     name: "declarations",
     command: [program("tsc"), "-p", "tsconfig.build.json", "--outDir", path.join(cache, "declarations")]
   },
-  { name: "examples", command: [process.execPath, path.join("scripts", "examples.ts")] },
+  {
+    name: "documents: TypeScript",
+    command: [process.execPath, path.join("scripts", "docs", "typescript.ts")]
+  },
+  { name: "documents: references", command: [process.execPath, path.join("scripts", "docs", "links.ts")] },
+  generated("documents: generated tables", path.join("docs", "generate.ts")),
+  { name: "examples: types", command: [program("tsc"), "--noEmit", "-p", "examples"] },
   {
     name: "Effect's diagnostics",
     command: [
@@ -69,6 +75,11 @@ const steps: ReadonlyArray<Step> = [
   },
   generated("openapi.json", "openapi.ts"),
   generated("schema.sql", "schema.ts"),
+  {
+    name: "documents: commands",
+    command: [process.execPath, path.join("scripts", "docs", "shell.ts")],
+    unless: ["bash", "curl", "jq"].every(has) ? undefined : "bash, curl or jq is not installed"
+  },
   {
     name: "tests",
     command: [

@@ -175,28 +175,30 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     })
   )
 
-  it.effect("is described: each metric has help, a type, and a line in the README, and names no tenant", () =>
-    Effect.gen(function* () {
-      const { helps, samples, types } = yield* read
-      const base = (name: string) => name.replace(/_(bucket|sum|count)$/, "")
-      const families = new Set(
-        samples.map(({ name }) => (types.get(base(name)) === "histogram" ? base(name) : name))
-      )
-      for (const name of families) {
-        assert.isDefined(helps.get(name), name)
-        const type = types.get(name)
-        assert.strictEqual(name.endsWith("_total"), type === "counter", name)
-      }
-      const text = JSON.stringify(samples)
-      assert.notMatch(text, /(org|key|nep|ndl|ses|apr|evt)_[0-9a-f]{8}/)
-      assert.notInclude(text, "127.0.0.1")
-      const documented = [
-        ...readFileSync(new URL("../../../README.md", import.meta.url), "utf8").matchAll(
-          /^\| `((?:countersign|process|nodejs)_[a-z0-9_]+)(?:\{[^`]*\})?` +\|/gm
+  it.effect(
+    "is described: each metric has help, a type, and a row in docs/metrics.md, and names no tenant",
+    () =>
+      Effect.gen(function* () {
+        const { helps, samples, types } = yield* read
+        const base = (name: string) => name.replace(/_(bucket|sum|count)$/, "")
+        const families = new Set(
+          samples.map(({ name }) => (types.get(base(name)) === "histogram" ? base(name) : name))
         )
-      ].map(([, name]) => name ?? "")
-      assert.deepStrictEqual([...families].toSorted(), documented.toSorted())
-    })
+        for (const name of families) {
+          assert.isDefined(helps.get(name), name)
+          const type = types.get(name)
+          assert.strictEqual(name.endsWith("_total"), type === "counter", name)
+        }
+        const text = JSON.stringify(samples)
+        assert.notMatch(text, /(org|key|nep|ndl|ses|apr|evt)_[0-9a-f]{8}/)
+        assert.notInclude(text, "127.0.0.1")
+        const documented = [
+          ...readFileSync(new URL("../../../docs/metrics.md", import.meta.url), "utf8").matchAll(
+            /^\| `((?:countersign|process|nodejs)_[a-z0-9_]+)(?:\{[^`]*\})?` +\|/gm
+          )
+        ].map(([, name]) => name ?? "")
+        assert.deepStrictEqual([...families].toSorted(), documented.toSorted())
+      })
   )
 })
 

@@ -1,0 +1,100 @@
+/**
+ * Writes the tables of docs/configuration.md and docs/metrics.md from the code that they describe, between the comments
+ * `<!-- generated … -->` and `<!-- end of generated -->`. With `--check` it writes nothing and fails if a table is out of date.
+ */
+import { Metric } from "effect"
+import { writeFileSync } from "node:fs"
+import path from "node:path"
+import { format, resolveConfig } from "prettier"
+import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
+import * as definitions from "../../src/server/observability/definitions.ts"
+import { readDocument, report, root } from "./markdown.ts"
+
+const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string =>
+  [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
+
+/** The sections of the configuration, each with the names that belong to it. */
+const SECTIONS: ReadonlyArray<readonly [title: string, names: RegExp]> = [
+  ["Address and database", /^(PORT|HOST|DATABASE_URL|COUNTERSIGN_(PUBLIC_URL|DATA_DIR|STOP_SECONDS))$/],
+  ["Keys and tokens", /^COUNTERSIGN_(MASTER_KEY|ADMIN_KEY|METRICS_TOKEN|RATE_LIMIT_.*|AUDIT_.*)$/],
+  ["Email", /^COUNTERSIGN_(SMTP|MAIL)_/],
+  ["Outgoing connections", /^COUNTERSIGN_(DNS|EGRESS|PROVIDER)_/],
+  ["Webhooks", /^COUNTERSIGN_NOTIFY_/],
+  ["Telemetry export", /^COUNTERSIGN_TELEMETRY_/],
+  ["The service's own telemetry", /^OTEL_/],
+  ["Other", /^/]
+]
+
+const settings = (): string => {
+  const sections = new Map<string, Array<VariableName>>(SECTIONS.map(([title]) => [title, []]))
+  for (const name of variableNames) {
+    const [title = ""] = SECTIONS.find(([, names]) => names.test(name)) ?? []
+    sections.get(title)?.push(name)
+  }
+  return [...sections]
+    .filter(([, names]) => names.length > 0)
+    .map(([title, names]) => {
+      const rows = names.map((name) => {
+        const { meaning, unit, unset } = variables[name]
+        return [`\`${name}\``, unset, unit, meaning]
+      })
+      return `## ${title}\n\n${table(["Variable", "Default", "Unit", "Meaning"], rows)}`
+    })
+    .join("\n\n")
+}
+
+/** Placeholders for the labels of a metric that is made per set of labels. */
+const LABELS = ["a", "b", "c", "d"] as const
+
+/** One object of a metric: a function of the module makes one per set of labels. */
+const metricOf = (exported: unknown): ReadonlyArray<Metric.Metric<never, unknown>> => {
+  const metric: unknown =
+    typeof exported === "function" ? Reflect.apply(exported, undefined, LABELS) : exported
+  return Metric.isMetric(metric) ? [metric] : []
+}
+
+const metrics = (): string =>
+  table(
+    ["Metric", "Type", "Labels", "Meaning"],
+    Object.values(definitions)
+      .flatMap(metricOf)
+      .map(({ attributes, description, id, type }) => {
+        // `unit` is what OpenTelemetry needs; Prometheus has it in the name.
+        const labels = Object.keys(attributes ?? {}).filter((name) => name !== "unit")
+        return [
+          `\`${id}\``,
+          type.toLowerCase(),
+          labels.map((name) => `\`${name}\``).join(", "),
+          description ?? ""
+        ]
+      })
+      .toSorted(([left = ""], [right = ""]) => (left < right ? -1 : 1))
+  )
+
+const GENERATED = /(<!-- generated [^>]*-->\n)[\s\S]*(<!-- end of generated -->)/
+
+/** A document with its table as the code says it now. */
+const regenerated = async (document: string, content: string): Promise<string> => {
+  const text = readDocument(document)
+  if (!GENERATED.test(text)) throw new Error(`${document} has no place for its generated table`)
+  const file = path.join(root, document)
+  const options = await resolveConfig(file)
+  const filled = text.replace(GENERATED, (_, start: string, end: string) => `${start}\n${content}\n\n${end}`)
+  return format(filled, { ...options, filepath: file })
+}
+
+const check = process.argv.includes("--check")
+const faults: Array<string> = []
+for (const [document, content] of [
+  ["docs/configuration.md", settings()],
+  ["docs/metrics.md", metrics()]
+] as const) {
+  const text = await regenerated(document, content)
+  if (text === readDocument(document)) continue
+  if (check) faults.push(`${document} is out of date; run: node scripts/docs/generate.ts`)
+  else writeFileSync(path.join(root, document), text)
+}
+report(
+  faults,
+  `${variableNames.length} settings, ${Object.values(definitions).flatMap(metricOf).length} metrics`
+)
