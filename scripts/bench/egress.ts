@@ -2,8 +2,8 @@ import { Effect, Result } from "effect"
 import { NetAddress } from "effect/net"
 import { createServer } from "node:http"
 import { Pool } from "undici"
-import { judgeAddress, parseAllowances } from "../../src/domain/network/PublicAddress.ts"
-import { PublicUrl, urlRule } from "../../src/domain/network/PublicUrl.ts"
+import { classifyAddress, parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
+import { PublicUrl, makeUrlRule } from "../../src/domain/network/PublicUrl.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { makeConnections } from "../../src/server/egress/Egress/Connections.ts"
 import { nameServer } from "../../test/support/dns.ts"
@@ -74,21 +74,21 @@ const program = Effect.gen(function* () {
   const port = typeof address === "object" && address !== null ? address.port : 0
   const dns = yield* nameServer(() => ["127.0.0.1"])
 
-  const rule = urlRule({ allow: [], allowHttp: false, deny: [], ownHost: "app.acme.com" })
+  const rule = makeUrlRule({ allow: [], allowHttp: false, deny: [], ownHost: "app.acme.com" })
   const url = "https://hooks.acme.com/services/T00000000/B00000000?source=countersign"
   const ipv4 = NetAddress.ipFromStringUnsafe("93.184.216.34")
   const ipv6 = NetAddress.ipFromStringUnsafe("2606:2800:220:1:248:1893:25c8:1946")
   sync("the text of a URL, at creation", () => void PublicUrl.parse(url, rule))
   sync("of this, new URL alone", () => void URL.parse(url))
-  sync("one IPv4 address", () => void judgeAddress(rule.addresses, ipv4, 443))
-  sync("one IPv6 address", () => void judgeAddress(rule.addresses, ipv6, 443))
+  sync("one IPv4 address", () => void classifyAddress(rule.addresses, ipv4, 443))
+  sync("one IPv6 address", () => void classifyAddress(rule.addresses, ipv6, 443))
   // As an attempt does it: the URL was read before, all addresses of the look-up are judged, the kept pool is found.
   const connections = yield* makeConnections([])
   const remembered = new Map([[url, Result.getOrThrow(PublicUrl.parse(url, rule))]])
   connections.to("nep_1", Result.getOrThrow(PublicUrl.parse(url, rule)), ipv4)
   const check = sync("the check of an attempt: both addresses, and the pool", () => {
     const known = remembered.get(url)
-    if (known === undefined || [ipv4, ipv6].some((one) => known.judge(one, rule) !== undefined)) return
+    if (known === undefined || [ipv4, ipv6].some((one) => known.checkAddress(one, rule) !== undefined)) return
     if ([ipv4, ipv6].some((one) => connections.has("nep_1", known, one))) connections.to("nep_1", known, ipv4)
   })
 
@@ -97,7 +97,7 @@ const program = Effect.gen(function* () {
     Effect.provide(
       Egress.layer({
         dnsServers: [dns.address],
-        allow: Result.getOrThrow(parseAllowances("127.0.0.0/8")),
+        allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.0/8")),
         allowHttp: true,
         deny: [],
         ownHost: undefined

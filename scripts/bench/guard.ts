@@ -1,7 +1,7 @@
 import { Effect, Redacted } from "effect"
 import { digest, generateFrom, parse } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../src/domain/Ids.ts"
-import { judgeCollectorHeaders } from "../../src/domain/telemetry/CollectorHeaders.ts"
+import { checkCollectorHeaders } from "../../src/domain/telemetry/CollectorHeaders.ts"
 import { rateLimit, take } from "../../src/domain/identity/RateLimit.ts"
 import { makeVerifiedKeyCache } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
 import { RateLimits } from "../../src/server/http/RateLimits.ts"
@@ -81,7 +81,7 @@ const program = Effect.gen(function* () {
   measure("a secret sealed", () => void Effect.runSync(box.seal(place, secret)))
   measure("a secret opened", () => void Effect.runSync(box.unseal(place, sealed)))
   const headers = Array.from({ length: 10 }, (_, index) => [`x-header-${index}`, "value"] as const)
-  measure("ten headers of a collector judged", () => void judgeCollectorHeaders(headers))
+  measure("ten headers of a collector judged", () => void checkCollectorHeaders(headers))
   console.log(limit("The key check on a cache hit", hit, 5, "µs"))
 })
 

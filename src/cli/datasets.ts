@@ -7,9 +7,9 @@ import { MAX_LINE_BYTES } from "../server/tasks/Datasets/importLines.ts"
 import { Organizations } from "../server/identity/Organizations.ts"
 import { layerDatasets } from "../server/main/datasets.ts"
 import { readSettings } from "./environment.ts"
-import { linesOf } from "./lines.ts"
+import { readLines } from "./readLines.ts"
 import { org } from "./organization.ts"
-import { drained } from "./stdout.ts"
+import { waitForDrain } from "./stdout.ts"
 
 /** Lines between two words of progress. */
 const TELL_EVERY = 10_000
@@ -48,7 +48,7 @@ const importCommand = Command.make(
   },
   Effect.fnUntraced(function* (flags) {
     const { added, dataset, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
-      datasets.importLines(org_id, flags.task, linesOf(flags.file, MAX_LINE_BYTES), (read) =>
+      datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
         read % TELL_EVERY === 0 ? Console.error(`${counted(read)} lines read`) : Effect.void
       )
     )
@@ -88,7 +88,7 @@ const exportCommand = Command.make(
         Stream.runForEach((example) =>
           encodeExample(example).pipe(
             Effect.flatMap((encoded) => Console.log(JSON.stringify(encoded))),
-            Effect.andThen(drained())
+            Effect.andThen(waitForDrain())
           )
         )
       )

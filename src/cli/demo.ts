@@ -1,7 +1,7 @@
 import { Console, Effect, Option, type Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import { DemoFailed } from "./demo/DemoFailed.ts"
-import { play } from "./demo/play.ts"
+import { playDemo } from "./demo/playDemo.ts"
 import { startReceiver } from "./demo/receiverProcess.ts"
 import { type DemoService, startService } from "./demo/service.ts"
 
@@ -33,7 +33,7 @@ export const demoCommand = Command.make(
     yield* Console.log("Starting a receiver, and a service unless one is named …")
     const receiver = yield* startReceiver
     const service = yield* serviceOf(flags, receiver.port)
-    yield* play(service, receiver)
+    yield* playDemo(service, receiver)
   }, Effect.scoped)
 ).pipe(
   Command.withDescription(

@@ -12,7 +12,7 @@ import { Organizations } from "../server/identity/Organizations.ts"
 import { layerFirstKeys, layerKeys, layerSecrets } from "../server/main/keys.ts"
 import { readSettings } from "./environment.ts"
 import { org } from "./organization.ts"
-import { storePhrase } from "./store.ts"
+import { describeDatabase } from "./describeDatabase.ts"
 import { table } from "./table.ts"
 
 /** Runs with the keys of this environment's store; an embedded one that does not run is started and stopped. */
@@ -79,7 +79,7 @@ const create = Command.make(
     const text = Redacted.value(secret)
     if (isNew) yield* Console.error(`there was no organization ${flags.org}: it is made`)
     yield* Console.error(
-      `${key.id} (${key.name}) of ${flags.org}, in the ${storePhrase(settings.store)}; its text is shown this once:`
+      `${key.id} (${key.name}) of ${flags.org}, in the ${describeDatabase(settings.store)}; its text is shown this once:`
     )
     if (flags.json) {
       return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))

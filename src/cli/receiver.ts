@@ -6,7 +6,7 @@ import { createServer, type IncomingMessage, type Server } from "node:http"
 import { type RawBody, type Verification, verify } from "../webhook/index.ts"
 
 /** One delivery as it came in, and what its verification said. */
-export interface Received {
+export interface ReceivedDelivery {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
@@ -26,7 +26,7 @@ const MAX_BODY_BYTES = 256 * 1024
  */
 export const makeReceiver = (options: {
   readonly secret: () => string
-  readonly onDelivery: (received: Received) => void
+  readonly onDelivery: (received: ReceivedDelivery) => void
 }): Server =>
   createServer((request, response) => {
     receive(request, options).then(
@@ -74,7 +74,7 @@ const check = async (
   body: RawBody,
   request: IncomingMessage,
   secret: string
-): Promise<Received["verification"]> => {
+): Promise<ReceivedDelivery["verification"]> => {
   const verification: Verification = await verify(body, request.headers, secret)
   return verification.ok
     ? { ok: true, event_id: verification.event.id, type: verification.event.type }

@@ -1,7 +1,7 @@
 import { Cause, Effect, Exit, Runtime } from "effect"
 import { layerLog, showError } from "./log.ts"
-import { isFault, phraseOf } from "./phrase.ts"
-import { whenWritten } from "./stdout.ts"
+import { isDefect, errorMessage } from "./errorMessage.ts"
+import { afterFlush } from "./stdout.ts"
 
 /** Signals that ask for an orderly stop. */
 const STOPS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
@@ -37,7 +37,7 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
   process.stdout.on("error", stop)
   fiber.addObserver((exit) => {
     const code = exitCode(exit)
-    whenWritten(process.stdout, () => whenWritten(process.stderr, () => process.exit(code)))
+    afterFlush(process.stdout, () => afterFlush(process.stderr, () => process.exit(code)))
   })
 })
 
@@ -62,8 +62,8 @@ export const endsBySignal = <A, E, R>(command: Effect.Effect<A, E, R>): Effect.E
 const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
   if (Exit.isSuccess(exit)) return 0
   if (Cause.hasInterruptsOnly(exit.cause)) return process.exitCode === 0 ? 0 : CUT_SHORT
-  const phrase = phraseOf(exit.cause)
+  const phrase = errorMessage(exit.cause)
   if (phrase !== undefined) process.stderr.write(`countersign: ${phrase}\n`)
-  if (isFault(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)
+  if (isDefect(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)
   return 1
 }

@@ -9,7 +9,7 @@ import { addressUrl, type Settings } from "../server/config/Settings.ts"
 import { readSettings } from "./environment.ts"
 import { DEFAULT_ORGANIZATION } from "./organization.ts"
 import { endsBySignal } from "./run.ts"
-import { storePhrase } from "./store.ts"
+import { describeDatabase } from "./describeDatabase.ts"
 
 /** Runs the service until it is interrupted. */
 export const serve = Effect.gen(function* () {
@@ -57,7 +57,7 @@ const announcement = (settings: Settings, url: string, first: Option.Option<Crea
     `  address    ${url}`,
     `  console    ${url}/console`,
     `  docs       ${url}/docs`,
-    `  store      ${storePhrase(settings.store)}`,
+    `  store      ${describeDatabase(settings.store)}`,
     ...firstKeyLines(settings, first),
     ""
   ].join("\n")

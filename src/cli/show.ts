@@ -1,6 +1,6 @@
 import { Console, type Effect } from "effect"
 import { styleText } from "node:util"
-import type { Received } from "./receiver.ts"
+import type { ReceivedDelivery } from "./receiver.ts"
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -27,7 +27,7 @@ export const verdict = (good: boolean, text: string): Effect.Effect<void> =>
 const UNREMARKABLE: ReadonlySet<string> = new Set(["connection", "host", "accept", "accept-encoding"])
 
 /** A delivery as it travelled: request line, headers, body, and what verification said. */
-export const delivery = (received: Received): Effect.Effect<void> =>
+export const delivery = (received: ReceivedDelivery): Effect.Effect<void> =>
   print([
     "",
     paint("cyan", `  <- ${received.method} ${received.path}`),

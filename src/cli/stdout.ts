@@ -5,7 +5,7 @@ import type { Writable } from "node:stream"
  * Waits until what was printed so far is taken, unless that is little. What a reader is too slow for is kept in memory, all of it, so
  * whoever prints without end waits for this again and again.
  */
-export const drained = (stream: Writable = process.stdout): Effect.Effect<void> =>
+export const waitForDrain = (stream: Writable = process.stdout): Effect.Effect<void> =>
   Effect.callback((resume) => {
     if (!stream.writableNeedDrain) return resume(Effect.void)
     const done = () => resume(Effect.void)
@@ -14,7 +14,7 @@ export const drained = (stream: Writable = process.stdout): Effect.Effect<void> 
   })
 
 /** Calls back once all that was written to a stream is taken, or will never be: a process that exits before loses it. */
-export const whenWritten = (stream: Writable, then: () => void): void => {
+export const afterFlush = (stream: Writable, then: () => void): void => {
   if (stream.writableLength === 0 || stream.destroyed) then()
   else stream.write("", then)
 }

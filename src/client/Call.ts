@@ -17,7 +17,7 @@ type Part<Name extends string, Value> = [Value] extends [never]
     : { readonly [K in Name]: Value }
 
 /** What a call takes: `params`, `query`, `headers` and `payload`, as far as the operation has them. */
-export type Input<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part<
+export type CallInput<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part<
   "params",
   Endpoint["~Params"]["Type"]
 > &
@@ -26,7 +26,7 @@ export type Input<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part<
   Part<"payload", Endpoint["~Payload"]["Type"]>
 
 /** What a call answers with. */
-export type Answer<Endpoint extends HttpApiEndpoint.ConstraintRequest> = HttpApiClient.SuccessType<
+export type CallResult<Endpoint extends HttpApiEndpoint.ConstraintRequest> = HttpApiClient.SuccessType<
   Endpoint["~Success"]
 >
 
@@ -34,7 +34,7 @@ export type Answer<Endpoint extends HttpApiEndpoint.ConstraintRequest> = HttpApi
  * Why a call can fail: the problems of its operation, no answer (`HttpClientError`), or an answer that is not of the contract
  * (`SchemaError`), as from another service at that address.
  */
-export type Failure<Endpoint extends HttpApiEndpoint.ConstraintRequest> =
+export type CallError<Endpoint extends HttpApiEndpoint.ConstraintRequest> =
   | Endpoint["~Error"]["Type"]
   | HttpApiMiddleware.Error<Endpoint["~Middleware"]>
   | HttpClientError.HttpClientError
@@ -62,7 +62,9 @@ export type EffectCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
     readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
-      ? (...args: Arguments<Input<Endpoint>, []>) => Effect.Effect<Answer<Endpoint>, Failure<Endpoint>>
+      ? (
+          ...args: Arguments<CallInput<Endpoint>, []>
+        ) => Effect.Effect<CallResult<Endpoint>, CallError<Endpoint>>
       : never
   }
 }
@@ -77,20 +79,20 @@ export interface CallOptions {
  * What a caller without Effect gives: ids and other branded texts as plain strings, times as `Date` or as RFC 3339 text. The contract's
  * schemas check them before anything is sent.
  */
-export type Plain<A> = A extends string & Brand.Brand<string>
+export type PlainInput<A> = A extends string & Brand.Brand<string>
   ? string
   : A extends DateTime.DateTime
     ? Date | string
     : A extends Redacted.Redacted
       ? A
-      : { readonly [K in keyof A]: Plain<A[K]> }
+      : { readonly [K in keyof A]: PlainInput<A[K]> }
 
 /** What such a caller is answered: times as `Date`. */
-export type Dated<A> = A extends DateTime.DateTime
+export type PlainOutput<A> = A extends DateTime.DateTime
   ? Date
   : A extends string | Stream.Stream<unknown, unknown, unknown>
     ? A
-    : { readonly [K in keyof A]: Dated<A[K]> }
+    : { readonly [K in keyof A]: PlainOutput<A[K]> }
 
 /** The same operations as promises, which reject with what the effect fails with. */
 export type PromiseCalls = {
@@ -98,8 +100,8 @@ export type PromiseCalls = {
     readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends
       HttpApiEndpoint.ConstraintRequest
       ? (
-          ...args: Arguments<Plain<Input<Endpoint>>, [options?: CallOptions]>
-        ) => Promise<Dated<Answer<Endpoint>>>
+          ...args: Arguments<PlainInput<CallInput<Endpoint>>, [options?: CallOptions]>
+        ) => Promise<PlainOutput<CallResult<Endpoint>>>
       : never
   }
 }

@@ -2,11 +2,11 @@ import { Effect, ManagedRuntime, Stream } from "effect"
 import type { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import type { StepRequest } from "../api/AgentSessions.ts"
-import type { CallOptions, Dated, Plain, PromiseCalls } from "./Call.ts"
+import type { CallOptions, PlainOutput, PlainInput, PromiseCalls } from "./Call.ts"
 import { Client, type ClientOptions, effectOf, mapCalls } from "./Client.ts"
-import type { Governed, GovernOptions } from "./govern.ts"
+import type { GovernResult, GovernOptions } from "./govern.ts"
 import type { StreamOptions } from "./stream.ts"
-import { dated, datedProblem, undated } from "./times.ts"
+import { toPlainOutput, toPlainProblem, inputReader } from "./plainValues.ts"
 
 /** The typed client as plain promises. */
 export interface CountersignClient extends PromiseCalls, AsyncDisposable {
@@ -14,13 +14,16 @@ export interface CountersignClient extends PromiseCalls, AsyncDisposable {
    * A session's events in order, each once, over any number of breaks, until `session:closed`:
    * `for await (const event of countersign.stream(session_id)) …`. Leaving the loop ends the connection.
    */
-  readonly stream: (id: string, options?: StreamOptions & CallOptions) => AsyncIterable<Dated<SessionEvent>>
+  readonly stream: (
+    id: string,
+    options?: StreamOptions & CallOptions
+  ) => AsyncIterable<PlainOutput<SessionEvent>>
   /** Asks for a step and waits until it is decided. Ended early, the approval stays as it is; asking again goes on there. */
   readonly govern: (
     id: string,
-    step: Plain<StepRequest>,
+    step: PlainInput<StepRequest>,
     options?: GovernOptions & CallOptions
-  ) => Promise<Dated<Governed>>
+  ) => Promise<PlainOutput<GovernResult>>
   /** Ends the calls under way and all to come: they reject. Closing again does nothing. */
   readonly close: () => Promise<void>
 }
@@ -42,18 +45,18 @@ export const connect = (options: ClientOptions): CountersignClient => {
   const runtime = ManagedRuntime.make(Client.layer(options))
   const calls = runtime.runSync(Client)
   const closed = new AbortController()
-  const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<Dated<A>> => {
+  const run = <A>(effect: Effect.Effect<A, unknown>, options?: CallOptions): Promise<PlainOutput<A>> => {
     const { done, signal } = either(closed.signal, options?.signal)
     return Effect.runPromise(effect, { signal })
-      .then(dated, (error: unknown) => {
+      .then(toPlainOutput, (error: unknown) => {
         // As `fetch` does: a call that was ended rejects with the reason it was ended for.
-        throw signal.aborted ? signal.reason : datedProblem(error)
+        throw signal.aborted ? signal.reason : toPlainProblem(error)
       })
       .finally(done)
   }
   const { govern, stream, ...groups } = calls
   const promised = mapCalls(groups, (call, endpoint) => {
-    const read = undated(endpoint)
+    const read = inputReader(endpoint)
     return (input?: object, callOptions?: CallOptions) => run(effectOf(call(read(input ?? {}))), callOptions)
   })
   const close = async () => {
@@ -66,7 +69,7 @@ export const connect = (options: ClientOptions): CountersignClient => {
     stream: (id, streamOptions) =>
       Stream.toAsyncIterable(
         Stream.interruptWhen(
-          Stream.map(stream(unchecked<SessionId>(id), streamOptions), dated),
+          Stream.map(stream(unchecked<SessionId>(id), streamOptions), toPlainOutput),
           Effect.raceFirst(aborted(closed.signal), aborted(streamOptions?.signal))
         )
       ),
@@ -108,4 +111,4 @@ const aborted = (signal: AbortSignal | undefined): Effect.Effect<never, unknown>
 
 /** What the schema of the operation checks before it is sent. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- of what is given so, `Plain` takes the brands away and nothing else
-const unchecked = <A>(plain: Plain<A>): A => plain as A
+const unchecked = <A>(plain: PlainInput<A>): A => plain as A

@@ -3,12 +3,12 @@ import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot } from "../api/SessionStream.ts"
 import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../domain/Ids.ts"
-import type { EffectCalls, Failure, Operation } from "./Call.ts"
-import { isAway, patience } from "./passing.ts"
-import type { SessionFollower, StreamFailure, StreamOptions } from "./stream.ts"
+import type { EffectCalls, CallError, Operation } from "./Call.ts"
+import { isUnavailable, requestedDelay } from "./isTransient.ts"
+import type { SessionFollower, StreamError, StreamOptions } from "./stream.ts"
 
 /** A step that is decided. */
-export interface Governed extends GovernedStep {
+export interface GovernResult extends GovernedStep {
   readonly decision: "allow" | "reject"
   /** The approval as it was closed while this waited, with who decided and their comment; null where nothing was waited for. */
   readonly approval: ApprovalSnapshot | null
@@ -21,7 +21,7 @@ export interface GovernOptions extends Pick<StreamOptions, "reconnect"> {
 }
 
 /** Why a decision is not known: the step's own problems, those of the stream, or time. */
-export type GovernFailure = Failure<Operation<"sessions", "step">> | StreamFailure | Cause.TimeoutError
+export type GovernError = CallError<Operation<"sessions", "step">> | StreamError | Cause.TimeoutError
 
 /**
  * Asks for a step and answers when it is decided. While it is pending the decision is waited for on the session's stream, and the step
@@ -33,7 +33,7 @@ export type Govern = (
   id: SessionId,
   step: StepRequest,
   options?: GovernOptions
-) => Effect.Effect<Governed, GovernFailure>
+) => Effect.Effect<GovernResult, GovernError>
 
 /** Attempts after the first, of the first question: an address where no service is should not be waited at. */
 const FIRST_RETRIES = 3
@@ -43,7 +43,7 @@ const again = Schedule.exponential("500 millis").pipe(
   Schedule.setInputType<unknown>(),
   Schedule.jittered,
   Schedule.modifyDelay(({ duration, input }) =>
-    Effect.succeed(Duration.max(Duration.min(duration, LONGEST_WAIT), patience(input)))
+    Effect.succeed(Duration.max(Duration.min(duration, LONGEST_WAIT), requestedDelay(input)))
   )
 )
 
@@ -55,11 +55,11 @@ export const makeGovern =
   (step: EffectCalls["sessions"]["step"], follower: SessionFollower): Govern =>
   (id, payload, options = {}) => {
     const once = step({ params: { id }, payload })
-    const ask = Effect.retry(once, { schedule: again, while: isAway })
+    const ask = Effect.retry(once, { schedule: again, while: isUnavailable })
     const decided = Effect.gen(function* () {
       // Where the stream goes on from is taken before asking: what is pending then is decided by an event after it.
-      let after = follower.seen(id)
-      let answer = yield* Effect.retry(once, { schedule: again, while: isAway, times: FIRST_RETRIES })
+      let after = follower.lastSeen(id)
+      let answer = yield* Effect.retry(once, { schedule: again, while: isUnavailable, times: FIRST_RETRIES })
       let approval: ApprovalSnapshot | undefined
       while (!isDecided(answer)) {
         const pending = answer
@@ -67,7 +67,7 @@ export const makeGovern =
           // So much happened that the next event is gone. Asking again tells; if not, the stream begins at what is kept.
           Effect.catchTag("CURSOR_EXPIRED", () => Effect.undefined)
         )
-        after = approval === undefined ? undefined : follower.seen(id)
+        after = approval === undefined ? undefined : follower.lastSeen(id)
         answer = yield* Effect.catchTag(ask, "SESSION_CLOSED", (problem) =>
           // Closing a session rejects what waits in it, and a closed one no longer answers for its steps.
           approval?.outcome === "reject"
@@ -82,7 +82,7 @@ export const makeGovern =
 
 const isDecided = (
   answer: GovernedStep
-): answer is GovernedStep & { readonly decision: Governed["decision"] } => answer.decision !== "pending"
+): answer is GovernedStep & { readonly decision: GovernResult["decision"] } => answer.decision !== "pending"
 
 /** Waits for the event that closes the step's approval; undefined: the session ended without it. */
 const closing = (
@@ -90,7 +90,7 @@ const closing = (
   id: SessionId,
   { approval_id }: GovernedStep,
   { after, reconnect }: { readonly after: number | undefined; readonly reconnect?: Duration.Input }
-): Effect.Effect<ApprovalSnapshot | undefined, StreamFailure> =>
+): Effect.Effect<ApprovalSnapshot | undefined, StreamError> =>
   follower
     .stream(id, {
       ...(after === undefined ? {} : { after }),

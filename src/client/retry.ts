@@ -1,6 +1,11 @@
-import { Clock, Duration, Effect, Random } from "effect"
-import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
-import { retryAfterMillis } from "../domain/delivery/RetryAfter.ts"
+import { Clock, Duration, Effect, Random, Result } from "effect"
+import {
+  Headers,
+  HttpClient,
+  type HttpClientRequest,
+  type HttpClientResponse,
+  HttpClientError
+} from "effect/http"
 
 /** How a client treats answers that do not come. */
 export interface RetryOptions {
@@ -14,7 +19,7 @@ const RETRIES = 3
 const TIMEOUT = "30 seconds"
 
 /** A server that asks for more patience than this is not waited for: its answer is the caller's to deal with. */
-const LONGEST_WAIT_MILLIS = 30_000
+const MAX_DELAY = Duration.seconds(30)
 
 /** The first wait where the server names none; each further one is twice as long, less up to half. */
 const FIRST_WAIT = Duration.millis(200)
@@ -43,9 +48,10 @@ const waitFor = Effect.fnUntraced(function* (
   response: HttpClientResponse.HttpClientResponse | undefined
 ) {
   const header = response?.headers["retry-after"]
-  const asked = header === undefined ? null : retryAfterMillis(header, yield* Clock.currentTimeMillis)
-  if (asked === null) return yield* backoff(attempt)
-  return asked > LONGEST_WAIT_MILLIS ? undefined : Duration.millis(asked)
+  const requested = header === undefined ? undefined : Headers.parseRetryAfter(header)
+  if (requested === undefined || Result.isFailure(requested)) return yield* backoff(attempt)
+  const delay = Headers.retryAfterDelay(requested.success, yield* Clock.currentTimeMillis)
+  return Duration.isGreaterThan(delay, MAX_DELAY) ? undefined : delay
 })
 
 /**

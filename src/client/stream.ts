@@ -6,11 +6,11 @@ import { Api } from "../api/Api.ts"
 import { SessionEvent } from "../api/SessionStream.ts"
 import type { SessionId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
-import type { Failure, Operation } from "./Call.ts"
-import { passes, patience } from "./passing.ts"
+import type { CallError, Operation } from "./Call.ts"
+import { isTransient, requestedDelay } from "./isTransient.ts"
 
 /** Why following a session fails: what the service refuses it for, or an answer that is not of the contract. */
-export type StreamFailure = Failure<Operation<"sessions", "stream">>
+export type StreamError = CallError<Operation<"sessions", "stream">>
 
 /** How a session is followed. */
 export interface StreamOptions {
@@ -24,7 +24,7 @@ export interface StreamOptions {
 export type OpenStream = (
   id: SessionId,
   after: number | undefined
-) => Effect.Effect<HttpClientResponse.HttpClientResponse, StreamFailure>
+) => Effect.Effect<HttpClientResponse.HttpClientResponse, StreamError>
 
 /** Follows sessions, and knows how far it came. */
 export interface SessionFollower {
@@ -32,9 +32,9 @@ export interface SessionFollower {
    * A session's events in order, each once, until `session:closed`. Breaks are not seen: it connects again after the last event,
    * and does not tire of it. It fails where trying again does not help: `NOT_FOUND`, `CURSOR_EXPIRED`, a key that is not valid.
    */
-  readonly stream: (id: SessionId, options?: StreamOptions) => Stream.Stream<SessionEvent, StreamFailure>
+  readonly stream: (id: SessionId, options?: StreamOptions) => Stream.Stream<SessionEvent, StreamError>
   /** The number of the newest event that was seen of a session, by any of its streams here. */
-  readonly seen: (id: SessionId) => number | undefined
+  readonly lastSeen: (id: SessionId) => number | undefined
 }
 
 /** The longest wait between two attempts to connect. */
@@ -68,7 +68,7 @@ export const makeFollower = (open: OpenStream): SessionFollower => {
   }
 
   return {
-    seen: (id) => newest.get(id),
+    lastSeen: (id) => newest.get(id),
     stream: (id, options = {}) =>
       Stream.suspend(() => {
         const progress: Progress = {
@@ -117,17 +117,17 @@ const waitBefore = (progress: Progress) =>
     return Duration.times(wait, 1 + share / 5)
   })
 
-type Received = Stream.Stream<SessionEvent | typeof OVER, StreamFailure>
+type Received = Stream.Stream<SessionEvent | typeof OVER, StreamError>
 
 /** The events of one connection; it ends when that does, for whatever reason that passes. */
 const connection = (open: OpenStream, id: SessionId, progress: Progress): Received =>
   Stream.unwrap(
     open(id, progress.after).pipe(
       Effect.flatMap((response) => received(response, progress)),
-      Effect.catchIf(passes, (error) =>
+      Effect.catchIf(isTransient, (error) =>
         Effect.sync((): Received => {
           progress.failures++
-          progress.patience = patience(error)
+          progress.patience = requestedDelay(error)
           return Stream.empty
         })
       )
@@ -137,7 +137,7 @@ const connection = (open: OpenStream, id: SessionId, progress: Progress): Receiv
 const received = (
   response: HttpClientResponse.HttpClientResponse,
   progress: Progress
-): Effect.Effect<Received, StreamFailure> => {
+): Effect.Effect<Received, StreamError> => {
   switch (response.status) {
     case 200:
       return isEventStream(response)

@@ -1,4 +1,4 @@
-import { joined } from "./bytes.ts"
+import { concatBytes } from "./concatBytes.ts"
 import { type ReadBody, type ReceiverOptions, receiver } from "./receiver.ts"
 
 type Body = NonNullable<Request["body"]>
@@ -11,7 +11,7 @@ const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
   try {
     for (;;) {
       const next = await reader.read()
-      if (next.done) return joined(chunks)
+      if (next.done) return concatBytes(chunks)
       const chunk: Uint8Array = next.value
       length += chunk.length
       if (length > limit) {

@@ -1,4 +1,4 @@
-import { joined } from "./bytes.ts"
+import { concatBytes } from "./concatBytes.ts"
 import { type ReadBody, type ReceiverOptions, receiver } from "./receiver.ts"
 
 /** What is needed of an `http.IncomingMessage`, by its shape: nothing is imported. */
@@ -32,7 +32,7 @@ const read = (request: NodeRequest, limit: number): Promise<ReadBody> => {
       if (length > limit) resolve("too_large")
       else chunks.push(chunk)
     })
-    request.on("end", () => resolve(joined(chunks)))
+    request.on("end", () => resolve(concatBytes(chunks)))
     request.on("error", () => resolve("broken_off"))
     // Also comes after an end, and then changes nothing.
     request.on("close", () => resolve("broken_off"))

@@ -1,6 +1,6 @@
 import type { WebhookEvent } from "./event.ts"
 import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
-import { claimsOf, type EventClaims, type SeenEvents } from "./seen.ts"
+import { toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
 
 /** How a receiver checks what comes, and who takes it. */
@@ -80,7 +80,7 @@ const failed = problem(500, "not_handled", "The event could not be handled.")
 export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Promise<Answer>) => {
   const { maxBodyBytes = 256 * 1024, onEvent, orgId } = options
   const check = verifier(options.secret, options)
-  const claims = claimsOf(options.seen)
+  const claims = toEventClaims(options.seen)
   /** Events at work in this process: a second delivery of one waits for the first and answers as it does. */
   const atWork = new Map<string, Promise<Answer>>()
 

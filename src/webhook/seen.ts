@@ -43,7 +43,7 @@ export const memorySeen = (limit = 10_000): SeenEvents => {
 }
 
 /** Both kinds of memory as one. */
-export const claimsOf = (seen: SeenEvents | EventClaims): EventClaims =>
+export const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
   "claim" in seen
     ? seen
     : {

@@ -1,4 +1,4 @@
-import { joined } from "./bytes.ts"
+import { concatBytes } from "./concatBytes.ts"
 import { refuse, type Refusal } from "./refusal.ts"
 
 /** Longest header that is looked into: 150 characters are enough for two signatures. */
@@ -104,7 +104,7 @@ export const signatureCheck = (secret: string | ReadonlyArray<string>): Signatur
   return async ({ digests, time }, body) => {
     prepared ??= prepare()
     const { api, keys } = await prepared
-    const signed = joined([encoder.encode(`${time}.`), body])
+    const signed = concatBytes([encoder.encode(`${time}.`), body])
     let found = false
     // Every pair is compared, also after the right one: how long it takes tells nothing. The digest is made and compared
     // here instead of by `verify`, whose comparison was not constant-time in every Node (CVE-2026-21713).

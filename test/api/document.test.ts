@@ -4,7 +4,7 @@ import { Redacted, Result } from "effect"
 import type { OpenApi } from "effect/http-api"
 import { Api, openApiDocument } from "../../src/api/Api.ts"
 import { notifications } from "../../src/api/notifications.ts"
-import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
+import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import * as Events from "../webhook/events.ts"
 
 const { components, paths } = openApiDocument()
@@ -82,7 +82,7 @@ describe("the published document", () => {
 
 describe("the notifications of the document", () => {
   const secret = Redacted.make(`whsec_${"A".repeat(43)}=`)
-  const key = Result.getOrThrow(signingKey(secret))
+  const key = Result.getOrThrow(makeSigningKey(secret))
   const ajv = new Ajv2020({ strict: false, formats: { "date-time": true } })
 
   it("are those that are sent, with the headers they are sent with", () => {

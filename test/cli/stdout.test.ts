@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { Writable } from "node:stream"
-import { drained, whenWritten } from "../../src/cli/stdout.ts"
+import { waitForDrain, afterFlush } from "../../src/cli/stdout.ts"
 
 /** A reader that takes what it is given when it is told to. */
 const slowReader = () => {
@@ -26,7 +26,7 @@ describe("what is printed", () => {
     let ended = false
     stream.write("one ")
     stream.write("two")
-    whenWritten(stream, () => (ended = true))
+    afterFlush(stream, () => (ended = true))
     take()
     assert.isFalse(ended)
     take()
@@ -40,7 +40,7 @@ describe("what is printed", () => {
     stream.write("one")
     stream.destroy()
     let ended = false
-    whenWritten(stream, () => (ended = true))
+    afterFlush(stream, () => (ended = true))
     assert.isTrue(ended)
   })
 
@@ -48,9 +48,9 @@ describe("what is printed", () => {
     Effect.gen(function* () {
       const { stream, take } = slowReader()
       stream.write("a")
-      yield* drained(stream)
+      yield* waitForDrain(stream)
       stream.write("bcdefgh")
-      const waiting = yield* Effect.forkChild(drained(stream), { startImmediately: true })
+      const waiting = yield* Effect.forkChild(waitForDrain(stream), { startImmediately: true })
       assert.isUndefined(waiting.pollUnsafe())
       take()
       take()

@@ -10,7 +10,7 @@ import {
   SessionClosed,
   Unavailable
 } from "../../src/api/Problems.ts"
-import type { Failure, Operation } from "../../src/client/Call.ts"
+import type { CallError, Operation } from "../../src/client/Call.ts"
 import { makeGovern } from "../../src/client/govern.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
@@ -71,7 +71,7 @@ const unanswered = Effect.fail(
 
 /** A session in memory: what each call answers, and the events there are. Streams end where the events do. */
 const session = (options: {
-  readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, Failure<Operation<"sessions", "step">>>>
+  readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, CallError<Operation<"sessions", "step">>>>
   readonly events: Array<SessionEvent>
   readonly firstKept?: number
   seen?: number
@@ -79,7 +79,7 @@ const session = (options: {
   const followed: Array<number | undefined> = []
   let calls = 0
   const follower: SessionFollower = {
-    seen: () => options.seen,
+    lastSeen: () => options.seen,
     stream: (_, { after } = {}) =>
       Stream.suspend(() => {
         followed.push(after)

@@ -2,7 +2,7 @@ import { Effect, Result } from "effect"
 import { NetAddress } from "effect/net"
 import { spawnSync } from "node:child_process"
 import { createServer } from "node:http"
-import { parseAllowances } from "../../src/domain/network/PublicAddress.ts"
+import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { nameServer } from "../support/dns.ts"
 import { randomFrom } from "../support/robustness/random.ts"
@@ -56,7 +56,7 @@ const program = Effect.gen(function* () {
     Effect.provide(
       Egress.layer({
         dnsServers: [dns.address],
-        allow: Result.getOrThrow(parseAllowances(`${open}/32`)),
+        allow: Result.getOrThrow(parseAllowedNetworks(`${open}/32`)),
         allowHttp: true,
         deny: [],
         ownHost: undefined

@@ -4,7 +4,7 @@
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Duration, Effect, Layer, Redacted, Result } from "effect"
-import { parseAllowances } from "../../src/domain/network/PublicAddress.ts"
+import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import * as Database from "../../src/server/store/Database.ts"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
@@ -33,7 +33,7 @@ const layer = Delivery.layer(Effect.all([WebhookChannel.make(options)]), { lease
       SecretBox.layer({ masterKeys: [Redacted.make(masterKey)] }),
       Egress.layer({
         dnsServers: Result.getOrThrow(parseDnsServers(dnsServer)),
-        allow: Result.getOrThrow(parseAllowances("127.0.0.0/8")),
+        allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.0/8")),
         allowHttp: true,
         deny: [],
         ownHost: undefined

@@ -1,7 +1,7 @@
 import { Console, Effect, Exit } from "effect"
 import { countersign } from "../../src/cli/countersign.ts"
 import { ProcessEnvironment } from "../../src/cli/environment.ts"
-import { phraseOf } from "../../src/cli/phrase.ts"
+import { errorMessage } from "../../src/cli/errorMessage.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 
 /** What a command printed, and in what words it failed. */
@@ -26,7 +26,7 @@ export const cli = (args: ReadonlyArray<string>, variables: Environment = {}): E
       Effect.provideService(Console.Console, captured),
       Effect.exit,
       Effect.map((exit) => {
-        const phrase = Exit.isFailure(exit) ? phraseOf(exit.cause) : undefined
+        const phrase = Exit.isFailure(exit) ? errorMessage(exit.cause) : undefined
         return {
           ok: Exit.isSuccess(exit),
           out: out.join("\n"),

@@ -3,10 +3,10 @@ import { assert, it } from "@effect/vitest"
 import { Context, DateTime, Effect, Layer, Queue, Redacted, Result, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import type { Outcome } from "../../src/domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../src/domain/Ids.ts"
-import { parseAllowances } from "../../src/domain/network/PublicAddress.ts"
-import { generateSecret } from "../../src/domain/delivery/WebhookSignature.ts"
+import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
+import { generateSigningSecret } from "../../src/domain/delivery/WebhookSignature.ts"
 import { transaction } from "../../src/server/store/Database/transaction.ts"
 import {
   type Channel,
@@ -36,11 +36,11 @@ const TEST_MILLIS = 60_000
 /** An attempt that a test's channel holds until the test says how it ends. */
 export interface Held {
   readonly parcel: Parcel
-  readonly end: (outcome: Outcome) => Effect.Effect<void>
+  readonly end: (outcome: AttemptOutcome) => Effect.Effect<void>
 }
 
-export const delivered: Outcome = { _tag: "Delivered", status: 200 }
-export const failing: Outcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
+export const delivered: AttemptOutcome = { _tag: "Delivered", status: 200 }
+export const failing: AttemptOutcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
 
 /** Shard 0 as its owner holds it, for long. */
 export const ownedShard = (open: number): OwnedShard => ({
@@ -82,7 +82,7 @@ export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
 /** A policy whose waits are milliseconds. */
 export const quick = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
   ...defaultChannelPolicy,
-  retry: { ...defaultChannelPolicy.retry, delays: [0, 5, 5, 5] },
+  retry: { ...defaultChannelPolicy.retry, delaysMillis: [0, 5, 5, 5] },
   ...policy
 })
 
@@ -95,7 +95,7 @@ export const heldChannel = (policy: ChannelPolicy) =>
       policy,
       load: (parcel) =>
         Effect.succeed(
-          Effect.callback<Outcome>((resume) => {
+          Effect.callback<AttemptOutcome>((resume) => {
             Queue.offerUnsafe(attempts, {
               parcel,
               end: (outcome) => Effect.sync(() => resume(Effect.succeed(outcome)))
@@ -108,7 +108,7 @@ export const heldChannel = (policy: ChannelPolicy) =>
   })
 
 /** A channel that answers for each parcel at once, and tells a queue what it sent. */
-export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: number) => Outcome) =>
+export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: number) => AttemptOutcome) =>
   Effect.map(Queue.unbounded<Parcel>(), (sent) => {
     const counts = new Map<string, number>()
     const channel: Channel = {
@@ -187,7 +187,7 @@ export const layerWebhookNeeds = Layer.mergeAll(
   Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
   Egress.layer({
     dnsServers: [],
-    allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+    allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.1/32")),
     allowHttp: true,
     deny: [],
     ownHost: undefined
@@ -270,7 +270,7 @@ export const endpointAt = Effect.fnUntraced(function* (url: string) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
   const { destination_id, org_id } = yield* destination
-  const secret = yield* generateSecret
+  const secret = yield* generateSigningSecret
   yield* sql`INSERT INTO notification_endpoints ${sql.insert({
     org_id,
     endpoint_id: destination_id,
@@ -330,7 +330,7 @@ export const idOf = (record: LoggedDelivery | undefined): string => {
 export const once = { ...quick().retry, delays: [0] }
 
 /** No failure leads to a cooldown. */
-export const patient = { after: 1_000, first: 1, longest: 1 }
+export const patient = { failureThreshold: 1_000, firstMillis: 1, longestMillis: 1 }
 
 /** How many deliveries wait in the queue. */
 export const queued = Effect.flatMap(

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
-import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
+import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import {
   type Claim,
   handler,
@@ -11,7 +11,7 @@ import {
 import * as Events from "./events.ts"
 
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-const keys = { current: Result.getOrThrow(signingKey(Redacted.make(secret))), previous: null }
+const keys = { current: Result.getOrThrow(makeSigningKey(Redacted.make(secret))), previous: null }
 const at = 1_795_228_385
 
 const headersOf = (body: string) =>

@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
 import { createServer, type RequestListener, request } from "node:http"
-import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
+import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
 import { listening } from "../support/listening.ts"
 
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
-const keys = { current: Result.getOrThrow(signingKey(Redacted.make(secret))), previous: null }
+const keys = { current: Result.getOrThrow(makeSigningKey(Redacted.make(secret))), previous: null }
 const at = 1_795_228_385
 const body = JSON.stringify(Events.test)
 const headers = signatureHeaders(keys, { eventId: "evt_1", eventType: "test", timestamp: at, body })

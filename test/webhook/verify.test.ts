@@ -3,7 +3,7 @@ import { Redacted, Result } from "effect"
 import * as fc from "fast-check"
 import { Webhook as StandardWebhook } from "standardwebhooks"
 import { Webhook as SvixWebhook } from "svix"
-import { signatureHeaders, signingKey } from "../../src/domain/delivery/WebhookSignature.ts"
+import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { verify } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
 
@@ -12,7 +12,7 @@ const older = "whsec_//////////////////////////////////////////8="
 const at = 1_795_228_385
 const now = () => at * 1000
 
-const key = (text: string) => Result.getOrThrow(signingKey(Redacted.make(text)))
+const key = (text: string) => Result.getOrThrow(makeSigningKey(Redacted.make(text)))
 const alone = { current: key(secret), previous: null }
 const rotating = { current: key(secret), previous: key(older) }
 

@@ -2,9 +2,9 @@
 import { Effect, Result } from "effect"
 import { type Dispatcher, Agent, request } from "undici"
 import {
-  generateSecret,
+  generateSigningSecret,
   signatureHeaders,
-  signingKey,
+  makeSigningKey,
   type SigningKeys
 } from "../../../src/domain/delivery/WebhookSignature.ts"
 
@@ -52,7 +52,7 @@ export const makePost = async (port: number): Promise<(job: Job) => Promise<void
   const keys = new Map<string, SigningKeys>()
   for (let organization = 0; organization < ORGANIZATIONS; organization++) {
     for (let endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
-      const current = Result.getOrThrow(signingKey(await Effect.runPromise(generateSecret)))
+      const current = Result.getOrThrow(makeSigningKey(await Effect.runPromise(generateSigningSecret)))
       keys.set(pathOf(organization, endpoint), { current, previous: null })
     }
   }

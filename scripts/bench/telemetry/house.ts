@@ -6,7 +6,7 @@ import { generateTraceId, KeyId, OrgId, TelemetryDestinationId } from "../../../
 import { spanIdOf } from "../../../src/domain/telemetry/Span.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { Delivery } from "../../../src/server/delivery/Delivery.ts"
-import { parseAllowances } from "../../../src/domain/network/PublicAddress.ts"
+import { parseAllowedNetworks } from "../../../src/domain/network/PublicAddress.ts"
 import { Egress } from "../../../src/server/egress/Egress.ts"
 import { KnownSecrets } from "../../../src/server/secrets/KnownSecrets.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
@@ -30,7 +30,7 @@ export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
           Layer.orDie(SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] })),
           Egress.layer({
             dnsServers: [],
-            allow: Result.getOrThrow(parseAllowances("127.0.0.0/8")),
+            allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.0/8")),
             allowHttp: true,
             deny: [],
             ownHost: undefined

@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { oneLine, rootOf } from "../phrase.ts"
+import { oneLine, rootCause } from "../errorMessage.ts"
 
 /** The demo did not go as it should; the message says where and why, in one line. */
 export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", {
@@ -15,7 +15,7 @@ export const during =
     )
 
 const reasonOf = (error: unknown): string => {
-  const root = rootOf(error)
+  const root = rootCause(error)
   const code = error instanceof Error && "code" in error ? `${String(error.code)}: ` : ""
   const message = error instanceof Error && error !== root ? `${error.message}: ` : ""
   return oneLine(`${code}${message}${root.message}`)

@@ -3,12 +3,12 @@
  * Ends with its parent.
  */
 import type { AddressInfo } from "node:net"
-import { makeReceiver, type Received } from "../receiver.ts"
+import { makeReceiver, type ReceivedDelivery } from "../receiver.ts"
 
 /** What the receiver says. */
 export type FromReceiver =
   | { readonly kind: "ready"; readonly port: number }
-  | { readonly kind: "received"; readonly received: Received }
+  | { readonly kind: "received"; readonly received: ReceivedDelivery }
 
 const say = (message: FromReceiver) => process.send?.(message)
 

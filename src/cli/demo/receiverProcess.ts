@@ -1,7 +1,7 @@
 import { Cause, Deferred, Effect, Queue, Schema } from "effect"
 import { fork } from "node:child_process"
 import { fileURLToPath } from "node:url"
-import type { Received } from "../receiver.ts"
+import type { ReceivedDelivery } from "../receiver.ts"
 import { DemoFailed } from "./DemoFailed.ts"
 
 /** Beside this file in the sources, beside the bundle in the package. */
@@ -32,7 +32,7 @@ export interface ReceiverProcess {
   readonly port: number
   readonly pid: number | undefined
   /** What it got, in the order it came; fails when the process ended. */
-  readonly deliveries: Queue.Dequeue<Received, DemoFailed>
+  readonly deliveries: Queue.Dequeue<ReceivedDelivery, DemoFailed>
   /** Tells it the secret to verify with; done when it knows. */
   readonly useSecret: (secret: string) => Effect.Effect<void, DemoFailed>
 }
@@ -45,7 +45,7 @@ const PATIENCE = "10 seconds"
 
 /** Starts the receiver; done when it listens on a free port of loopback. */
 export const startReceiver = Effect.gen(function* () {
-  const deliveries = yield* Queue.bounded<Received, DemoFailed>(MAX_DELIVERIES)
+  const deliveries = yield* Queue.bounded<ReceivedDelivery, DemoFailed>(MAX_DELIVERIES)
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
       fork(program, { stdio: ["ignore", "ignore", "inherit", "ipc"], env: { PATH: process.env["PATH"] } })

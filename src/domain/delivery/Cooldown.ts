@@ -1,18 +1,22 @@
 /** When a destination that fails is left alone. */
 export interface CooldownPolicy {
   /** Failures in a row that begin a cooldown. */
-  readonly after: number
+  readonly failureThreshold: number
   /**
    * The first cooldown, in milliseconds; each that follows without a success between is twice as long. 0: it is over as it begins, and
    * what follows are probes, one at a time without a wait between, until one gets through.
    */
-  readonly first: number
+  readonly firstMillis: number
   /** The longest cooldown, in milliseconds. */
-  readonly longest: number
+  readonly longestMillis: number
 }
 
 /** Five failures in a row; 30 s, doubling to 15 min. */
-export const defaultCooldownPolicy: CooldownPolicy = { after: 5, first: 30_000, longest: 900_000 }
+export const defaultCooldownPolicy: CooldownPolicy = {
+  failureThreshold: 5,
+  firstMillis: 30_000,
+  longestMillis: 900_000
+}
 
 /**
  * The health of one destination.
@@ -31,9 +35,9 @@ export const defaultCooldownPolicy: CooldownPolicy = { after: 5, first: 30_000, 
  * A success leads to `Open` from everywhere: an attempt that was under way when the cooldown began may still get through.
  */
 export type Health =
-  | { readonly _tag: "Open"; readonly failures: number }
+  | { readonly _tag: "Healthy"; readonly failures: number }
   | {
-      readonly _tag: "Cooling"
+      readonly _tag: "CoolingDown"
       readonly failures: number
       /** Which cooldown in a row this is, from 1. */
       readonly round: number
@@ -43,45 +47,45 @@ export type Health =
   | { readonly _tag: "Probing"; readonly failures: number; readonly round: number }
 
 /** A destination that nothing is known against. */
-export const healthy: Health = { _tag: "Open", failures: 0 }
+export const healthy: Health = { _tag: "Healthy", failures: 0 }
 
 /** How long the cooldown of a round is, in milliseconds. */
-export const cooldownLength = (policy: CooldownPolicy, round: number): number =>
-  Math.min(policy.longest, policy.first * 2 ** Math.min(round - 1, 40))
+export const cooldownMillis = (policy: CooldownPolicy, round: number): number =>
+  Math.min(policy.longestMillis, policy.firstMillis * 2 ** Math.min(round - 1, 40))
 
 /** After a success. */
-export const succeeded = (health: Health): Health =>
-  health._tag === "Open" && health.failures === 0 ? health : healthy
+export const recordSuccess = (health: Health): Health =>
+  health._tag === "Healthy" && health.failures === 0 ? health : healthy
 
 /** After a failed attempt, at `now`. */
-export const failed = (health: Health, policy: CooldownPolicy, now: number): Health => {
+export const recordFailure = (health: Health, policy: CooldownPolicy, now: number): Health => {
   const failures = health.failures + 1
   switch (health._tag) {
-    case "Open":
-      return failures < policy.after
-        ? { _tag: "Open", failures }
-        : { _tag: "Cooling", failures, round: 1, until: now + cooldownLength(policy, 1) }
-    case "Cooling":
+    case "Healthy":
+      return failures < policy.failureThreshold
+        ? { _tag: "Healthy", failures }
+        : { _tag: "CoolingDown", failures, round: 1, until: now + cooldownMillis(policy, 1) }
+    case "CoolingDown":
       return { ...health, failures }
     case "Probing": {
       const round = health.round + 1
-      return { _tag: "Cooling", failures, round, until: now + cooldownLength(policy, round) }
+      return { _tag: "CoolingDown", failures, round, until: now + cooldownMillis(policy, round) }
     }
   }
 }
 
 /** As time goes by: a cooldown that is over lets one probe through. */
-export const at = (health: Health, now: number): Health =>
-  health._tag === "Cooling" && health.until <= now
+export const advance = (health: Health, now: number): Health =>
+  health._tag === "CoolingDown" && health.until <= now
     ? { _tag: "Probing", failures: health.failures, round: health.round }
     : health
 
 /** How many attempts may be under way at once; `concurrency` where nothing is against it. */
-export const allowance = (health: Health, concurrency: number): number => {
+export const concurrencyLimit = (health: Health, concurrency: number): number => {
   switch (health._tag) {
-    case "Open":
+    case "Healthy":
       return concurrency
-    case "Cooling":
+    case "CoolingDown":
       return 0
     case "Probing":
       return Math.min(1, concurrency)

@@ -44,7 +44,7 @@ export const DeliveryDetail = Schema.Struct({
 export type DeliveryDetail = typeof DeliveryDetail.Type
 
 /** How an attempt ended, as the channel judges it. `status`: the peer's, in the channel's protocol. */
-export type Outcome =
+export type AttemptOutcome =
   | { readonly _tag: "Delivered"; readonly status: number | null }
   /** The receiver took it and refused `rejected` of what it carried. It does not say which, so nothing is sent again. */
   | {
@@ -76,19 +76,22 @@ export type Outcome =
 /** `delivery`: the failure is this delivery's alone and counts nothing against its destination, which is well. */
 export type Fault = "delivery"
 
-/** Whether an outcome speaks for a destination (true), against it (false), or says nothing of it (null). */
-export const speaksFor = (outcome: Outcome): boolean | null => {
+/** How an attempt counts in its destination's health; `ignored` leaves the health as it is. The words of Effect's `CircuitBreaker`. */
+export type DestinationVerdict = "success" | "failure" | "ignored"
+
+/** Returns how an attempt counts in its destination's health. */
+export const destinationVerdict = (outcome: AttemptOutcome): DestinationVerdict => {
   switch (outcome._tag) {
     case "Delivered":
     case "Partial":
-      return true
+      return "success"
     case "Refused":
-      return null
+      return "ignored"
     case "Gone":
-      return false
+      return "failure"
     case "Retry":
     case "Failed":
-      return outcome.fault === "delivery"
+      return outcome.fault === "delivery" ? "success" : "failure"
   }
 }
 
@@ -104,11 +107,11 @@ export const speaksFor = (outcome: Outcome): boolean | null => {
  *      └───────── queue full ──────────────────┘
  * ```
  */
-export type Verdict =
+export type Conclusion =
   | { readonly _tag: "Delivered" }
   | { readonly _tag: "Partial"; readonly rejected: number; readonly error: string }
   /** `delay` in milliseconds. */
-  | { readonly _tag: "Again"; readonly delay: number; readonly error: string }
+  | { readonly _tag: "RetryLater"; readonly delay: number; readonly error: string }
   | { readonly _tag: "Failed"; readonly error: string }
 
 /**
@@ -117,9 +120,13 @@ export type Verdict =
  */
 export const conclude = (
   policy: RetryPolicy,
-  outcome: Outcome,
-  { left, made, random }: { readonly made: number; readonly left: number; readonly random: number }
-): Verdict => {
+  outcome: AttemptOutcome,
+  {
+    attemptsMade,
+    random,
+    remainingMillis
+  }: { readonly attemptsMade: number; readonly remainingMillis: number; readonly random: number }
+): Conclusion => {
   switch (outcome._tag) {
     case "Delivered":
       return { _tag: "Delivered" }
@@ -130,10 +137,10 @@ export const conclude = (
     case "Gone":
       return { _tag: "Failed", error: outcome.error }
     case "Retry": {
-      const delay = nextDelay(policy, made, random, outcome.retryAfter, left)
+      const delay = nextDelay(policy, attemptsMade, random, outcome.retryAfter, remainingMillis)
       return delay === null
         ? { _tag: "Failed", error: outcome.error }
-        : { _tag: "Again", delay, error: outcome.error }
+        : { _tag: "RetryLater", delay, error: outcome.error }
     }
   }
 }

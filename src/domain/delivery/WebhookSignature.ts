@@ -20,7 +20,7 @@ const SECRET_BYTES = 32
 const secretForm = /^whsec_[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=$/
 
 /** A new signing secret: `whsec_` and 32 random bytes in base64. Shown once; kept sealed. */
-export const generateSecret: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
+export const generateSigningSecret: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
   Redacted.make(
     SECRET_PREFIX + Buffer.from(SecureRandom.randomBytesUnsafe(SECRET_BYTES)).toString("base64"),
     {
@@ -35,8 +35,8 @@ interface SigningKey {
   readonly decoded: KeyObject
 }
 
-/** Prepares a secret. Fails on a text that {@link generateSecret} cannot have made, and does not repeat it. */
-export const signingKey = (
+/** Prepares a secret. Fails on a text that {@link generateSigningSecret} cannot have made, and does not repeat it. */
+export const makeSigningKey = (
   secret: Redacted.Redacted<string>
 ): Result.Result<SigningKey, "malformed secret"> => {
   const text = Redacted.value(secret)

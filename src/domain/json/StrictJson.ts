@@ -46,7 +46,7 @@ const BACKSLASH = 0x5c
  * of a text that is no JSON it may say anything, without throwing, and `JSON.parse` refuses it next.
  */
 export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
-  new Walk(text, options.maxDepth ?? DEFAULT_MAX_DEPTH).run()
+  new Scanner(text, options.maxDepth ?? DEFAULT_MAX_DEPTH).run()
 
 const mayHoldNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
 
@@ -65,7 +65,7 @@ const closingQuote = (text: string, start: number): number => {
 }
 
 /** An array or object that is open: where in it the walk is, and the names that it had so far. */
-class Frame {
+class OpenContainer {
   readonly isArray: boolean
   index = 0
   key = ""
@@ -89,10 +89,10 @@ class Frame {
   }
 }
 
-class Walk {
+class Scanner {
   readonly #text: string
   readonly #maxDepth: number
-  readonly #stack: Array<Frame> = []
+  readonly #stack: Array<OpenContainer> = []
   /** Whether any text or name may hold NUL or a lone surrogate. If not, none is looked into. */
   readonly #suspect: boolean
   /** The first backslash at or after the string that was looked at last. */
@@ -134,7 +134,7 @@ class Walk {
       } else if (code === 0x5b || code === 0x7b) {
         if (stack.length === this.#maxDepth) return this.#fault("too_deep", stack.length)
         nameComes = code === 0x7b
-        stack.push(new Frame(!nameComes))
+        stack.push(new OpenContainer(!nameComes))
       } else if (code === 0x5d || code === 0x7d) {
         stack.pop()
         nameComes = false

@@ -1,7 +1,7 @@
 import { IpNetwork, NetAddress } from "effect/net"
-import type { Allowance } from "./PublicAddress/Lists.ts"
+import type { AllowedNetwork } from "./PublicAddress/AllowedNetwork.ts"
 
-export { type Allowance, parseAllowances, parseNetworks } from "./PublicAddress/Lists.ts"
+export { type AllowedNetwork, parseAllowedNetworks, parseNetworks } from "./PublicAddress/AllowedNetwork.ts"
 
 /**
  * Which addresses requests may go to. Two rules, by family: of IPv4 everything but the blocks below, of IPv6 only
@@ -119,15 +119,15 @@ const isPublicOctets = (octets: ReadonlyArray<number>): boolean =>
 /** Whether requests may go to this address where the configuration says nothing about it. */
 export const isPublic = (address: NetAddress.IpAddress): boolean => isPublicOctets(octetsOf(address))
 
-/** The configuration's lists, made ready for {@link judgeAddress} by {@link addressRule}. */
+/** The configuration's lists, made ready for {@link classifyAddress} by {@link makeAddressRule}. */
 export interface AddressRule {
   readonly allow: ReadonlyArray<{ readonly block: Block; readonly port: number | undefined }>
   readonly deny: ReadonlyArray<Block>
 }
 
 /** Makes the lists ready, once: each address is held against them. */
-export const addressRule = (lists: {
-  readonly allow: ReadonlyArray<Allowance>
+export const makeAddressRule = (lists: {
+  readonly allow: ReadonlyArray<AllowedNetwork>
   readonly deny: ReadonlyArray<IpNetwork.IpNetwork>
 }): AddressRule => ({
   allow: lists.allow.map(({ network, port }) => ({ block: blockOf(network), port })),
@@ -135,14 +135,14 @@ export const addressRule = (lists: {
 })
 
 /** `Allowed` is let through by the configuration, on any port and without TLS; `Public` is open by the rule. */
-export type AddressVerdict = "Allowed" | "Public" | "NotPublic" | "Denied"
+export type AddressClass = "Allowed" | "Public" | "NotPublic" | "Denied"
 
 /** The deny list wins over the allow list, and that over the blocks. */
-export const judgeAddress = (
+export const classifyAddress = (
   rule: AddressRule,
   address: NetAddress.IpAddress,
   port: number
-): AddressVerdict => {
+): AddressClass => {
   const octets = octetsOf(address)
   if (anyContains(rule.deny, octets)) return "Denied"
   for (const allowance of rule.allow) {

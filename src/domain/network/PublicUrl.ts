@@ -1,16 +1,16 @@
 import { Inspectable, Result } from "effect"
 import { NetAddress } from "effect/net"
-import type { AddressRule, AddressVerdict } from "./PublicAddress.ts"
-import { addressRule, judgeAddress, wrapsIpv4 } from "./PublicAddress.ts"
-import { judgeName } from "./PublicUrl/Names.ts"
-import { isOpenPort } from "./PublicUrl/Ports.ts"
-import type { UrlRefusal } from "./PublicUrl/Refusal.ts"
-import { MAX_URL_LENGTH } from "./PublicUrl/Refusal.ts"
+import type { AddressRule, AddressClass } from "./PublicAddress.ts"
+import { makeAddressRule, classifyAddress, wrapsIpv4 } from "./PublicAddress.ts"
+import { checkHostName } from "./PublicUrl/checkHostName.ts"
+import { isOpenPort } from "./PublicUrl/isOpenPort.ts"
+import type { UrlRefusal } from "./PublicUrl/UrlRefusal.ts"
+import { MAX_URL_LENGTH } from "./PublicUrl/UrlRefusal.ts"
 
-export type { UrlRefusal } from "./PublicUrl/Refusal.ts"
-export { refusalPhrase } from "./PublicUrl/Refusal.ts"
+export type { UrlRefusal } from "./PublicUrl/UrlRefusal.ts"
+export { urlRefusalDetail } from "./PublicUrl/UrlRefusal.ts"
 
-/** What the configuration adds to the rule for URLs. Made by {@link urlRule}. */
+/** What the configuration adds to the rule for URLs. Made by {@link makeUrlRule}. */
 export interface UrlRule {
   readonly addresses: AddressRule
   readonly allowHttp: boolean
@@ -21,15 +21,15 @@ export interface UrlRule {
  * `ownHost` is the service's own public host, with its port if it has one (`app.acme.com`, `127.0.0.1:8080`); without
  * a port it stands for 80 and 443.
  */
-export const urlRule = (options: {
-  readonly allow: Parameters<typeof addressRule>[0]["allow"]
-  readonly deny: Parameters<typeof addressRule>[0]["deny"]
+export const makeUrlRule = (options: {
+  readonly allow: Parameters<typeof makeAddressRule>[0]["allow"]
+  readonly deny: Parameters<typeof makeAddressRule>[0]["deny"]
   readonly allowHttp: boolean
   readonly ownHost: string | undefined
 }): UrlRule => {
   const own = options.ownHost === undefined ? null : URL.parse(`http://${options.ownHost}`)
   return {
-    addresses: addressRule(options),
+    addresses: makeAddressRule(options),
     allowHttp: options.allowHttp,
     own:
       own === null
@@ -78,16 +78,12 @@ const literalOf = (
  * the configuration lets through is its own only on its own port, so that a receiver in development can stand
  * beside it on the loopback address.
  */
-const isOwn = (
-  own: UrlRule["own"],
-  host: string,
-  port: number,
-  verdict: AddressVerdict | undefined
-): boolean => own !== undefined && own.host === host && (verdict !== "Allowed" || own.ports.includes(port))
+const isOwn = (own: UrlRule["own"], host: string, port: number, verdict: AddressClass | undefined): boolean =>
+  own !== undefined && own.host === host && (verdict !== "Allowed" || own.ports.includes(port))
 
 /**
  * A URL that may be requested as far as its text can tell: the text rules hold, and a literal address has passed.
- * A name's addresses are judged by {@link PublicUrl.judge} at each look-up. Its path may be a secret, so it prints
+ * A name's addresses are judged by {@link PublicUrl.checkAddress} at each look-up. Its path may be a secret, so it prints
  * as its hint.
  */
 export class PublicUrl {
@@ -104,7 +100,7 @@ export class PublicUrl {
   /** Path and query, as they go into the request line. */
   readonly target: string
   /** Plain http, or a port that is not open: only addresses that the configuration lets through will do. */
-  readonly onlyAllowed: boolean
+  readonly requiresAllowedAddress: boolean
 
   private constructor(parts: {
     readonly text: string
@@ -120,7 +116,7 @@ export class PublicUrl {
     this.port = parts.port
     this.origin = parts.url.origin
     this.target = `${parts.url.pathname}${parts.url.search}`
-    this.onlyAllowed = parts.onlyAllowed
+    this.requiresAllowedAddress = parts.onlyAllowed
   }
 
   /** Applies the rules for the text. Looks nothing up. */
@@ -144,9 +140,9 @@ export class PublicUrl {
     if (Result.isFailure(literal)) return Result.fail(literal.failure)
     const address = literal.success
     const port = url.port === "" ? (plain ? 80 : 443) : Number(url.port)
-    const nameRefusal = address === undefined ? judgeName(url.hostname) : undefined
+    const nameRefusal = address === undefined ? checkHostName(url.hostname) : undefined
     if (nameRefusal !== undefined) return Result.fail(nameRefusal)
-    const verdict = address === undefined ? undefined : judgeAddress(rule.addresses, address, port)
+    const verdict = address === undefined ? undefined : classifyAddress(rule.addresses, address, port)
     if (isOwn(rule.own, url.hostname, port, verdict)) return Result.fail("OwnHost")
     if (verdict === "NotPublic" || verdict === "Denied") return Result.fail(verdict)
     const openPort = isOpenPort(port)
@@ -157,11 +153,11 @@ export class PublicUrl {
   }
 
   /** Judges one of the addresses that the host was found to have: `undefined` where requests may go there. */
-  judge(address: NetAddress.IpAddress, rule: UrlRule): UrlRefusal | undefined {
-    const verdict = judgeAddress(rule.addresses, address, this.port)
+  checkAddress(address: NetAddress.IpAddress, rule: UrlRule): UrlRefusal | undefined {
+    const verdict = classifyAddress(rule.addresses, address, this.port)
     if (verdict === "Allowed") return undefined
     if (verdict !== "Public") return verdict
-    if (!this.onlyAllowed) return undefined
+    if (!this.requiresAllowedAddress) return undefined
     return this.secure ? "RefusedPort" : "NotHttps"
   }
 

@@ -1,8 +1,8 @@
 import type { Schema } from "effect"
-import { isSecretField } from "./Redaction/assignments.ts"
+import { isSecretField } from "./Redaction/findAssignments.ts"
 import { KnownValues } from "./Redaction/KnownValues.ts"
-import { findSecrets } from "./Redaction/secrets.ts"
-import { replaced } from "./Redaction/Span.ts"
+import { findSecrets } from "./Redaction/findSecrets.ts"
+import { replaceRanges } from "./Redaction/TextRange.ts"
 import { formatPointer } from "../tasks/CompiledSchema/SchemaFault.ts"
 
 export { KnownValues } from "./Redaction/KnownValues.ts"
@@ -20,7 +20,7 @@ const MAX_POINTERS = 20
 const MAX_PASSES = 4
 
 /** No secrets are known but those that say by themselves what they are. */
-export const nothingKnown = new KnownValues([])
+export const noKnownValues = new KnownValues([])
 
 /** A value that is too large to be searched, and the place where. */
 export interface Unsearchable {
@@ -52,7 +52,7 @@ export const redact = (
   at = "#",
   cleaned?: ReadonlyMap<string, string>
 ): Redaction | Unsearchable => {
-  const walk = new Walk(known, at, cleaned)
+  const walk = new RedactionWalk(known, at, cleaned)
   const result = walk.value(value, undefined)
   if (walk.tooLarge !== undefined) return walk.tooLarge
   return {
@@ -64,7 +64,7 @@ export const redact = (
 }
 
 /** The texts of a value, names included, each once and as far as it is searched: so that each can be searched by itself. */
-export const textsOf = (value: Schema.Json): ReadonlySet<string> => {
+export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
   const texts = new Set<string>()
   const left: Array<Schema.Json> = [value]
   for (
@@ -92,12 +92,12 @@ export const redactText = (text: string, known: KnownValues): string => {
   for (let pass = 0; pass < MAX_PASSES; pass++) {
     const found = findSecrets(clean, known)
     if (found.length === 0) return clean
-    clean = replaced(clean, found, REDACTED)
+    clean = replaceRanges(clean, found, REDACTED)
   }
   return REDACTED
 }
 
-class Walk {
+class RedactionWalk {
   count = 0
   readonly pointers: Array<string> = []
   #latest = ""

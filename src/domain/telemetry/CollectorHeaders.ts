@@ -1,5 +1,5 @@
 import { JsonPointer } from "effect"
-import { judgeName, type NameRefusal } from "./CollectorHeaders/Names.ts"
+import { checkHeaderName, type HeaderNameRefusal } from "./CollectorHeaders/checkHeaderName.ts"
 
 /** The most headers a collector may be sent with each request, and the most characters of their names and values together. */
 export const MAX_HEADERS = 10
@@ -7,7 +7,7 @@ export const MAX_HEADER_CHARACTERS = 8 * 1024
 
 /** Why a header, or the lot of them, may not be sent to a collector. */
 export type HeaderRefusal =
-  | NameRefusal
+  | HeaderNameRefusal
   | "TooMany"
   | "TooLarge"
   | "NotAToken"
@@ -32,7 +32,7 @@ const value = /^[\x20\t\x21-\x7e]+$/
 
 const judge = (name: string, text: string, seen: ReadonlySet<string>): HeaderRefusal | undefined => {
   if (!token.test(name)) return "NotAToken"
-  const refusal = judgeName(name)
+  const refusal = checkHeaderName(name)
   if (refusal !== undefined) return refusal
   if (seen.has(name.toLowerCase())) return "Duplicate"
   if (text === "") return "EmptyValue"
@@ -63,7 +63,7 @@ const sentence: Readonly<Record<HeaderRefusal, string>> = {
  * connection, the message, proxies, trace context, cookies or this service own, each once whatever its case, values of visible ASCII.
  * Answers with what is wrong, at most one fault a header; nothing where all may be sent.
  */
-export const judgeCollectorHeaders = (
+export const checkCollectorHeaders = (
   headers: ReadonlyArray<readonly [name: string, value: string]>
 ): ReadonlyArray<HeaderFault> => {
   const whole = (refusal: "TooMany" | "TooLarge"): ReadonlyArray<HeaderFault> => [

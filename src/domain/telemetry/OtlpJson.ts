@@ -147,7 +147,7 @@ export const encodeSpan = (span: Span, traceState: string): string => {
 }
 
 /** Who exports, and by which version of the conventions. */
-export interface Source {
+export interface ExportSource {
   readonly resource: Attributes
   readonly scope: { readonly name: string; readonly version: string }
   /** The conventions that the attributes follow. */
@@ -155,7 +155,7 @@ export interface Source {
 }
 
 /** The text before the spans of a request and the text behind them: an `ExportTraceServiceRequest` with one resource and one scope. */
-export const envelope = ({ resource, schemaUrl, scope }: Source): readonly [string, string] => {
+export const envelope = ({ resource, schemaUrl, scope }: ExportSource): readonly [string, string] => {
   const schema = quoted(schemaUrl)
   return [
     `{"resourceSpans":[{"resource":{"attributes":${attributesOf(resource)}},"scopeSpans":[{"scope":{"name":${quoted(scope.name)},"version":${quoted(scope.version)}},"spans":[`,

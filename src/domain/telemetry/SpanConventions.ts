@@ -19,7 +19,7 @@ import type {
   TaskId,
   TraceId
 } from "../Ids.ts"
-import type { Source } from "./OtlpJson.ts"
+import type { ExportSource } from "./OtlpJson.ts"
 import { type Attributes, type Span, type SpanId, spanIdOf, type SpanLink } from "./Span.ts"
 import { VERSION } from "../Version.ts"
 
@@ -30,7 +30,7 @@ const SCHEMA_URL = "https://opentelemetry.io/schemas/1.45.0"
 export const MAX_CONTENT_CHARACTERS = 32 * 1024
 
 /** Who exports: the service, for one organization. */
-export const sourceOf = (org_id: OrgId): Source => ({
+export const exportSource = (org_id: OrgId): ExportSource => ({
   resource: { "service.name": "countersign", "service.version": VERSION, "svc.org.id": org_id },
   scope: { name: "countersign", version: VERSION },
   schemaUrl: SCHEMA_URL
@@ -54,7 +54,7 @@ const message = (role: "user" | "assistant", value: Schema.Json | undefined): st
     : JSON.stringify([{ role, parts: [{ type: "text", content: JSON.stringify(value) }] }])
 
 /** A call to the provider of a model, within a run. */
-export interface CallDone {
+export interface CompletedProviderCall {
   /** As the conventions name providers: `openai` and the like. */
   readonly provider: string
   readonly model: string | null
@@ -67,7 +67,7 @@ export interface CallDone {
 }
 
 /** A run of a task. */
-export interface RunDone {
+export interface CompletedRun {
   readonly trace_id: TraceId
   readonly task_id: TaskId
   readonly task_name: string
@@ -81,7 +81,7 @@ export interface RunDone {
   readonly error_type: string | null
   /** The caller's span, by its `traceparent`. */
   readonly caller: SpanLink | null
-  readonly calls: ReadonlyArray<CallDone>
+  readonly calls: ReadonlyArray<CompletedProviderCall>
   readonly input: Schema.Json | undefined
   readonly answer: Schema.Json | undefined
 }
@@ -98,7 +98,7 @@ const callSpanId = (trace_id: TraceId, index: number): SpanId =>
   )
 
 /** A run, and each call to a provider in it. */
-export const runSpans = (run: RunDone): ReadonlyArray<Span> => {
+export const runSpans = (run: CompletedRun): ReadonlyArray<Span> => {
   const { trace_id } = run
   const shared: Attributes = {
     "gen_ai.conversation.id": run.session_id ?? undefined,
@@ -152,7 +152,7 @@ export const runSpans = (run: RunDone): ReadonlyArray<Span> => {
 }
 
 /** A step of a session; its digest binds it to session, step, tool and arguments, so pieces of that are the ids of its spans. */
-interface StepOf {
+interface StepIdentity {
   readonly trace_id: TraceId
   readonly session_id: SessionId
   readonly step_id: StepId
@@ -162,10 +162,10 @@ interface StepOf {
   readonly arguments_digest: string
 }
 
-const stepSpanId = ({ arguments_digest }: Pick<StepOf, "arguments_digest">): SpanId =>
+const stepSpanId = ({ arguments_digest }: Pick<StepIdentity, "arguments_digest">): SpanId =>
   spanIdOf(arguments_digest.slice(0, 16))
 
-const aboutStep = (step: StepOf): Attributes => ({
+const aboutStep = (step: StepIdentity): Attributes => ({
   "gen_ai.conversation.id": step.session_id,
   "gen_ai.tool.name": step.tool,
   "svc.step.id": step.step_id,
@@ -175,7 +175,7 @@ const aboutStep = (step: StepOf): Attributes => ({
 
 /** A governed step that was answered. */
 export const stepSpan = (
-  step: StepOf & {
+  step: StepIdentity & {
     readonly decision: StepDecision
     readonly rule_id: RuleId | null
     readonly approval_id: ApprovalId | null
@@ -203,7 +203,7 @@ export const stepSpan = (
 
 /** What became of an allowed step: from when it was allowed to when its agent told how it went. */
 export const outcomeSpan = (
-  step: StepOf & {
+  step: StepIdentity & {
     readonly status: OutcomeStatus
     readonly start: number
     readonly end: number
@@ -254,7 +254,7 @@ export const approvalSpan = (
 })
 
 /** The score of a run's answer. */
-interface FeedbackGiven {
+interface SubmittedFeedback {
   /** The run's. */
   readonly trace_id: TraceId
   readonly feedback_id: string
@@ -267,7 +267,7 @@ interface FeedbackGiven {
 const labels = { "1": "correct", "0": "neutral", "-1": "incorrect" } as const
 
 /** Feedback, in the trace of its run, with the result as the conventions' event. */
-export const feedbackSpan = (feedback: FeedbackGiven): Span => ({
+export const feedbackSpan = (feedback: SubmittedFeedback): Span => ({
   trace_id: feedback.trace_id,
   // The second half of an identifier: its random part.
   span_id: spanIdOf(feedback.feedback_id.slice(-16)),

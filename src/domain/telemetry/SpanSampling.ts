@@ -21,7 +21,7 @@ const DIGITS = 14
 const RANDOMNESS_AT = 32 - DIGITS
 
 /** Sampling at a ratio from 0, nothing, to 1, all. A ratio below 2^-56 keeps nothing: no threshold tells it. */
-export const samplingAt = (ratio: number): Sampling => {
+export const makeSampling = (ratio: number): Sampling => {
   const kept = BigInt(Math.round(Math.min(1, Math.max(0, ratio)) * Number(RANGE)))
   if (kept === 0n) return { threshold: null, traceState: "" }
   const threshold = (RANGE - kept).toString(16).padStart(DIGITS, "0")
@@ -30,7 +30,7 @@ export const samplingAt = (ratio: number): Sampling => {
 }
 
 /** Whether a trace is kept. Hex digits of one length compare as the numbers they write. */
-export const keeps = ({ threshold }: Sampling, trace_id: TraceId): boolean =>
+export const isSampled = ({ threshold }: Sampling, trace_id: TraceId): boolean =>
   threshold !== null && trace_id.slice(RANDOMNESS_AT) >= threshold
 
 /**

@@ -1,7 +1,7 @@
 import { Clock, Context, Duration, Effect, Layer, Result, type Scope } from "effect"
 import type { IpNetwork, NetAddress } from "effect/net"
-import type { Allowance } from "../../domain/network/PublicAddress.ts"
-import { PublicUrl, urlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
+import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
+import { PublicUrl, makeUrlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
 import { type TimerWheel, makeTimerWheel } from "../concurrency/TimerWheel.ts"
 import { aheadOf } from "./Egress/PrefetchedDns.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
@@ -15,7 +15,7 @@ export interface EgressOptions {
   /** Name servers to ask; none: the machine's. */
   readonly dnsServers: ReadonlyArray<NetAddress.InetAddress>
   /** What is let through although it is not public, on any port. For development and tests, and the operator's own. */
-  readonly allow: ReadonlyArray<Allowance>
+  readonly allow: ReadonlyArray<AllowedNetwork>
   /** Whether what is let through may be asked without TLS. */
   readonly allowHttp: boolean
   /** What nothing is sent to. Wins over `allow`. */
@@ -70,7 +70,7 @@ const makeVet = (rule: UrlRule, lookup: Lookup): Shape["vet"] =>
     if (url.address !== undefined) return url
     const addresses = yield* Effect.mapError(lookup(url.host), (reason) => new UrlRefused({ reason }))
     for (const address of addresses) {
-      const reason = url.judge(address, rule)
+      const reason = url.checkAddress(address, rule)
       if (reason !== undefined) return yield* new UrlRefused({ reason })
     }
     return url
@@ -114,7 +114,7 @@ const makeSend = (
     return Effect.matchEffect(found, {
       onFailure: (reason) => Effect.fail(new EgressFailed({ reason })),
       onSuccess: (addresses) => {
-        if (addresses.some((address) => url.judge(address, rule) !== undefined)) {
+        if (addresses.some((address) => url.checkAddress(address, rule) !== undefined)) {
           return Effect.fail(new EgressFailed({ reason: "RefusedAddress" }))
         }
         const open = addresses.find((address) => connections.has(destination, url, address))
@@ -172,7 +172,7 @@ const makeSend = (
 
 const make = (options: EgressOptions): Effect.Effect<Shape, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const rule = urlRule(options)
+    const rule = makeUrlRule(options)
     const lookup = yield* makeLookup(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
     const alarms = yield* makeTimerWheel

@@ -9,7 +9,7 @@ import {
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
 import { timeOrdered } from "../../domain/Ids.ts"
-import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
+import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
 import { FieldProblems, Frame } from "../../api/Frame.ts"
 import type { FieldError } from "../../api/Problem.ts"
@@ -152,7 +152,7 @@ const malformed = (
     faults.push({ pointer: formatPointer("#", path), detail: issue.message })
   }
   // Names are the caller's too: one of a record may be the secret itself, put in the wrong place.
-  const errors = withoutSecrets(faults)
+  const errors = redactFaults(faults)
   if (error.kind === "Payload") {
     const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)
     // A field that has a problem of its own has it whatever else is at fault.

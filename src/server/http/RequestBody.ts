@@ -3,7 +3,7 @@ import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "ef
 import { isUtf8 } from "node:buffer"
 import { BodyLimit, FaultsLeft, RequestBody } from "../../api/Frame.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../../api/Problems.ts"
-import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
+import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { scan } from "../../domain/json/StrictJson.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` of what is stored overflows the stack at some thousands. */
@@ -57,7 +57,7 @@ const checkBytes = (buffer: ArrayBuffer): Effect.Effect<void, InvalidRequest> =>
   const scanned = scan(bytes.toString("utf8"), { maxDepth: MAX_DEPTH })
   if (Result.isSuccess(scanned)) return Effect.void
   const { pointer, detail } = scanned.failure
-  return Effect.fail(new InvalidRequest({ detail, errors: withoutSecrets([{ pointer, detail }]) }))
+  return Effect.fail(new InvalidRequest({ detail, errors: redactFaults([{ pointer, detail }]) }))
 }
 
 /** JSON, and in no other character set than it is read in: whoever stands in front may go by the one that is named. */

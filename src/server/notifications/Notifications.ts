@@ -20,7 +20,7 @@ import { type DeliveryId, EndpointId, type OrgId } from "../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
 import { urlHint } from "../../domain/network/PublicUrl.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { generateSecret } from "../../domain/delivery/WebhookSignature.ts"
+import { generateSigningSecret } from "../../domain/delivery/WebhookSignature.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
@@ -163,7 +163,7 @@ export class Notifications extends Context.Service<
           const { actor, org_id } = principal
           yield* Effect.mapError(egress.vet(input.url), invalidUrl("#/url"))
           const endpoint_id = yield* EndpointId.generate
-          const secret = yield* generateSecret
+          const secret = yield* generateSigningSecret
           const row: EndpointRow = {
             org_id,
             endpoint_id,

@@ -1,6 +1,6 @@
 import { Context, Effect, Layer, Result, type Schema } from "effect"
 import { InvalidSchema } from "../../api/Problems.ts"
-import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
+import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import {
   compileSchema,
   type CompiledSchema,
@@ -55,7 +55,7 @@ export class CompiledSchemas extends Context.Service<
           const shape = kept.get(schemaDigest(schema))
           if (shape !== undefined) return Effect.succeed(shape)
           return Effect.mapError(Effect.fromResult(make(schema)), ({ detail, pointer }) => {
-            const errors = withoutSecrets([{ pointer: at + pointer.slice(1), detail }])
+            const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
             return new InvalidSchema({ detail, errors })
           })
         }),

@@ -14,7 +14,7 @@ import type { OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
-import { withoutSecrets } from "../../domain/redaction/Redaction/faults.ts"
+import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
@@ -206,7 +206,7 @@ const checked = (shape: CompiledSchema, value: JsonObject, at: string): Effect.E
             at === "#/input"
               ? "The input does not fit the task's shape"
               : "The answer does not fit the task's shape",
-          errors: withoutSecrets(faults)
+          errors: redactFaults(faults)
         })
       )
     : Effect.void

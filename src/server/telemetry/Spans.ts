@@ -12,7 +12,7 @@ import {
 } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
-import { samplingAt } from "../../domain/telemetry/SpanSampling.ts"
+import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
 import { isOutOfReach } from "../store/Database/faults.ts"
 import { afterCommitSync } from "../store/Database/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
@@ -100,7 +100,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const { millisUnsafe } = yield* StoreClock
   const queueLimit = options.queueLimit ?? 10_000
   const buffer = makeBuffer({
-    sampling: samplingAt(options.sampleRatio ?? 1),
+    sampling: makeSampling(options.sampleRatio ?? 1),
     queueLimit,
     spansPerSecond: options.spansPerSecond ?? 1_000,
     flushMillis: options.flush === undefined ? 2_000 : Duration.toMillis(options.flush)

@@ -12,14 +12,14 @@ import {
   RateLimited
 } from "../../api/Problems.ts"
 import type { CreatedTelemetryDestination, NewTelemetryDestination } from "../../api/TelemetryDestinations.ts"
-import { judgeCollectorHeaders } from "../../domain/telemetry/CollectorHeaders.ts"
+import { checkCollectorHeaders } from "../../domain/telemetry/CollectorHeaders.ts"
 import { generateTraceId, type TelemetryDeliveryId, TelemetryDestinationId } from "../../domain/Ids.ts"
 import { encodeSpan, envelope } from "../../domain/telemetry/OtlpJson.ts"
-import { tracesUrl } from "../../domain/telemetry/OtlpUrl.ts"
+import { tracesUrl } from "../../domain/telemetry/tracesUrl.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { urlHint } from "../../domain/network/PublicUrl.ts"
-import { samplingAt } from "../../domain/telemetry/SpanSampling.ts"
-import { sourceOf, testSpan } from "../../domain/telemetry/SpanConventions.ts"
+import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
+import { exportSource, testSpan } from "../../domain/telemetry/SpanConventions.ts"
 import type { TelemetryDelivery, TelemetryDestination } from "../../domain/telemetry/TelemetryDestination.ts"
 import { Audit } from "../identity/Audit.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
@@ -95,7 +95,7 @@ export class Telemetry extends Context.Service<
         const deliveries = makeDeliveries(sql, delivery, audit, options.queueLimit ?? 10_000)
 
         const vetted = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
-          const faults = judgeCollectorHeaders(Object.entries(headers))
+          const faults = checkCollectorHeaders(Object.entries(headers))
           const [fault] = faults
           if (fault !== undefined) {
             return yield* new InvalidHeaders({
@@ -127,8 +127,8 @@ export class Telemetry extends Context.Service<
           }
           const to = yield* Effect.orDie(openAddress(box, org_id, id, address.value))
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
-          const request = new BatchWriter(envelope(sourceOf(org_id)), MAX_BATCH_BYTES)
-          request.append(encodeSpan(span, samplingAt(1).traceState))
+          const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
+          request.append(encodeSpan(span, makeSampling(1).traceState))
           return yield* sendSpans(egress, id, to, request.finish(), 1)
         })
 

@@ -1,21 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import {
-  allowance,
-  at,
-  cooldownLength,
+  concurrencyLimit,
+  advance,
+  cooldownMillis,
   type CooldownPolicy,
   defaultCooldownPolicy,
-  failed,
+  recordFailure,
   type Health,
   healthy,
-  succeeded
+  recordSuccess
 } from "../../../src/domain/delivery/Cooldown.ts"
 
 const policies: fc.Arbitrary<CooldownPolicy> = fc.record({
-  after: fc.integer({ min: 1, max: 10 }),
-  first: fc.integer({ min: 0, max: 60_000 }),
-  longest: fc.integer({ min: 60_000, max: 900_000 })
+  failureThreshold: fc.integer({ min: 1, max: 10 }),
+  firstMillis: fc.integer({ min: 0, max: 60_000 }),
+  longestMillis: fc.integer({ min: 60_000, max: 900_000 })
 })
 
 /** A second of waiting, an attempt's end, or the passing of more time. */
@@ -34,37 +34,37 @@ describe("Cooldown", () => {
   it("begins with the fifth failure in a row, and doubles from 30 s to 15 min", () => {
     let health: Health = healthy
     for (let i = 0; i < 4; i++) {
-      health = failed(health, defaultCooldownPolicy, 0)
-      assert.strictEqual(allowance(health, 8), 8)
+      health = recordFailure(health, defaultCooldownPolicy, 0)
+      assert.strictEqual(concurrencyLimit(health, 8), 8)
     }
     let now = 0
     const lengths: Array<number> = []
     for (let round = 0; round < 7; round++) {
-      health = failed(health, defaultCooldownPolicy, now)
-      if (health._tag !== "Cooling") return assert.fail("the destination cools down")
+      health = recordFailure(health, defaultCooldownPolicy, now)
+      if (health._tag !== "CoolingDown") return assert.fail("the destination cools down")
       lengths.push((health.until - now) / 1000)
-      assert.strictEqual(allowance(at(health, health.until - 1), 8), 0)
+      assert.strictEqual(concurrencyLimit(advance(health, health.until - 1), 8), 0)
       now = health.until
-      health = at(health, now)
-      assert.strictEqual(allowance(health, 8), 1)
+      health = advance(health, now)
+      assert.strictEqual(concurrencyLimit(health, 8), 1)
     }
     assert.deepStrictEqual(lengths, [30, 60, 120, 240, 480, 900, 900])
   })
 
   it("without a length lets one through at a time, and never waits", () => {
-    const policy: CooldownPolicy = { after: 5, first: 0, longest: 0 }
+    const policy: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
     let health: Health = healthy
     for (let count = 1; count <= 100; count++) {
-      health = at(failed(health, policy, 0), 0)
-      assert.strictEqual(allowance(health, 8), count < 5 ? 8 : 1)
+      health = advance(recordFailure(health, policy, 0), 0)
+      assert.strictEqual(concurrencyLimit(health, 8), count < 5 ? 8 : 1)
     }
-    assert.strictEqual(allowance(succeeded(health), 8), 8)
+    assert.strictEqual(concurrencyLimit(recordSuccess(health), 8), 8)
   })
 
   it("is over with one success, wherever it comes from", () => {
     fc.assert(
       fc.property(policies, steps, (policy, list) => {
-        assert.deepStrictEqual(succeeded(run(policy, list).health), healthy)
+        assert.deepStrictEqual(recordSuccess(run(policy, list).health), healthy)
       })
     )
   })
@@ -84,18 +84,18 @@ describe("Cooldown", () => {
       fc.property(policies, steps, fc.integer({ min: 1, max: 8 }), (policy, list, concurrency) => {
         const { health, now } = run(policy, list)
         switch (health._tag) {
-          case "Open":
-            assert.isBelow(health.failures, policy.after)
-            assert.strictEqual(allowance(health, concurrency), concurrency)
+          case "Healthy":
+            assert.isBelow(health.failures, policy.failureThreshold)
+            assert.strictEqual(concurrencyLimit(health, concurrency), concurrency)
             break
-          case "Cooling":
+          case "CoolingDown":
             assert.isAbove(health.until, now)
-            assert.isAtMost(health.until - now, cooldownLength(policy, health.round))
-            assert.strictEqual(allowance(health, concurrency), 0)
+            assert.isAtMost(health.until - now, cooldownMillis(policy, health.round))
+            assert.strictEqual(concurrencyLimit(health, concurrency), 0)
             break
           case "Probing":
-            assert.isAtLeast(health.failures, policy.after)
-            assert.strictEqual(allowance(health, concurrency), 1)
+            assert.isAtLeast(health.failures, policy.failureThreshold)
+            assert.strictEqual(concurrencyLimit(health, concurrency), 1)
         }
       })
     )
@@ -104,8 +104,8 @@ describe("Cooldown", () => {
   it("never cools down for longer than the longest, however many rounds", () => {
     fc.assert(
       fc.property(policies, fc.integer({ min: 1, max: 10_000 }), (policy, round) => {
-        assert.isAtMost(cooldownLength(policy, round), policy.longest)
-        assert.isAtLeast(cooldownLength(policy, round + 1), cooldownLength(policy, round))
+        assert.isAtMost(cooldownMillis(policy, round), policy.longestMillis)
+        assert.isAtLeast(cooldownMillis(policy, round + 1), cooldownMillis(policy, round))
       })
     )
   })
@@ -115,10 +115,10 @@ const run = (policy: CooldownPolicy, list: ReadonlyArray<Step>): { health: Healt
   let now = 0
   let health: Health = healthy
   for (const step of list) {
-    if (step === "success") health = succeeded(health)
-    else if (step === "failure") health = failed(health, policy, now)
+    if (step === "success") health = recordSuccess(health)
+    else if (step === "failure") health = recordFailure(health, policy, now)
     else now += step.pass
-    health = at(health, now)
+    health = advance(health, now)
   }
   return { health, now }
 }

@@ -1,10 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
-import { conclude, type Outcome, speaksFor } from "../../../src/domain/delivery/DeliveryState.ts"
+import {
+  conclude,
+  type AttemptOutcome,
+  destinationVerdict
+} from "../../../src/domain/delivery/DeliveryState.ts"
 import { defaultRetryPolicy } from "../../../src/domain/delivery/RetryPolicy.ts"
 
 const status = fc.option(fc.integer({ min: 200, max: 599 }), { nil: null })
-const outcomes: fc.Arbitrary<Outcome> = fc.oneof(
+const outcomes: fc.Arbitrary<AttemptOutcome> = fc.oneof(
   fc.record({ _tag: fc.constant("Delivered" as const), status }),
   fc.record({
     _tag: fc.constant("Retry" as const),
@@ -26,8 +30,12 @@ const outcomes: fc.Arbitrary<Outcome> = fc.oneof(
 describe("conclude", () => {
   it("ends a delivery that arrived, is refused or is not wanted, at whatever attempt", () => {
     fc.assert(
-      fc.property(outcomes, fc.integer({ min: 1, max: 20 }), (outcome, made) => {
-        const verdict = conclude(defaultRetryPolicy, outcome, { made, left: Infinity, random: 0.5 })
+      fc.property(outcomes, fc.integer({ min: 1, max: 20 }), (outcome, attemptsMade) => {
+        const verdict = conclude(defaultRetryPolicy, outcome, {
+          attemptsMade,
+          remainingMillis: Infinity,
+          random: 0.5
+        })
         if (outcome._tag === "Delivered") assert.strictEqual(verdict._tag, "Delivered")
         else if (outcome._tag === "Partial") {
           assert.deepStrictEqual(verdict, {
@@ -35,38 +43,46 @@ describe("conclude", () => {
             rejected: outcome.rejected,
             error: outcome.error
           })
-        } else if (outcome._tag === "Retry") assert.strictEqual(verdict._tag, made < 10 ? "Again" : "Failed")
+        } else if (outcome._tag === "Retry")
+          assert.strictEqual(verdict._tag, attemptsMade < 10 ? "RetryLater" : "Failed")
         else assert.deepStrictEqual(verdict, { _tag: "Failed", error: outcome.error })
       })
     )
   })
 
   it("makes exactly ten attempts at a receiver that never answers", () => {
-    const outcome: Outcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
-    let made = 1
-    while (conclude(defaultRetryPolicy, outcome, { made, left: Infinity, random: 0.9 })._tag === "Again")
-      made++
-    assert.strictEqual(made, 10)
+    const outcome: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
+    let attemptsMade = 1
+    while (
+      conclude(defaultRetryPolicy, outcome, { attemptsMade, remainingMillis: Infinity, random: 0.9 })._tag ===
+      "RetryLater"
+    )
+      attemptsMade++
+    assert.strictEqual(attemptsMade, 10)
   })
 
   it("makes no attempt that would begin after the time that is left", () => {
-    const outcome: Outcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
-    const at = (left: number) => conclude(defaultRetryPolicy, outcome, { made: 1, left, random: 0.5 })._tag
-    assert.strictEqual(at(5_000), "Again")
+    const outcome: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
+    const at = (remainingMillis: number) =>
+      conclude(defaultRetryPolicy, outcome, { attemptsMade: 1, remainingMillis, random: 0.5 })._tag
+    assert.strictEqual(at(5_000), "RetryLater")
     assert.strictEqual(at(4_999), "Failed")
   })
 })
 
-describe("speaksFor", () => {
+describe("destinationVerdict", () => {
   it("counts a failure against the destination, unless it is the delivery's own", () => {
     const failure = { error: "HTTP 400", status: 400 }
-    assert.isTrue(speaksFor({ _tag: "Delivered", status: 200 }))
-    assert.isTrue(speaksFor({ _tag: "Partial", rejected: 1, ...failure }))
-    assert.isFalse(speaksFor({ _tag: "Failed", ...failure }))
-    assert.isFalse(speaksFor({ _tag: "Retry", retryAfter: null, ...failure }))
-    assert.isFalse(speaksFor({ _tag: "Gone", ...failure }))
-    assert.isTrue(speaksFor({ _tag: "Failed", fault: "delivery", ...failure }))
-    assert.isTrue(speaksFor({ _tag: "Retry", fault: "delivery", retryAfter: null, ...failure }))
-    assert.isNull(speaksFor({ _tag: "Refused", error: "switched off" }))
+    assert.strictEqual(destinationVerdict({ _tag: "Delivered", status: 200 }), "success")
+    assert.strictEqual(destinationVerdict({ _tag: "Partial", rejected: 1, ...failure }), "success")
+    assert.strictEqual(destinationVerdict({ _tag: "Failed", ...failure }), "failure")
+    assert.strictEqual(destinationVerdict({ _tag: "Retry", retryAfter: null, ...failure }), "failure")
+    assert.strictEqual(destinationVerdict({ _tag: "Gone", ...failure }), "failure")
+    assert.strictEqual(destinationVerdict({ _tag: "Failed", fault: "delivery", ...failure }), "success")
+    assert.strictEqual(
+      destinationVerdict({ _tag: "Retry", fault: "delivery", retryAfter: null, ...failure }),
+      "success"
+    )
+    assert.strictEqual(destinationVerdict({ _tag: "Refused", error: "switched off" }), "ignored")
   })
 })

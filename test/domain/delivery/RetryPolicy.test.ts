@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import {
   defaultRetryPolicy,
-  growingRetryPolicy,
+  exponentialRetryPolicy,
   nextDelay,
   type RetryPolicy
 } from "../../../src/domain/delivery/RetryPolicy.ts"
@@ -10,15 +10,15 @@ import {
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
 const policies: fc.Arbitrary<RetryPolicy> = fc.record({
-  delays: fc.array(fc.nat({ max: 86_400_000 }), { minLength: 1, maxLength: 20 }),
+  delaysMillis: fc.array(fc.nat({ max: 86_400_000 }), { minLength: 1, maxLength: 20 }),
   jitter: fc.double({ min: 0, max: 0.9, noNaN: true }),
-  longestRetryAfter: fc.nat({ max: 7_200_000 }),
-  within: fc.constant(null)
+  maxRetryAfterMillis: fc.nat({ max: 7_200_000 }),
+  maxElapsedMillis: fc.constant(null)
 })
 
 describe("nextDelay", () => {
   it("follows the schedule of the contract", () => {
-    const waits = defaultRetryPolicy.delays.map((_, made) =>
+    const waits = defaultRetryPolicy.delaysMillis.map((_, made) =>
       nextDelay(defaultRetryPolicy, made, 0.5, null, Infinity)
     )
     assert.deepStrictEqual(
@@ -34,7 +34,7 @@ describe("nextDelay", () => {
     fc.assert(
       fc.property(policies, fc.nat({ max: 25 }), random, (policy, made, at) => {
         const wait = nextDelay(policy, made, at, null, Infinity)
-        const planned = policy.delays[made]
+        const planned = policy.delaysMillis[made]
         if (planned === undefined) return assert.strictEqual(wait, null)
         assert.isAtMost(Math.abs((wait ?? Infinity) - planned), planned * policy.jitter + 0.5)
         assert.isTrue(Number.isSafeInteger(wait))
@@ -48,7 +48,7 @@ describe("nextDelay", () => {
         const planned = nextDelay(policy, made, at, null, Infinity)
         const wait = nextDelay(policy, made, at, asked, Infinity)
         if (planned === null) return assert.strictEqual(wait, null)
-        assert.strictEqual(wait, Math.max(planned, Math.min(asked, policy.longestRetryAfter)))
+        assert.strictEqual(wait, Math.max(planned, Math.min(asked, policy.maxRetryAfterMillis)))
       })
     )
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0.5, 86_400_000, Infinity), 3_600_000)
@@ -62,17 +62,17 @@ describe("nextDelay", () => {
 })
 
 describe("growingRetryPolicy", () => {
-  const options = { first: 100, factor: 2, longest: 700, within: 10_000, jitter: 0.5 }
+  const options = { firstMillis: 100, factor: 2, longestMillis: 700, maxElapsedMillis: 10_000, jitter: 0.5 }
 
   it("begins at once, then waits longer each time, up to the longest", () => {
-    const { delays } = growingRetryPolicy(options)
-    assert.deepStrictEqual(delays.slice(0, 6), [0, 100, 200, 400, 700, 700])
-    assert.strictEqual(Math.max(...delays), 700)
+    const { delaysMillis } = exponentialRetryPolicy(options)
+    assert.deepStrictEqual(delaysMillis.slice(0, 6), [0, 100, 200, 400, 700, 700])
+    assert.strictEqual(Math.max(...delaysMillis), 700)
   })
 
   it("has waits for the whole of its time, also where each strays to its shortest", () => {
-    const { delays } = growingRetryPolicy(options)
-    const shortest = delays.reduce((sum, delay) => sum + delay * (1 - options.jitter), 0)
-    assert.isAtLeast(shortest, options.within)
+    const { delaysMillis } = exponentialRetryPolicy(options)
+    const shortest = delaysMillis.reduce((sum, delay) => sum + delay * (1 - options.jitter), 0)
+    assert.isAtLeast(shortest, options.maxElapsedMillis)
   })
 })

@@ -7,7 +7,7 @@ import * as WebhookSignature from "../../../src/domain/delivery/WebhookSignature
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 const older = "whsec_//////////////////////////////////////////8="
 
-const key = (text: string) => Result.getOrThrow(WebhookSignature.signingKey(Redacted.make(text)))
+const key = (text: string) => Result.getOrThrow(WebhookSignature.makeSigningKey(Redacted.make(text)))
 
 const attempt = {
   eventId: "evt_0192f0c1a2b37c4d8e5f60718293a4b5",
@@ -69,7 +69,7 @@ describe("WebhookSignature", () => {
       "whsec_-_ECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     ]) {
       assert.deepStrictEqual(
-        WebhookSignature.signingKey(Redacted.make(text)),
+        WebhookSignature.makeSigningKey(Redacted.make(text)),
         Result.fail("malformed secret"),
         text
       )
@@ -80,10 +80,10 @@ describe("WebhookSignature", () => {
     Effect.gen(function* () {
       const made = new Set<string>()
       for (let round = 0; round < 100; round++) {
-        const fresh = yield* WebhookSignature.generateSecret
+        const fresh = yield* WebhookSignature.generateSigningSecret
         const text = Redacted.value(fresh)
         assert.match(text, /^whsec_[0-9A-Za-z+/]{43}=$/)
-        assert.isTrue(Result.isSuccess(WebhookSignature.signingKey(fresh)))
+        assert.isTrue(Result.isSuccess(WebhookSignature.makeSigningKey(fresh)))
         made.add(text)
       }
       assert.strictEqual(made.size, 100)

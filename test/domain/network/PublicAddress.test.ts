@@ -4,10 +4,10 @@ import { NetAddress } from "effect/net"
 import fc from "fast-check"
 import { BlockList, isIPv4 } from "node:net"
 import {
-  addressRule,
+  makeAddressRule,
   isPublic,
-  judgeAddress,
-  parseAllowances,
+  classifyAddress,
+  parseAllowedNetworks,
   parseNetworks,
   wrapsIpv4
 } from "../../../src/domain/network/PublicAddress.ts"
@@ -150,33 +150,33 @@ describe("an IPv4 address inside an IPv6 one", () => {
 
 describe("the configuration's lists", () => {
   const rule = (allow: string, deny: string) =>
-    addressRule({
-      allow: Result.getOrThrow(parseAllowances(allow)),
+    makeAddressRule({
+      allow: Result.getOrThrow(parseAllowedNetworks(allow)),
       deny: Result.getOrThrow(parseNetworks(deny))
     })
 
   it("lets a network through on every port, and an address and port on that port alone", () => {
     const lists = rule("10.1.0.0/16, 127.0.0.1:8443, [::1]:8443", "")
-    assert.strictEqual(judgeAddress(lists, ip("10.1.2.3"), 80), "Allowed")
-    assert.strictEqual(judgeAddress(lists, ip("10.2.2.3"), 80), "NotPublic")
-    assert.strictEqual(judgeAddress(lists, ip("127.0.0.1"), 8443), "Allowed")
-    assert.strictEqual(judgeAddress(lists, ip("127.0.0.1"), 8444), "NotPublic")
-    assert.strictEqual(judgeAddress(lists, ip("::1"), 8443), "Allowed")
-    assert.strictEqual(judgeAddress(lists, ip("::ffff:127.0.0.1"), 8443), "NotPublic")
+    assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), 80), "Allowed")
+    assert.strictEqual(classifyAddress(lists, ip("10.2.2.3"), 80), "NotPublic")
+    assert.strictEqual(classifyAddress(lists, ip("127.0.0.1"), 8443), "Allowed")
+    assert.strictEqual(classifyAddress(lists, ip("127.0.0.1"), 8444), "NotPublic")
+    assert.strictEqual(classifyAddress(lists, ip("::1"), 8443), "Allowed")
+    assert.strictEqual(classifyAddress(lists, ip("::ffff:127.0.0.1"), 8443), "NotPublic")
   })
 
   it("denies what is denied, also where it is public or let through", () => {
     const lists = rule("10.0.0.0/8", "8.8.8.0/24,10.9.0.0/16,2606:4700::/32")
-    assert.strictEqual(judgeAddress(lists, ip("8.8.8.8"), 443), "Denied")
-    assert.strictEqual(judgeAddress(lists, ip("8.8.4.4"), 443), "Public")
-    assert.strictEqual(judgeAddress(lists, ip("10.9.0.1"), 443), "Denied")
-    assert.strictEqual(judgeAddress(lists, ip("2606:4700::1111"), 443), "Denied")
+    assert.strictEqual(classifyAddress(lists, ip("8.8.8.8"), 443), "Denied")
+    assert.strictEqual(classifyAddress(lists, ip("8.8.4.4"), 443), "Public")
+    assert.strictEqual(classifyAddress(lists, ip("10.9.0.1"), 443), "Denied")
+    assert.strictEqual(classifyAddress(lists, ip("2606:4700::1111"), 443), "Denied")
   })
 
   it.each(["10.0.0.0", "10.0.0.1/8", "10.0.0.0/33", "localhost:80", "127.0.0.1:99999", "127.1:80", "::1:80"])(
     "refuses the entry %s and names it",
     (entry) => {
-      const parsed = parseAllowances(`10.0.0.0/8,${entry}`)
+      const parsed = parseAllowedNetworks(`10.0.0.0/8,${entry}`)
       assert.include(Result.isFailure(parsed) ? parsed.failure : "", `"${entry}"`)
     }
   )

@@ -3,8 +3,8 @@ import { Result } from "effect"
 import { NetAddress } from "effect/net"
 import fc from "fast-check"
 import { inspect } from "node:util"
-import { isPublic, parseAllowances, parseNetworks } from "../../../src/domain/network/PublicAddress.ts"
-import { PublicUrl, refusalPhrase, urlHint, urlRule } from "../../../src/domain/network/PublicUrl.ts"
+import { isPublic, parseAllowedNetworks, parseNetworks } from "../../../src/domain/network/PublicAddress.ts"
+import { PublicUrl, urlRefusalDetail, urlHint, makeUrlRule } from "../../../src/domain/network/PublicUrl.ts"
 
 const rule = (
   options: {
@@ -14,8 +14,8 @@ const rule = (
     readonly own?: string
   } = {}
 ) =>
-  urlRule({
-    allow: Result.getOrThrow(parseAllowances(options.allow ?? "")),
+  makeUrlRule({
+    allow: Result.getOrThrow(parseAllowedNetworks(options.allow ?? "")),
     deny: Result.getOrThrow(parseNetworks(options.deny ?? "")),
     allowHttp: options.http ?? false,
     ownHost: options.own
@@ -144,7 +144,7 @@ describe("the text of a URL", () => {
   })
 
   it("has a sentence for every reason that repeats nothing of the URL", () => {
-    for (const sentence of Object.values(refusalPhrase)) assert.match(sentence, /^[A-Z].*\.$/s)
+    for (const sentence of Object.values(urlRefusalDetail)) assert.match(sentence, /^[A-Z].*\.$/s)
   })
 })
 
@@ -303,10 +303,10 @@ describe("what the configuration lets through", () => {
   it("opens plain http and closed ports to names too, but only at the addresses let through", () => {
     for (const text of ["http://model.acme.com/", "https://model.acme.com:6379/"]) {
       const url = Result.getOrThrow(PublicUrl.parse(text, development))
-      assert.isUndefined(url.judge(ip("10.1.2.3"), development))
-      assert.isDefined(url.judge(ip("8.8.8.8"), development))
-      assert.isDefined(url.judge(ip("10.9.2.3"), development))
-      assert.isDefined(url.judge(ip("192.168.0.1"), development))
+      assert.isUndefined(url.checkAddress(ip("10.1.2.3"), development))
+      assert.isDefined(url.checkAddress(ip("8.8.8.8"), development))
+      assert.isDefined(url.checkAddress(ip("10.9.2.3"), development))
+      assert.isDefined(url.checkAddress(ip("192.168.0.1"), development))
     }
   })
 

@@ -7,17 +7,17 @@ import {
   KnownValues,
   MAX_NODES,
   MAX_TEXT,
-  nothingKnown,
+  noKnownValues,
   redact,
   REDACTED,
   type Redaction,
   redactText,
-  textsOf
+  collectTexts
 } from "../../../src/domain/redaction/Redaction.ts"
 import { ordinaryCases, secretCases } from "./Redaction/corpus.ts"
 import { hostileTexts } from "./Redaction/hostile.ts"
 
-const redacted = (value: Schema.Json, known = nothingKnown): Redaction => {
+const redacted = (value: Schema.Json, known = noKnownValues): Redaction => {
   const result = redact(value, known)
   if (result._tag === "Unsearchable") throw new Error(result.detail)
   return result
@@ -230,14 +230,14 @@ describe("redaction", () => {
   })
 
   it("refuses what is too large to be searched, with the place", () => {
-    const long = redact({ a: ["b", "c".repeat(MAX_TEXT + 1)] }, nothingKnown, "#/correction")
+    const long = redact({ a: ["b", "c".repeat(MAX_TEXT + 1)] }, noKnownValues, "#/correction")
     assert.deepInclude(long, { _tag: "Unsearchable", pointer: "#/correction/a/1" })
-    const many = redact({ a: Array.from({ length: MAX_NODES }, () => 1) }, nothingKnown, "#/correction")
+    const many = redact({ a: Array.from({ length: MAX_NODES }, () => 1) }, noKnownValues, "#/correction")
     assert.deepInclude(many, { _tag: "Unsearchable", pointer: "#/correction" })
     assert.strictEqual(redacted({ a: Array.from({ length: MAX_NODES - 2 }, () => 1) }).count, 0)
     const longest = ["a", ...Array.from({ length: 4 * MAX_NODES }, () => "b")]
-    assert.isAtMost(textsOf([longest]).size, 2)
-    assert.deepInclude(redact(longest, nothingKnown), { _tag: "Unsearchable", pointer: "#" })
+    assert.isAtMost(collectTexts([longest]).size, 2)
+    assert.deepInclude(redact(longest, noKnownValues), { _tag: "Unsearchable", pointer: "#" })
   })
 
   it("finds a known value of digits where it is a number", () => {
@@ -249,8 +249,8 @@ describe("redaction", () => {
 
   it("takes texts that were searched before as they were left", () => {
     const value = { note: "password: hunter2", list: ["x", { deep: "token" }] }
-    assert.sameMembers([...textsOf(value)], ["note", "password: hunter2", "list", "x", "deep", "token"])
-    const cleaned = new Map([...textsOf(value)].map((text) => [text, redactText(text, nothingKnown)]))
-    assert.deepStrictEqual(redact(value, nothingKnown, "#", cleaned), redacted(value))
+    assert.sameMembers([...collectTexts(value)], ["note", "password: hunter2", "list", "x", "deep", "token"])
+    const cleaned = new Map([...collectTexts(value)].map((text) => [text, redactText(text, noKnownValues)]))
+    assert.deepStrictEqual(redact(value, noKnownValues, "#", cleaned), redacted(value))
   })
 })

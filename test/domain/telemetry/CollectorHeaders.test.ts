@@ -2,13 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import {
   type HeaderRefusal,
-  judgeCollectorHeaders,
+  checkCollectorHeaders,
   MAX_HEADER_CHARACTERS,
   MAX_HEADERS
 } from "../../../src/domain/telemetry/CollectorHeaders.ts"
 
 const refusals = (headers: ReadonlyArray<readonly [string, string]>): ReadonlyArray<HeaderRefusal> =>
-  judgeCollectorHeaders(headers).map(({ refusal }) => refusal)
+  checkCollectorHeaders(headers).map(({ refusal }) => refusal)
 
 const named = (name: string) => refusals([[name, "x"]])
 const valued = (value: string) => refusals([["authorization", value]])
@@ -91,7 +91,7 @@ describe("the name of a header", () => {
   ])("%j is no token", (name) => assert.deepStrictEqual(named(name), ["NotAToken"]))
 
   it("is not told where it is none: it may be a whole line with its secret", () => {
-    const [fault] = judgeCollectorHeaders([
+    const [fault] = checkCollectorHeaders([
       ["x-team", "a"],
       ["Authorization: Bearer s3cret", "x"]
     ])
@@ -100,7 +100,7 @@ describe("the name of a header", () => {
   })
 
   it("is pointed at where it is one", () => {
-    const [fault] = judgeCollectorHeaders([["content-~a", "x"]])
+    const [fault] = checkCollectorHeaders([["content-~a", "x"]])
     assert.deepInclude(fault, { pointer: "#/headers/content-~0a" })
     assert.match(fault?.detail ?? "", /^content-~a describes the connection or the body/)
   })
@@ -150,7 +150,7 @@ describe("the value of a header", () => {
   ] as const)("%j is refused: %s", (value, refusal) => assert.deepStrictEqual(valued(value), [refusal]))
 
   it("is never repeated in what is said of it", () => {
-    const [fault] = judgeCollectorHeaders([["authorization", "Bearer s3cret\n"]])
+    const [fault] = checkCollectorHeaders([["authorization", "Bearer s3cret\n"]])
     assert.notInclude(JSON.stringify(fault), "s3cret")
   })
 })
@@ -193,7 +193,7 @@ describe("headers together", () => {
           maxLength: 3
         }),
         (headers) => {
-          if (judgeCollectorHeaders(headers).length > 0) return
+          if (checkCollectorHeaders(headers).length > 0) return
           accepted++
           const taken = new Headers(headers.map(([name, value]) => [name, value]))
           assert.lengthOf([...taken], headers.length)

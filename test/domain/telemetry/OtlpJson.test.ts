@@ -11,10 +11,10 @@ import {
   type Span,
   SpanId
 } from "../../../src/domain/telemetry/Span.ts"
-import { sourceOf } from "../../../src/domain/telemetry/SpanConventions.ts"
+import { exportSource } from "../../../src/domain/telemetry/SpanConventions.ts"
 import { readRequest } from "../../support/otlp/validate.ts"
 
-const source = sourceOf(OrgId.make("org_0192f0c1a2b37c4d8e5f60718293a4b5"))
+const source = exportSource(OrgId.make("org_0192f0c1a2b37c4d8e5f60718293a4b5"))
 const frame = envelope(source)
 
 const hex = (digits: number) =>

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import { TraceId } from "../../../src/domain/Ids.ts"
-import { keeps, samplingAt, SpanBudget } from "../../../src/domain/telemetry/SpanSampling.ts"
+import { isSampled, makeSampling, SpanBudget } from "../../../src/domain/telemetry/SpanSampling.ts"
 
 const digits = fc.constantFrom(...Array.from("0123456789abcdef"))
 const traceIds = fc.array(digits, { minLength: 32, maxLength: 32 }).map((all) => TraceId.make(all.join("")))
@@ -16,20 +16,20 @@ const told = (traceState: string): bigint =>
 
 describe("samplingAt", () => {
   it("tells thresholds as the specification's examples do", () => {
-    assert.strictEqual(samplingAt(1).traceState, "ot=th:0")
-    assert.strictEqual(samplingAt(0.5).traceState, "ot=th:8")
-    assert.strictEqual(samplingAt(0.25).traceState, "ot=th:c")
-    assert.strictEqual(samplingAt(0.125).traceState, "ot=th:e")
-    assert.strictEqual(samplingAt(2 ** -56).traceState, "ot=th:ffffffffffffff")
-    assert.strictEqual(samplingAt(0).threshold, null)
+    assert.strictEqual(makeSampling(1).traceState, "ot=th:0")
+    assert.strictEqual(makeSampling(0.5).traceState, "ot=th:8")
+    assert.strictEqual(makeSampling(0.25).traceState, "ot=th:c")
+    assert.strictEqual(makeSampling(0.125).traceState, "ot=th:e")
+    assert.strictEqual(makeSampling(2 ** -56).traceState, "ot=th:ffffffffffffff")
+    assert.strictEqual(makeSampling(0).threshold, null)
   })
 
   it("keeps a trace by its last 56 bits and by nothing else, as its trace state says", () => {
     fc.assert(
       fc.property(ratios, traceIds, (ratio, trace_id) => {
-        const sampling = samplingAt(ratio)
-        if (sampling.threshold === null) return assert.isFalse(keeps(sampling, trace_id))
-        assert.strictEqual(keeps(sampling, trace_id), randomness(trace_id) >= told(sampling.traceState))
+        const sampling = makeSampling(ratio)
+        if (sampling.threshold === null) return assert.isFalse(isSampled(sampling, trace_id))
+        assert.strictEqual(isSampled(sampling, trace_id), randomness(trace_id) >= told(sampling.traceState))
       })
     )
   })
@@ -37,8 +37,8 @@ describe("samplingAt", () => {
   it("keeps all at ratio 1 and none at 0", () => {
     fc.assert(
       fc.property(traceIds, (trace_id) => {
-        assert.isTrue(keeps(samplingAt(1), trace_id))
-        assert.isFalse(keeps(samplingAt(0), trace_id))
+        assert.isTrue(isSampled(makeSampling(1), trace_id))
+        assert.isFalse(isSampled(makeSampling(0), trace_id))
       })
     )
   })
@@ -47,7 +47,7 @@ describe("samplingAt", () => {
     fc.assert(
       fc.property(ratios, ratios, traceIds, (one, other, trace_id) => {
         const [low, high] = one < other ? [one, other] : [other, one]
-        if (keeps(samplingAt(low), trace_id)) assert.isTrue(keeps(samplingAt(high), trace_id))
+        if (isSampled(makeSampling(low), trace_id)) assert.isTrue(isSampled(makeSampling(high), trace_id))
       })
     )
   })
@@ -56,12 +56,12 @@ describe("samplingAt", () => {
     const ids = 4_096
     fc.assert(
       fc.property(ratios, fc.nat({ max: 2 ** 30 }), (ratio, offset) => {
-        const sampling = samplingAt(ratio)
+        const sampling = makeSampling(ratio)
         let kept = 0
         for (let index = 0; index < ids; index++) {
           // Evenly over the 56 bits, from somewhere within the first step.
           const random = (BigInt(index) << 44n) + BigInt(offset)
-          if (keeps(sampling, TraceId.make(`ffffffffffffffffff${random.toString(16).padStart(14, "0")}`)))
+          if (isSampled(sampling, TraceId.make(`ffffffffffffffffff${random.toString(16).padStart(14, "0")}`)))
             kept++
         }
         assert.isAtMost(Math.abs(kept - ratio * ids), 1)

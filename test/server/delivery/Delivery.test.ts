@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Outcome } from "../../../src/domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EventId } from "../../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS } from "../../../src/server/store/Database.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
@@ -220,8 +220,8 @@ describe("Delivery", () => {
 
   testOnStore("carries several channels, each under its own ids, sizes and ends", () =>
     Effect.gen(function* () {
-      const partial: Outcome = { _tag: "Partial", rejected: 3, error: "3 were rejected", status: 200 }
-      const refusal: Outcome = { _tag: "Failed", error: "HTTP 400", status: 400 }
+      const partial: AttemptOutcome = { _tag: "Partial", rejected: 3, error: "3 were rejected", status: 200 }
+      const refusal: AttemptOutcome = { _tag: "Failed", error: "HTTP 400", status: 400 }
       const settled: Array<Settled> = []
       const held = yield* answering(quick(), () => delivered)
       const batches = yield* answering(quick({ cooldown: patient }), (_, nth) =>
@@ -300,7 +300,7 @@ describe("Delivery", () => {
       Effect.gen(function* () {
         const within = 400
         const retry = { ...quick().retry, delays: Array.from({ length: 500 }, () => 20), within }
-        const cooldown = { after: 2, first: 0, longest: 0 }
+        const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
         const { channel: well } = yield* answering(quick({ retry, cooldown }), () => delivered)
         let hangs = true
         let sent = 0

@@ -3,8 +3,8 @@ import { Array as Arr, DateTime, Effect, Layer, ManagedRuntime, Redacted, Result
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
-import { parseAllowances } from "../../../../src/domain/network/PublicAddress.ts"
-import { generateSecret } from "../../../../src/domain/delivery/WebhookSignature.ts"
+import { parseAllowedNetworks } from "../../../../src/domain/network/PublicAddress.ts"
+import { generateSigningSecret } from "../../../../src/domain/delivery/WebhookSignature.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
 import { afterCommitSync, transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
@@ -39,7 +39,7 @@ const services = Layer.mergeAll(
     ? egressOfNothing
     : Egress.layer({
         dnsServers: [],
-        allow: Result.getOrThrow(parseAllowances("127.0.0.1/32")),
+        allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.1/32")),
         allowHttp: true,
         deny: [],
         ownHost: undefined
@@ -65,7 +65,7 @@ const makeEndpoint = Effect.fnUntraced(function* (org_id: OrgId, path: string) {
     endpoint_id,
     url: yield* box.seal(endpointPlace(org_id, endpoint_id, "url"), Redacted.make(receiver + path)),
     url_hint: "",
-    secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), yield* generateSecret),
+    secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), yield* generateSigningSecret),
     events: ["approval.requested"],
     active: true,
     created_at: new Date(),

@@ -1,5 +1,5 @@
-import type { Span } from "./Span.ts"
-import { isCut, type View } from "./View.ts"
+import type { TextRange } from "./TextRange.ts"
+import { isAfterRemoval, type TextView } from "./TextView.ts"
 
 /** Shortest value that is looked for: shorter ones stand in ordinary texts too. */
 const MIN_KNOWN = 8
@@ -47,17 +47,17 @@ export class KnownValues {
   }
 
   /** Where values that are known stand. */
-  find(view: View): ReadonlyArray<Span> {
+  find(view: TextView): ReadonlyArray<TextRange> {
     if (this.#needles.size === 0 || view.text.length < WINDOW) return []
     const { text } = view
-    const found: Array<Span> = []
+    const found: Array<TextRange> = []
     let hash = hashOf(text, 0)
     for (let at = 0; ; at++) {
       const needles = this.#needles.get(hash)
       if (needles !== undefined) {
         for (const { offset, text: value } of needles) {
           const start = at - offset
-          if (start >= 0 && text.startsWith(value, start) && stands(view, start, value)) {
+          if (start >= 0 && text.startsWith(value, start) && isMatchAt(view, start, value)) {
             found.push({ start, end: start + value.length })
           }
         }
@@ -103,10 +103,10 @@ const hashOf = (text: string, start: number): number => {
 }
 
 /** Whether a short value stands by itself, or a long one anywhere. */
-const stands = (view: View, start: number, value: string): boolean =>
+const isMatchAt = (view: TextView, start: number, value: string): boolean =>
   value.length >= MIN_INSIDE ||
-  ((!isWord(view.text.charCodeAt(start - 1)) || isCut(view, start)) &&
-    (!isWord(view.text.charCodeAt(start + value.length)) || isCut(view, start + value.length)))
+  ((!isWord(view.text.charCodeAt(start - 1)) || isAfterRemoval(view, start)) &&
+    (!isWord(view.text.charCodeAt(start + value.length)) || isAfterRemoval(view, start + value.length)))
 
 const isWord = (code: number): boolean =>
   (code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)

@@ -1,4 +1,4 @@
-import { parseAllowances, parseNetworks } from "../../../domain/network/PublicAddress.ts"
+import { parseAllowedNetworks, parseNetworks } from "../../../domain/network/PublicAddress.ts"
 import type { EgressOptions } from "../../egress/Egress.ts"
 import { parseDnsServers } from "../../egress/Egress/Resolver.ts"
 import * as read from "./readers.ts"
@@ -7,7 +7,7 @@ import { optional, type Reader, secret, type Variable, withDefault } from "./Var
 type Lists = Pick<EgressOptions, "dnsServers" | "allow" | "deny">
 
 const networks: Reader<Lists["deny"]> = parseNetworks
-const allowances: Reader<Lists["allow"]> = parseAllowances
+const allowances: Reader<Lists["allow"]> = parseAllowedNetworks
 const nameServers: Reader<Lists["dnsServers"]> = parseDnsServers
 
 const count = read.wholeNumber(1, 1_000_000)

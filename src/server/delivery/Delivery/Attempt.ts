@@ -1,6 +1,6 @@
 import { type Clock, Effect, Exit, type Fiber } from "effect"
 import type { SqlError } from "effect/sql"
-import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { Item } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
@@ -20,7 +20,7 @@ const LOAD_MILLIS = 5_000
 export interface Ended {
   readonly lane: Lane
   readonly item: Item
-  readonly outcome: Outcome
+  readonly outcome: AttemptOutcome
   /** When the sending began, in milliseconds since the epoch. */
   readonly startedAt: number
   readonly durationMillis: number
@@ -48,7 +48,7 @@ export const makeAttempt = (
   fork: Fork,
   { ended, putBack }: AttemptEnds
 ): ((lane: Lane, item: Item) => void) => {
-  const send = (lane: Lane, item: Item, sending: Effect.Effect<Outcome>): void => {
+  const send = (lane: Lane, item: Item, sending: Effect.Effect<AttemptOutcome>): void => {
     const before = monotonicMillis(clock)
     // Reading may have taken long: what the lease allowed before it need not be allowed now, nor what the shard's last ownership did.
     if (!shards.mayStart(lane.owned, before)) return putBack(lane, item)
@@ -88,5 +88,5 @@ export const makeAttempt = (
   }
 }
 
-const timedOut: Outcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
-const broken: Outcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }
+const timedOut: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
+const broken: AttemptOutcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }

@@ -1,7 +1,7 @@
 import { type DateTime, Effect } from "effect"
 import type { SqlError } from "effect/sql"
 import { type CooldownPolicy, defaultCooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
-import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import type { EventId, OrgId } from "../../../domain/Ids.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 
@@ -50,7 +50,7 @@ export const defaultChannelPolicy: ChannelPolicy = {
 export interface Settled {
   readonly parcel: Parcel
   readonly status: "delivered" | "partial" | "failed"
-  readonly outcome: Outcome
+  readonly outcome: AttemptOutcome
 }
 
 /**
@@ -68,7 +68,7 @@ export interface Channel {
    * outside any transaction, and interrupts it at the deadline. A failure to read counts against nobody: the delivery
    * waits a moment and is read again.
    */
-  readonly load: (parcel: Parcel) => Effect.Effect<Effect.Effect<Outcome>, SqlError.SqlError>
+  readonly load: (parcel: Parcel) => Effect.Effect<Effect.Effect<AttemptOutcome>, SqlError.SqlError>
   /**
    * Within the transaction that writes the ends of these deliveries down, last: for counters that must agree with the log, and payloads
    * that are needed no more. Each end is told exactly once: also that of a delivery which is removed while it waits, as `failed`; not of
@@ -85,4 +85,5 @@ export interface Channel {
 }
 
 /** What a channel has for a delivery that must not be sent any more, in our words. */
-export const refused = (error: string): Effect.Effect<Outcome> => Effect.succeed({ _tag: "Refused", error })
+export const refused = (error: string): Effect.Effect<AttemptOutcome> =>
+  Effect.succeed({ _tag: "Refused", error })

@@ -1,7 +1,7 @@
 import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
-import { type Outcome, speaksFor } from "../../../domain/delivery/DeliveryState.ts"
+import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
 import { type Ended, makeAttempt } from "./Attempt.ts"
 import { makeTimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { Channel } from "./Channel.ts"
@@ -20,7 +20,7 @@ const MAX_RESULTS = 4_096
 const UNREADABLE_MILLIS = 1_000
 
 /** What becomes of an item that waited past its time. */
-const tooLate: Outcome = { _tag: "Refused", error: "its time was over before its turn came" }
+const tooLate: AttemptOutcome = { _tag: "Refused", error: "its time was over before its turn came" }
 
 /** What became of an item after it was written down. `due` on the monotonic clock; null: it is done, or another's. */
 export interface Written {
@@ -138,14 +138,14 @@ export const makeDispatcher = (
       const now = monotonicMillis(clock)
       // A lane that was let go may still be told of the end of its attempts.
       if (!lanes.has(lane) || !shards.mayStart(lane.owned, now)) return false
-      lane.health = Cooldown.at(lane.health, now)
+      lane.health = Cooldown.advance(lane.health, now)
       const late = lane.late(now)
       if (late !== undefined) {
         giveUp(lane, late)
         return true
       }
-      if (lane.active >= Cooldown.allowance(lane.health, lane.channel.policy.concurrency)) {
-        if (lane.health._tag === "Cooling") rest(lane, lane.health.until, now)
+      if (lane.active >= Cooldown.concurrencyLimit(lane.health, lane.channel.policy.concurrency)) {
+        if (lane.health._tag === "CoolingDown") rest(lane, lane.health.until, now)
         return false
       }
       const head = lane.items[0]
@@ -206,13 +206,14 @@ export const makeDispatcher = (
       ring.add(lane)
     }
 
-    const judge = (lane: Lane, outcome: Outcome): void => {
-      const good = speaksFor(outcome)
+    const judge = (lane: Lane, outcome: AttemptOutcome): void => {
+      const verdict = destinationVerdict(outcome)
       // A destination whose shard has gone is judged by its present owner, who may know more against it than is known here.
-      if (good === null || !lanes.has(lane)) return
-      const after = good
-        ? Cooldown.succeeded(lane.health)
-        : Cooldown.failed(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
+      if (verdict === "ignored" || !lanes.has(lane)) return
+      const after =
+        verdict === "success"
+          ? Cooldown.recordSuccess(lane.health)
+          : Cooldown.recordFailure(lane.health, lane.channel.policy.cooldown, monotonicMillis(clock))
       if (after !== lane.health) lanes.setHealth(lane, after)
     }
 
@@ -243,7 +244,7 @@ export const makeDispatcher = (
           if (lane === undefined) continue
           lane.more = true
           // A lane that cools down needs no more than its first row: a backlog of thousands of them stays in the store.
-          if (lane.health._tag !== "Cooling") lanes.askForMore(lane)
+          if (lane.health._tag !== "CoolingDown") lanes.askForMore(lane)
         }
         turn()
       },

@@ -62,7 +62,7 @@ export const makeFinisher = (
       group: ReadonlyArray<Judged>
     ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
       const settling = Map.groupBy(
-        group.filter(({ ended, verdict }) => settles(ended.lane.channel) && verdict._tag !== "Again"),
+        group.filter(({ ended, verdict }) => settles(ended.lane.channel) && verdict._tag !== "RetryLater"),
         ({ ended }) => ended.lane.channel
       )
       if (settling.size === 0) return writeResults(sql, group)
@@ -85,7 +85,7 @@ export const makeFinisher = (
       dispatcher.written(
         group.map(({ ended, verdict }) => ({
           ended,
-          due: verdict._tag === "Again" && written.has(ended.item.seq) ? now + verdict.delay : null
+          due: verdict._tag === "RetryLater" && written.has(ended.item.seq) ? now + verdict.delay : null
         }))
       )
     }
@@ -159,13 +159,20 @@ export const makeFinisher = (
 
     const judge = Effect.fnUntraced(function* (ended: Ended): Effect.fn.Return<Judged> {
       const { item, lane, outcome } = ended
-      const made = item.attempt - item.round_start + 1
-      const left = item.giveUp - monotonicMillis(clock)
+      const attemptsMade = item.attempt - item.round_start + 1
+      const remainingMillis = item.giveUp - monotonicMillis(clock)
       const random = yield* Random.next
       attempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
       if (outcome._tag !== "Refused")
         attemptSeconds(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
-      return { ended, verdict: conclude(lane.channel.policy.retry, outcome, { made, left, random }) }
+      return {
+        ended,
+        verdict: conclude(lane.channel.policy.retry, outcome, {
+          attemptsMade,
+          remainingMillis,
+          random
+        })
+      }
     })
 
     /** What is lost on the way all the same keeps no shard here. */

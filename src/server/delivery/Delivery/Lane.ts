@@ -90,7 +90,7 @@ export class Lane {
   late(now: number): Item | undefined {
     for (const item of this.items) {
       if (item.due > now) return undefined
-      if (item.giveUp < now && (isRetry(item) || this.health._tag !== "Open")) return item
+      if (item.giveUp < now && (isRetry(item) || this.health._tag !== "Healthy")) return item
     }
     return undefined
   }

@@ -95,7 +95,7 @@ export const makeLanes = (
 
   const admit = (lane: Lane, item: Item): void => {
     // A lane that cools down needs one, to probe with: what waits behind it is read when it is over.
-    const few = lane.health._tag === "Cooling" || known.size > MAX_ITEMS
+    const few = lane.health._tag === "CoolingDown" || known.size > MAX_ITEMS
     const out = lane.insert(item, few ? 1 : LANE_ITEMS)
     if (out === undefined) return
     known.delete(out.seq)
@@ -110,7 +110,7 @@ export const makeLanes = (
     const channel = channels.get(row.channel)
     if (channel === undefined) return undefined
     const health = healthOf(row, now)
-    const begins = health._tag === "Cooling" ? Math.max(health.until, item.due) : item.due
+    const begins = health._tag === "CoolingDown" ? Math.max(health.until, item.due) : item.due
     if (begins - now > horizonMillis) return undefined
     const lane = new Lane(key, channel, owned, item, health)
     lanes.set(key, lane)

@@ -64,7 +64,7 @@ export const makeQueue = (
         delivery_id: yield* ids.generate,
         capacity,
         delay: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
-        within: retry.within
+        within: retry.maxElapsedMillis
       })
     }
     const ids = made.map((one) => one.delivery_id)

@@ -72,8 +72,9 @@ export const itemOf = (row: QueueRow, now: number): Item => ({
 export const healthOf = (row: QueueRow, now: number): Health => {
   const failures = row.consecutive_failures ?? 0
   const round = row.cooldown_round ?? 0
-  if (round > 0) return { _tag: "Cooling", failures, round, until: now + Math.max(0, row.cooldown_ms ?? 0) }
-  return failures > 0 ? { _tag: "Open", failures } : healthy
+  if (round > 0)
+    return { _tag: "CoolingDown", failures, round, until: now + Math.max(0, row.cooldown_ms ?? 0) }
+  return failures > 0 ? { _tag: "Healthy", failures } : healthy
 }
 
 /** Whether an item's attempt is not its round's first. */

@@ -46,7 +46,7 @@ export const makeReplay = (
           (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
         SELECT
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
-          now(), now() + ${retry.within}::float8 * interval '1 millisecond', attempts, attempts
+          now(), now() + ${retry.maxElapsedMillis}::float8 * interval '1 millisecond', attempts, attempts
         FROM again
         ORDER BY delivery_id
         RETURNING 1 AS queued

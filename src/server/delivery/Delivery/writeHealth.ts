@@ -26,8 +26,8 @@ export const writeHealth = (
           ${texts(list.map(([lane]) => lane.org_id))}::text[],
           ${texts(list.map(([lane]) => lane.destination_id))}::text[],
           ${ints(list.map(([, health]) => health.failures))}::int[],
-          ${ints(list.map(([, health]) => (health._tag === "Open" ? 0 : health.round)))}::int[],
-          ${floats(list.map(([, health]) => (health._tag === "Cooling" ? Math.max(0, health.until - now) : -1)))}::float8[]
+          ${ints(list.map(([, health]) => (health._tag === "Healthy" ? 0 : health.round)))}::int[],
+          ${floats(list.map(([, health]) => (health._tag === "CoolingDown" ? Math.max(0, health.until - now) : -1)))}::float8[]
         ) AS l (shard, epoch, org_id, destination_id, failures, round, wait)
         JOIN delivery_shards s ON s.shard = l.shard AND s.epoch = l.epoch
       ), there AS MATERIALIZED (

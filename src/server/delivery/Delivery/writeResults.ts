@@ -1,13 +1,13 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import type { Verdict } from "../../../domain/delivery/DeliveryState.ts"
+import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
 import type { Ended } from "./Attempt.ts"
 import { booleans, floats, ints, longs, texts } from "../../store/pgArrays.ts"
 
 /** A result with what it makes of its delivery. */
 export interface Judged {
   readonly ended: Ended
-  readonly verdict: Verdict
+  readonly verdict: Conclusion
 }
 
 /**
@@ -30,7 +30,7 @@ export const writeResults = (
           ${ints(column(({ ended }) => ended.item.attempt))}::int[],
           ${booleans(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
           ${texts(column(({ verdict }) => verdict._tag))}::text[],
-          ${floats(column(({ verdict }) => (verdict._tag === "Again" ? verdict.delay : 0)))}::float8[],
+          ${floats(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0)))}::float8[],
           ${texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
           ${ints(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
           ${ints(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],

@@ -1,6 +1,6 @@
 import { Data } from "effect"
 import { errors } from "undici"
-import { refusalPhrase, type UrlRefusal } from "../../../domain/network/PublicUrl.ts"
+import { urlRefusalDetail, type UrlRefusal } from "../../../domain/network/PublicUrl.ts"
 
 /** Why a request had no answer. Closed: each reason has its phrase in {@link phrases}. */
 export type EgressReason =
@@ -67,7 +67,7 @@ export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason
       case "LookupFailed":
         return "The host's name could not be looked up: check its DNS records, or try again."
       default:
-        return refusalPhrase[this.reason]
+        return urlRefusalDetail[this.reason]
     }
   }
   override get message(): string {

@@ -1,8 +1,8 @@
 import { Effect, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { growingRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
+import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
-import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../delivery/Delivery.ts"
 import { refused } from "../../delivery/Delivery/Channel.ts"
@@ -29,14 +29,14 @@ export interface MailOptions {
  */
 const mailPolicy: ChannelPolicy = {
   ...defaultChannelPolicy,
-  retry: growingRetryPolicy({
-    first: 10_000,
+  retry: exponentialRetryPolicy({
+    firstMillis: 10_000,
     factor: 2,
-    longest: 1_800_000,
-    within: 7_200_000,
+    longestMillis: 1_800_000,
+    maxElapsedMillis: 7_200_000,
     jitter: 0.2
   }),
-  cooldown: { after: 5, first: 10_000, longest: 300_000 },
+  cooldown: { failureThreshold: 5, firstMillis: 10_000, longestMillis: 300_000 },
   concurrency: MAX_CONNECTIONS,
   slots: MAX_CONNECTIONS,
   deadlineMillis: 10_000
@@ -63,7 +63,7 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
   /** What the log was last told of the server: each trouble is told once, and its end. */
   let trouble: string | null = null
 
-  const tell = (outcome: Outcome) => {
+  const tell = (outcome: AttemptOutcome) => {
     const now = outcome._tag === "Retry" && outcome.fault !== "delivery" ? outcome.error : null
     if (now === trouble) return Effect.void
     trouble = now

@@ -1,6 +1,6 @@
 import { Effect, identity, Redacted, Schema, type Scope } from "effect"
 import { createTransport } from "nodemailer"
-import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 
 /** The operator's mail server, and who mail comes from. */
 export interface MailSettings {
@@ -26,7 +26,7 @@ export interface Mail {
 /** Sends mail. */
 export interface Smtp {
   /** Interrupted, it closes the connection that the mail was on. */
-  readonly send: (mail: Mail) => Effect.Effect<Outcome>
+  readonly send: (mail: Mail) => Effect.Effect<AttemptOutcome>
 }
 
 /** Connections to the server at most: what the mail channel has under way. */
@@ -101,7 +101,7 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
               }),
             catch: judge
           }),
-          { onSuccess: (): Outcome => ({ _tag: "Delivered", status: 250 }), onFailure: identity }
+          { onSuccess: (): AttemptOutcome => ({ _tag: "Delivered", status: 250 }), onFailure: identity }
         )
     })
   )
@@ -119,12 +119,12 @@ const decodeFailure = Schema.decodeUnknownOption(Failure)
  * What a failure makes of a mail. What the server says of this one mail, or its recipient, is this mail's alone: 4xx is tried again
  * (greylisting is answered so), 5xx is final (RFC 5321, 4.2.1). Everything else is the server's or the operator's, and may be mended.
  */
-const judge = (error: unknown): Outcome => {
+const judge = (error: unknown): AttemptOutcome => {
   const decoded = decodeFailure(error)
   const { code, command, originalCode, responseCode } = decoded._tag === "Some" ? decoded.value : {}
   const status = responseCode ?? null
   const named = (phrase: string): string => (status === null ? phrase : `SMTP ${status}: ${phrase}`)
-  const again = (phrase: string): Extract<Outcome, { readonly _tag: "Retry" }> => ({
+  const again = (phrase: string): Extract<AttemptOutcome, { readonly _tag: "Retry" }> => ({
     _tag: "Retry",
     error: named(phrase),
     status,

@@ -1,10 +1,14 @@
 import { Clock, Duration, Effect, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Outcome } from "../../../domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
-import { retryAfterMillis } from "../../../domain/delivery/RetryAfter.ts"
+import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import { VERSION } from "../../../domain/Version.ts"
-import { signatureHeaders, signingKey, type SigningKeys } from "../../../domain/delivery/WebhookSignature.ts"
+import {
+  signatureHeaders,
+  makeSigningKey,
+  type SigningKeys
+} from "../../../domain/delivery/WebhookSignature.ts"
 import {
   type Channel,
   type ChannelPolicy,
@@ -50,11 +54,13 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
   const { cooldown, retry } = defaultChannelPolicy
   return {
     ...defaultChannelPolicy,
-    retry: { ...retry, delays: options.delays?.map(Duration.toMillis) ?? retry.delays },
+    retry: { ...retry, delaysMillis: options.delays?.map(Duration.toMillis) ?? retry.delaysMillis },
     cooldown: {
-      after: options.cooldownAfter ?? cooldown.after,
-      first: options.cooldown === undefined ? cooldown.first : Duration.toMillis(options.cooldown),
-      longest: options.maxCooldown === undefined ? cooldown.longest : Duration.toMillis(options.maxCooldown)
+      failureThreshold: options.cooldownAfter ?? cooldown.failureThreshold,
+      firstMillis:
+        options.cooldown === undefined ? cooldown.firstMillis : Duration.toMillis(options.cooldown),
+      longestMillis:
+        options.maxCooldown === undefined ? cooldown.longestMillis : Duration.toMillis(options.maxCooldown)
     },
     capacity: options.queueLimit ?? defaultChannelPolicy.capacity
   }
@@ -130,7 +136,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     const url = yield* box.unseal(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
     const key = (column: "secret" | "previous_secret", sealed: Uint8Array) =>
       Effect.flatMap(box.unseal(endpointPlace(parcel.org_id, endpoint_id, column), sealed), (secret) =>
-        Effect.fromResult(signingKey(secret))
+        Effect.fromResult(makeSigningKey(secret))
       )
     const current = yield* key("secret", sealedSecret)
     const previous = sealedPrevious === null ? null : yield* key("previous_secret", sealedPrevious)
@@ -146,7 +152,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   })
 
   // By plain composition, as all of this: it runs for every delivery.
-  const send = (parcel: Parcel, type: string, body: Uint8Array, to: Opened): Effect.Effect<Outcome> =>
+  const send = (parcel: Parcel, type: string, body: Uint8Array, to: Opened): Effect.Effect<AttemptOutcome> =>
     Effect.suspend(() => {
       const now = clock.currentTimeMillisUnsafe()
       return Effect.match(
@@ -170,7 +176,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         }),
         {
           onSuccess: (answer) => judge(answer, now),
-          onFailure: ({ phrase }): Outcome => ({
+          onFailure: ({ phrase }): AttemptOutcome => ({
             _tag: "Retry",
             error: phrase,
             status: null,
@@ -215,7 +221,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
 
 /** Worth another attempt: an operator may give back the key that is missing. */
-const unopened: Outcome = {
+const unopened: AttemptOutcome = {
   _tag: "Retry",
   error: "the endpoint's stored address or secret cannot be opened",
   status: null,
@@ -223,7 +229,7 @@ const unopened: Outcome = {
 }
 
 /** 2xx arrived; 410 wants nothing more; all else is worth another attempt, redirects too, which are never followed. */
-const judge = ({ retryAfter, status }: EgressAnswer, now: number): Outcome => {
+const judge = ({ retryAfter, status }: EgressAnswer, now: number): AttemptOutcome => {
   if (status >= 200 && status < 300) return { _tag: "Delivered", status }
   if (status === 410) return { _tag: "Gone", status, error: "HTTP 410: the endpoint was switched off" }
   const wait = retryAfter === undefined ? null : retryAfterMillis(retryAfter, now)

@@ -1,7 +1,7 @@
 import { DateTime, Duration, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { EndpointId, OrgId } from "../../../domain/Ids.ts"
-import { generateSecret } from "../../../domain/delivery/WebhookSignature.ts"
+import { generateSigningSecret } from "../../../domain/delivery/WebhookSignature.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointPlace, lockSecretForUpdate, updateSecrets } from "./rows.ts"
@@ -23,7 +23,7 @@ export const rotateSecret = Effect.fnUntraced(function* (
   const sealed = yield* lockSecretForUpdate(sql, org_id, endpoint_id)
   if (Option.isNone(sealed)) return Option.none()
   const now = yield* clock.now
-  const secret = yield* generateSecret
+  const secret = yield* generateSigningSecret
   // A sealed value opens only at its place, so the old one is sealed anew for where it goes.
   const old = yield* Effect.orDie(box.unseal(endpointPlace(org_id, endpoint_id, "secret"), sealed.value))
   yield* updateSecrets(sql, org_id, endpoint_id, {

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { InvalidInput } from "../../../api/Problems.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
+import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema, SchemaFault, WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** The most faults that one answer lists. */
@@ -50,7 +50,7 @@ export const checkExamples = Effect.fnUntraced(function* (
   if (faults.length > 0) {
     return yield* new InvalidInput({
       detail: "An example does not fit the task's shapes",
-      errors: withoutSecrets(faults.slice(0, MAX_FAULTS))
+      errors: redactFaults(faults.slice(0, MAX_FAULTS))
     })
   }
 })

@@ -1,8 +1,8 @@
 import { Effect } from "effect"
 import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../../api/Problems.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import { type KnownValues, redact, redactText, textsOf } from "../../../domain/redaction/Redaction.ts"
-import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
+import { type KnownValues, redact, redactText, collectTexts } from "../../../domain/redaction/Redaction.ts"
+import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 
 /** Where a correction stands in its request. */
@@ -34,7 +34,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
   if (faults.length > 0) {
     return yield* new InvalidCorrection({
       detail: "The correction does not fit the task's answer shape",
-      errors: withoutSecrets(faults, values)
+      errors: redactFaults(faults, values)
     })
   }
   const text = JSON.stringify(correction)
@@ -58,7 +58,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
     return yield* new CorrectionNeedsSafeValue({
       detail:
         "A protected value was removed, and without it the correction does not fit: put an example value there",
-      errors: withoutSecrets(unfit, values)
+      errors: redactFaults(unfit, values)
     })
   }
   const safe: RedactedCorrection = {
@@ -73,7 +73,7 @@ export const redactCorrection = Effect.fnUntraced(function* (
 const cleanedTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
   const cleaned = new Map<string, string>()
   let since = 0
-  for (const text of textsOf(correction)) {
+  for (const text of collectTexts(correction)) {
     cleaned.set(text, redactText(text, known))
     since += text.length
     if (since > LARGE) {

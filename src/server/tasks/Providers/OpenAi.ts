@@ -3,8 +3,8 @@ import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { KnownValues } from "../../../domain/redaction/Redaction.ts"
-import { withoutSecrets } from "../../../domain/redaction/Redaction/faults.ts"
-import { retryAfterMillis } from "../../../domain/delivery/RetryAfter.ts"
+import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
+import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import type { CompiledSchema, SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../egress/Egress.ts"
 import type { EgressAnswer } from "../../egress/Egress/Exchange.ts"
@@ -240,6 +240,6 @@ const MAX_NAMED = 3
 
 /** Where an answer does not fit. Its fields are named by the server, which knows the key. */
 const describe = (faults: ReadonlyArray<SchemaFault>, key: Option.Option<Redacted.Redacted>): string =>
-  withoutSecrets(faults.slice(0, MAX_NAMED), new KnownValues(Option.toArray(Option.map(key, Redacted.value))))
+  redactFaults(faults.slice(0, MAX_NAMED), new KnownValues(Option.toArray(Option.map(key, Redacted.value))))
     .map(({ detail, pointer }) => `${pointer} ${detail}`)
     .join("; ")

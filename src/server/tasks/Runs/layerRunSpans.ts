@@ -1,8 +1,12 @@
 import { Effect, Layer } from "effect"
-import { providerName } from "../../../domain/telemetry/GenAiProvider.ts"
+import { genAiProviderName } from "../../../domain/telemetry/genAiProviderName.ts"
 import { TraceId } from "../../../domain/Ids.ts"
 import { type SpanLink, spanIdOf } from "../../../domain/telemetry/Span.ts"
-import { type CallDone, type RunDone, runSpans } from "../../../domain/telemetry/SpanConventions.ts"
+import {
+  type CompletedProviderCall,
+  type CompletedRun,
+  runSpans
+} from "../../../domain/telemetry/SpanConventions.ts"
 import type { ProviderCall } from "../Providers.ts"
 import { RunFinished } from "../Runs.ts"
 import { Spans } from "../../telemetry/Spans.ts"
@@ -26,7 +30,7 @@ const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<voi
 }
 
 /** What is told of a run whether its content goes out or not. */
-const doneOf = (run: FinishedRun): Omit<RunDone, "input" | "answer"> => {
+const doneOf = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"> => {
   const start = run.created_at.epochMilliseconds
   return {
     trace_id: run.trace_id,
@@ -50,8 +54,8 @@ const linkOf = (traceparent: string): SpanLink => ({
   span_id: spanIdOf(traceparent.slice(36, 52))
 })
 
-const callOf = (provider: FinishedRun["provider"], call: ProviderCall): CallDone => ({
-  provider: providerName(provider),
+const callOf = (provider: FinishedRun["provider"], call: ProviderCall): CompletedProviderCall => ({
+  provider: genAiProviderName(provider),
   model: provider.model,
   start: call.started_at.epochMilliseconds,
   end: call.started_at.epochMilliseconds + call.duration_ms,

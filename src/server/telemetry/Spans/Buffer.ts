@@ -1,6 +1,6 @@
 import type { OrgId, TraceId } from "../../../domain/Ids.ts"
 import { encodeSpan } from "../../../domain/telemetry/OtlpJson.ts"
-import { keeps, type Sampling } from "../../../domain/telemetry/SpanSampling.ts"
+import { isSampled, type Sampling } from "../../../domain/telemetry/SpanSampling.ts"
 import { BatchWriter } from "./BatchWriter.ts"
 import type { Content } from "./Content.ts"
 import {
@@ -186,11 +186,11 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
 
   return {
     open: (org_id, destination, now) => openOutbox(org_id, destination, spansPerSecond, now),
-    samples: (trace_id) => keeps(sampling, trace_id),
+    samples: (trace_id) => isSampled(sampling, trace_id),
     unsure: (outbox, { count }, now) => isUnsure(outbox, count, queueLimit, now),
     counted: believe,
     take: (outbox, recorded, at, now) => {
-      if (!keeps(sampling, recorded.trace_id)) return
+      if (!isSampled(sampling, recorded.trace_id)) return
       const waiting = waitingOf(recorded, at, outbox.content)
       const entry = { outbox, recorded: waiting.recorded, at, characters: waiting.characters }
       if (!admits(entry, now)) return drop(outbox, recorded.count, now)

@@ -1,7 +1,7 @@
 import type { OrgId, TelemetryDestinationId, TraceId } from "../../../domain/Ids.ts"
 import { envelope } from "../../../domain/telemetry/OtlpJson.ts"
 import type { Span } from "../../../domain/telemetry/Span.ts"
-import { sourceOf } from "../../../domain/telemetry/SpanConventions.ts"
+import { exportSource } from "../../../domain/telemetry/SpanConventions.ts"
 import { SpanBudget } from "../../../domain/telemetry/SpanSampling.ts"
 import type { BatchWriter } from "./BatchWriter.ts"
 import { type Content, holdable } from "./Content.ts"
@@ -106,7 +106,7 @@ export const openOutbox = (
   org_id,
   destination_id,
   content,
-  frame: envelope(sourceOf(org_id)),
+  frame: envelope(exportSource(org_id)),
   budget: new SpanBudget(spansPerSecond, now),
   writer: undefined,
   since: now,

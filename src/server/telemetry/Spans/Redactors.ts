@@ -6,7 +6,7 @@ import {
   redact,
   REDACTED,
   redactText,
-  textsOf
+  collectTexts
 } from "../../../domain/redaction/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
 import { isOutOfReach } from "../../store/Database/faults.ts"
@@ -34,7 +34,7 @@ const withoutSecrets = Effect.fnUntraced(function* (
 ) {
   if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
   const cleaned = new Map<string, string>()
-  for (const text of textsOf(value)) {
+  for (const text of collectTexts(value)) {
     cleaned.set(text, redactText(text, known))
     yield* pause
   }

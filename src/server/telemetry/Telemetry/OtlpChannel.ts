@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { CooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
-import { growingRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
+import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { type Channel, type ChannelPolicy, type Settled } from "../../delivery/Delivery.ts"
 import { type Parcel, refused } from "../../delivery/Delivery/Channel.ts"
 import { ints, texts } from "../../store/pgArrays.ts"
@@ -15,11 +15,11 @@ import { makeBatcher } from "../../concurrency/Batcher.ts"
 import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
-export const exportRetries = growingRetryPolicy({
-  first: 1_000,
+export const exportRetries = exponentialRetryPolicy({
+  firstMillis: 1_000,
   factor: 1.5,
-  longest: 30_000,
-  within: 300_000,
+  longestMillis: 30_000,
+  maxElapsedMillis: 300_000,
   jitter: 0.5
 })
 
@@ -35,7 +35,7 @@ const CONCURRENCY = 8
 const SLOTS = 128
 
 /** Failures in a row after which a collector is sent one request at a time, until it takes one. It is never left alone for a while. */
-const cooldown: CooldownPolicy = { after: 5, first: 0, longest: 0 }
+const cooldown: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
 
 interface Loaded {
   /** Null where the request is at hand, or the batch is not kept. */

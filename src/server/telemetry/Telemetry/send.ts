@@ -1,8 +1,13 @@
 import { Clock, Effect, Redacted, Schema } from "effect"
 import type { OrgId } from "../../../domain/Ids.ts"
-import { type ExportOutcome, judgeAnswer, MAX_ANSWER_BYTES } from "../../../domain/telemetry/OtlpAnswer.ts"
+import {
+  type ExportOutcome,
+  classifyResponse,
+  MAX_RESPONSE_BYTES
+} from "../../../domain/telemetry/OtlpResponse.ts"
 import { VERSION } from "../../../domain/Version.ts"
 import type { Egress } from "../../egress/Egress.ts"
+import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import type { EgressReason } from "../../egress/Egress/Failure.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import { type Address, destinationPlace } from "./rows.ts"
@@ -66,11 +71,23 @@ export const sendSpans = (
       },
       body: payload,
       timeout: EXPORT_MILLIS,
-      maxResponseBytes: MAX_ANSWER_BYTES
+      maxResponseBytes: MAX_RESPONSE_BYTES
     })
     .pipe(
       Effect.matchEffect({
-        onSuccess: (answer) => Effect.map(Clock.currentTimeMillis, (now) => judgeAnswer(answer, spans, now)),
+        onSuccess: (answer) =>
+          Effect.map(Clock.currentTimeMillis, (now) =>
+            classifyResponse(
+              {
+                status: answer.status,
+                retryAfterMillis:
+                  answer.retryAfter === undefined ? null : retryAfterMillis(answer.retryAfter, now),
+                body: answer.body,
+                isComplete: answer.complete
+              },
+              spans
+            )
+          ),
         onFailure: ({ phrase, reason }) =>
           Effect.succeed<ExportOutcome>(
             final.has(reason)

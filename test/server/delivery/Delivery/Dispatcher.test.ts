@@ -3,7 +3,7 @@ import { Deferred, Effect, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
-import type { Outcome } from "../../../../src/domain/delivery/DeliveryState.ts"
+import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
 import type { Channel } from "../../../../src/server/delivery/Delivery.ts"
 import { makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
 import type { OwnedShard } from "../../../../src/server/delivery/Delivery/Shards.ts"
@@ -98,14 +98,14 @@ describe("Dispatcher", () => {
 
   it.effect("sends one by one to who fails and is never left alone, until something gets through", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 3, first: 0, longest: 0 }
+      const cooldown = { failureThreshold: 3, firstMillis: 0, longestMillis: 0 }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 4, cooldown }))
       const { dispatcher } = yield* setUp(channel)
       dispatcher.offer(
         Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
         0
       )
-      const endedThen = Effect.fnUntraced(function* (held: Held, outcome: Outcome) {
+      const endedThen = Effect.fnUntraced(function* (held: Held, outcome: AttemptOutcome) {
         yield* held.end(outcome)
         yield* Queue.take(dispatcher.results)
         return yield* Queue.size(attempts)
@@ -126,14 +126,14 @@ describe("Dispatcher", () => {
 
   it.effect("ends without an attempt what waited past its time for who fails, and sends what is new", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 1, first: 0, longest: 0 }
+      const cooldown = { failureThreshold: 1, firstMillis: 0, longestMillis: 0 }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown }))
       const { dispatcher } = yield* setUp(channel)
       dispatcher.offer(
         [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
         0
       )
-      const endOne = Effect.fnUntraced(function* (outcome: Outcome) {
+      const endOne = Effect.fnUntraced(function* (outcome: AttemptOutcome) {
         yield* (yield* Queue.take(attempts)).end(outcome)
         return yield* Queue.take(dispatcher.results)
       })

@@ -114,7 +114,7 @@ describe("Delivery, writing results", () => {
 
   testOnStore("writes how others fare while a destination is being removed, and of that one afterwards", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ retry: { ...once, delays: [0, 0, 0] } }))
+      const { attempts, channel } = yield* heldChannel(quick({ retry: { ...once, delaysMillis: [0, 0, 0] } }))
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const delivery = yield* Delivery

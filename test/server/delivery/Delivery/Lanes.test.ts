@@ -59,10 +59,10 @@ describe("Lanes", () => {
         assert.isDefined(lane)
         if (lane === undefined) return
         const until = 10 * HORIZON
-        lanes.setHealth(lane, { _tag: "Cooling", failures: 5, round: 1, until })
+        lanes.setHealth(lane, { _tag: "CoolingDown", failures: 5, round: 1, until })
         assert.isFalse(lanes.dropUntil(lane, until, 0))
         const stale = lanes.unsaved(10)
-        lanes.setHealth(lane, { _tag: "Cooling", failures: 6, round: 1, until })
+        lanes.setHealth(lane, { _tag: "CoolingDown", failures: 6, round: 1, until })
         // What was stored meanwhile is not what is known by now.
         assert.deepStrictEqual(lanes.saved(stale), [])
         assert.isFalse(lanes.dropUntil(lane, until, 0))
@@ -101,7 +101,7 @@ describe("Lanes", () => {
     if (lane === undefined || item === undefined) return
     lane.remove(item)
     const end = reads.begin()
-    const health = { _tag: "Open", failures: 1 } as const
+    const health = { _tag: "Healthy", failures: 1 } as const
     lanes.setHealth(lane, health)
     lanes.saved(lanes.unsaved(10))
     lanes.done(lane, item)
@@ -118,12 +118,12 @@ describe("Lanes", () => {
     const lane = lanes.take(row(), 0)
     assert.isDefined(lane)
     if (lane === undefined) return
-    lanes.setHealth(lane, { _tag: "Open", failures: 1 })
-    lanes.setHealth(lane, { _tag: "Open", failures: 2 })
+    lanes.setHealth(lane, { _tag: "Healthy", failures: 1 })
+    lanes.setHealth(lane, { _tag: "Healthy", failures: 2 })
     assert.strictEqual(shard?.open, 1)
     lanes.saved(lanes.unsaved(10))
     assert.strictEqual(shard?.open, 0)
-    lanes.setHealth(lane, { _tag: "Open", failures: 3 })
+    lanes.setHealth(lane, { _tag: "Healthy", failures: 3 })
     lanes.drop(lane)
     assert.strictEqual(shard?.open, 0)
   })

@@ -29,7 +29,7 @@ const coolingOf = Effect.flatMap(Delivery, ({ figures }) =>
 describe("Delivery, during cooldowns", () => {
   testOnStore("leaves a destination alone that fails again and again, then sends one probe", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 3, first: 2_000, longest: 2_000 }
+      const cooldown = { failureThreshold: 3, firstMillis: 2_000, longestMillis: 2_000 }
       const retry = { ...quick().retry, delays: [0, 0, 0, 0, 0, 0, 0, 0] }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
       yield* Effect.gen(function* () {
@@ -55,7 +55,7 @@ describe("Delivery, during cooldowns", () => {
         const probe = yield* Queue.take(attempts)
         assert.strictEqual(probe.parcel.destination_id, to.destination_id)
         // A millisecond aside: the cooldown runs on another clock of this machine.
-        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + cooldown.first - 1)
+        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + cooldown.firstMillis - 1)
         yield* publish(other)
         yield* (yield* Queue.take(attempts)).end(delivered)
         yield* eventually(delivery.list(other.org_id, other.destination_id), all("delivered"))
@@ -71,10 +71,12 @@ describe("Delivery, during cooldowns", () => {
 
   testOnStore("finds again by the sweep who was let go for a cooldown, and who for a late retry", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 2, first: 800, longest: 800 }
+      const cooldown = { failureThreshold: 2, firstMillis: 800, longestMillis: 800 }
       const retry = { ...quick().retry, delays: [0, 0, 0, 0], jitter: 0 }
       const cooling = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
-      const late = yield* heldChannel(quick({ cooldown: patient, retry: { ...retry, delays: [0, 800] } }))
+      const late = yield* heldChannel(
+        quick({ cooldown: patient, retry: { ...retry, delaysMillis: [0, 800] } })
+      )
       const channels = [cooling.channel, { ...late.channel, name: "late" }]
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
@@ -109,7 +111,7 @@ describe("Delivery, during cooldowns", () => {
 
   testOnStore("counts whom it let go for a cooldown, and sends them nothing that is new", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 1, first: 600_000, longest: 600_000 }
+      const cooldown = { failureThreshold: 1, firstMillis: 600_000, longestMillis: 600_000 }
       const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
       yield* Effect.gen(function* () {
         const to = yield* Effect.replicateEffect(destination, 3)
@@ -126,7 +128,7 @@ describe("Delivery, during cooldowns", () => {
     "sends nothing to who was let go while a transaction was on its way that knows nothing of it yet",
     () =>
       Effect.gen(function* () {
-        const cooldown = { after: 1, first: 600_000, longest: 600_000 }
+        const cooldown = { failureThreshold: 1, firstMillis: 600_000, longestMillis: 600_000 }
         const { attempts, channel } = yield* heldChannel(quick({ cooldown }))
         yield* Effect.gen(function* () {
           const to = yield* destination
@@ -155,8 +157,8 @@ describe("Delivery, during cooldowns", () => {
 
   testOnStore("waits for a cooldown that began before the process did", () =>
     Effect.gen(function* () {
-      const cooldown = { after: 1, first: 700, longest: 700 }
-      const policy = quick({ cooldown, retry: { ...quick().retry, delays: [0, 0] } })
+      const cooldown = { failureThreshold: 1, firstMillis: 700, longestMillis: 700 }
+      const policy = quick({ cooldown, retry: { ...quick().retry, delaysMillis: [0, 0] } })
       const before = yield* answering(policy, () => failing)
       const after = yield* answering(policy, () => delivered)
       const to = yield* destination

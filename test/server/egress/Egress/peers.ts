@@ -2,7 +2,7 @@ import { Context, Deferred, Effect, Layer, Result, type Scope } from "effect"
 import type { NetAddress } from "effect/net"
 import * as Net from "node:net"
 import * as Tls from "node:tls"
-import { parseAllowances, parseNetworks } from "../../../../src/domain/network/PublicAddress.ts"
+import { parseAllowedNetworks, parseNetworks } from "../../../../src/domain/network/PublicAddress.ts"
 import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
 import type { Identity } from "../../../support/ca.ts"
 
@@ -135,7 +135,7 @@ export const egress = (
     Layer.build(
       Egress.layer({
         dnsServers: options.dns === undefined ? [] : [options.dns],
-        allow: Result.getOrThrow(parseAllowances(options.allow ?? "127.0.0.0/8")),
+        allow: Result.getOrThrow(parseAllowedNetworks(options.allow ?? "127.0.0.0/8")),
         deny: Result.getOrThrow(parseNetworks(options.deny ?? "")),
         allowHttp: options.http ?? true,
         ownHost: options.own,

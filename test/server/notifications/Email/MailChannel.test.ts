@@ -163,7 +163,7 @@ describe("MailChannel", () => {
   test("gives up at once on a recipient that does not exist, and leaves nobody else alone for it", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ recipient: (_, nth) => (nth <= 10 ? 550 : undefined) })
-      const policy = quick({ cooldown: { after: 2, first: 60_000, longest: 60_000 } })
+      const policy = quick({ cooldown: { failureThreshold: 2, firstMillis: 60_000, longestMillis: 60_000 } })
       yield* Effect.gen(function* () {
         const waiting = yield* setUp
         for (let i = 0; i < 10; i++) yield* publish(waiting)
@@ -190,7 +190,11 @@ describe("MailChannel", () => {
       const capture = Logger.make(({ message }) => void lines.push(message))
       const server = yield* mailServer({ connect: (nth) => (nth <= 3 ? 421 : undefined) })
       const retry = { ...quick().retry, delays: Arr.makeBy(20, () => 0) }
-      const policy = quick({ concurrency: 1, retry, cooldown: { after: 2, first: 200, longest: 200 } })
+      const policy = quick({
+        concurrency: 1,
+        retry,
+        cooldown: { failureThreshold: 2, firstMillis: 200, longestMillis: 200 }
+      })
       yield* Effect.gen(function* () {
         const waiting = yield* setUp
         yield* publish(waiting)

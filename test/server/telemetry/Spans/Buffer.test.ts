@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { gunzipSync } from "node:zlib"
 import { OrgId, TelemetryDestinationId, TraceId } from "../../../../src/domain/Ids.ts"
-import { samplingAt } from "../../../../src/domain/telemetry/SpanSampling.ts"
+import { makeSampling } from "../../../../src/domain/telemetry/SpanSampling.ts"
 import { type Limits, makeBuffer, type SpanBuffer } from "../../../../src/server/telemetry/Spans/Buffer.ts"
 import { type Content, TOO_LONG } from "../../../../src/server/telemetry/Spans/Content.ts"
 import type { Outbox, Recorded } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
@@ -23,7 +23,7 @@ const recordedWith = (content?: Content): Recorded => ({
 /** A buffer without limits but for its memory and those that are given, and outboxes in it. */
 const bufferWith = (limits: Partial<Limits> = {}) => {
   const buffer = makeBuffer({
-    sampling: samplingAt(1),
+    sampling: makeSampling(1),
     queueLimit: 1_000_000,
     spansPerSecond: 1_000_000,
     flushMillis: 1_000,
@@ -86,7 +86,7 @@ const goingOut = (buffer: SpanBuffer) => {
 
 describe("what goes out of what is recorded", () => {
   it("is each trace of a ratio by its id, marked with the threshold; of the others nothing is kept or counted", () => {
-    const { buffer, outbox } = bufferWith({ sampling: samplingAt(0.5) })
+    const { buffer, outbox } = bufferWith({ sampling: makeSampling(0.5) })
     const to = outbox(1, false)
     for (let count = 0; count < 100; count++) buffer.take(to, named(traceAt(count / 100), ["a", "b"]), 0, 0)
     assert.strictEqual(buffer.held(), 100)

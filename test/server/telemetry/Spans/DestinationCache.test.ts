@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { OrgId, TelemetryDestinationId, TraceId } from "../../../../src/domain/Ids.ts"
-import { samplingAt } from "../../../../src/domain/telemetry/SpanSampling.ts"
+import { makeSampling } from "../../../../src/domain/telemetry/SpanSampling.ts"
 import { makeBuffer } from "../../../../src/server/telemetry/Spans/Buffer.ts"
 import type { Outbox } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
 import { makeKnown } from "../../../../src/server/telemetry/Spans/DestinationCache.ts"
@@ -18,7 +18,7 @@ const traceAt = (share: number) =>
 describe("what is known of who records spans", () => {
   it("counts no trace as missed that is not sampled, however many wait", () => {
     const buffer = makeBuffer({
-      sampling: samplingAt(0.25),
+      sampling: makeSampling(0.25),
       queueLimit: 100_000,
       spansPerSecond: 100_000,
       flushMillis: 1_000

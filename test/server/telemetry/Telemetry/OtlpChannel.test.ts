@@ -27,7 +27,7 @@ describe("a batch that a collector does not take", () => {
       fc.property(fc.array(random, { minLength: 100, maxLength: 100 }), (spread) => {
         let elapsed = 0
         for (const [index, at] of spread.entries()) {
-          const wait = waitAfter(index + 1, at, (exportRetries.within ?? 0) - elapsed)
+          const wait = waitAfter(index + 1, at, (exportRetries.maxElapsedMillis ?? 0) - elapsed)
           if (wait === null) break
           elapsed += wait
         }

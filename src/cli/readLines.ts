@@ -1,0 +1,38 @@
+import { Stream } from "effect"
+import { createReadStream } from "node:fs"
+
+/** A file that cannot be read. Its message is Node's, which names the file. */
+export class FileUnreadable extends Error {
+  override readonly name = "FileUnreadable"
+}
+
+/**
+ * The lines of a file, `-` for standard input, as UTF-8 and without their ends. Of a line longer than `longest` characters only so much and
+ * one more is given, and nothing after it: whoever takes lines refuses it.
+ */
+export const readLines = (file: string, longest: number): Stream.Stream<string, FileUnreadable> =>
+  Stream.fromAsyncIterable(
+    bounded(() => (file === "-" ? process.stdin : createReadStream(file)), longest),
+    (error) => new FileUnreadable(error instanceof Error ? error.message : String(error), { cause: error })
+  )
+
+/** Opens the file when the first line is asked for: a failure before that would find nobody to hear of it. */
+async function* bounded(open: () => AsyncIterable<unknown>, longest: number) {
+  const decoder = new TextDecoder("utf-8", { fatal: true })
+  let rest = ""
+  for await (const chunk of open()) {
+    rest += decoder.decode(chunk instanceof Uint8Array ? chunk : Buffer.from(String(chunk)), { stream: true })
+    let start = 0
+    for (let end = rest.indexOf("\n"); end >= 0; end = rest.indexOf("\n", start)) {
+      yield rest.slice(start, end).replace(/\r$/, "")
+      start = end + 1
+    }
+    rest = rest.slice(start)
+    if (rest.length > longest) {
+      yield rest.slice(0, longest + 1)
+      return
+    }
+  }
+  rest += decoder.decode()
+  if (rest !== "") yield rest
+}

@@ -1,0 +1,159 @@
+import type { TextRange } from "./TextRange.ts"
+
+/**
+ * A text as it is read: itself, or without what hides a secret in it. `at` leads from each character back to where it stood, so that
+ * what is found is removed there.
+ */
+export interface TextView {
+  readonly text: string
+  /** Where each character stood, and at its end where the text ended; absent where nothing was taken out. */
+  readonly at?: Int32Array
+}
+
+/** The piece of the original that a piece of a view stands for, with what was taken out in between. */
+export const toOriginal = (view: TextView, { end, start }: TextRange): TextRange =>
+  view.at === undefined ? { start, end } : { start: view.at[start] ?? 0, end: lastOf(view.at, end) }
+
+const lastOf = (at: Int32Array, end: number): number => at[end] ?? 0
+
+/** Whether something was taken out right before a character: what stood apart there is no longer seen to. */
+export const isAfterRemoval = ({ at }: TextView, index: number): boolean =>
+  at !== undefined && index > 0 && (at[index] ?? 0) !== (at[index - 1] ?? 0) + 1
+
+/**
+ * Invisible where text is shown: what Unicode has renderers ignore (soft hyphen, zero-width characters and joiners, direction marks,
+ * variation selectors, tags), the marks of annotations, and the controls that are no white space.
+ */
+const INVISIBLE =
+  // oxlint-disable-next-line no-control-regex -- exactly these are meant
+  /[\p{Default_Ignorable_Code_Point}\u0001-\u0008\u000e-\u001f\u007f\ufff9-\ufffb]/u
+
+/** Full-width forms of visible ASCII. */
+const WIDE = /[\uff01-\uff5e]/
+
+/** What ends a line (Unicode Standard Annex 14, BK, CR, LF, NL). */
+const BREAK = /[\n\v\f\r\u2028\u2029\u0085]/
+
+/** Escapes that stand for visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`. */
+const ESCAPE =
+  /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});/
+
+/** How many times escapes are taken for what they stand for: `%2567` is `%67` is `g`. */
+const MAX_ESCAPED = 3
+
+/** Without what is invisible, and with escapes and full-width forms as what they stand for; undefined where that is the text itself. */
+export const normalizeText = (text: string): TextView | undefined => {
+  let view: TextView | undefined
+  if (INVISIBLE.test(text) || WIDE.test(text))
+    view = without({ text }, (character) => INVISIBLE.test(character), unwiden)
+  for (let times = 0; times < MAX_ESCAPED && ESCAPE.test(view?.text ?? text); times++) {
+    view = unescaped(view ?? { text })
+  }
+  return view
+}
+
+/**
+ * Without the line breaks that stand within a token, the `=` or `\` that announces them, and the blanks after them: what came from a
+ * mail or a terminal. Between words they stay, unless `all`.
+ */
+export const joinLines = (view: TextView, all: boolean): TextView | undefined => {
+  if (!BREAK.test(view.text)) return undefined
+  const { text } = view
+  const out: Array<string> = []
+  const at: Array<number> = []
+  let from = 0
+  const keep = (end: number) => {
+    if (end > from) out.push(text.slice(from, end))
+    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
+  }
+  const breaks = /[\\=]?[\n\v\f\r\u2028\u2029\u0085][\s>]*/g
+  let changed = false
+  for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
+    const end = match.index + match[0].length
+    if (!all && !(isPartAt(text, match.index - 1, -1) && isPartAt(text, end, 1))) continue
+    keep(match.index)
+    from = end
+    changed = true
+  }
+  if (!changed) return undefined
+  keep(text.length)
+  at.push(view.at?.[text.length] ?? text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+/** Most characters of a piece that are looked at. */
+const MAX_PIECE = 64
+
+/** Words with marks between them, as in names of fields and files, and small numbers. */
+const WORDS = /^[A-Z]?[a-z]*(?:[-_./=][A-Z]?[a-z]+)*[-_./=]?$|^[A-Z]+(?:_[A-Z0-9]+)+$|^-?[0-9]{1,4}$/
+
+/** Whether what stands at the index, going that way, is a piece of a token: no words, and no name that a value follows. */
+const isPartAt = (text: string, index: number, step: 1 | -1): boolean => {
+  let end = index
+  while (Math.abs(end - index) < MAX_PIECE && isTokenCode(text.charCodeAt(end))) end += step
+  const piece = step === 1 ? text.slice(index, end) : text.slice(end + 1, index + 1)
+  return piece.length > 0 && !WORDS.test(piece) && !(step === 1 && text.charAt(end) === ":")
+}
+
+const isTokenCode = (code: number): boolean =>
+  (code >= 0x30 && code <= 0x39) ||
+  (code >= 0x41 && code <= 0x5a) ||
+  (code >= 0x61 && code <= 0x7a) ||
+  code === 0x5f || // _
+  code === 0x2d || // -
+  code === 0x2b || // +
+  code === 0x2f || // /
+  code === 0x3d || // =
+  code === 0x2e // .
+
+const without = (
+  view: TextView,
+  isOut: (character: string) => boolean,
+  as: (character: string) => string
+): TextView => {
+  const out: Array<string> = []
+  const at: Array<number> = []
+  let index = 0
+  for (const character of view.text) {
+    if (!isOut(character)) {
+      out.push(as(character))
+      for (let unit = 0; unit < character.length; unit++) at.push(view.at?.[index + unit] ?? index + unit)
+    }
+    index += character.length
+  }
+  at.push(view.at?.[view.text.length] ?? view.text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+const unwiden = (character: string): string =>
+  WIDE.test(character) ? String.fromCharCode(character.charCodeAt(0) - 0xfee0) : character
+
+const unescaped = (view: TextView): TextView => {
+  const out: Array<string> = []
+  const at: Array<number> = []
+  const { text } = view
+  const escapes = new RegExp(ESCAPE, "g")
+  let from = 0
+  const keep = (end: number) => {
+    if (end > from) out.push(text.slice(from, end))
+    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
+  }
+  for (let match = escapes.exec(text); match !== null; match = escapes.exec(text)) {
+    const code = codeOf(match[0])
+    if (code < 0x20 || code > 0x7e) continue
+    keep(match.index)
+    out.push(String.fromCharCode(code))
+    at.push(view.at?.[match.index] ?? match.index)
+    from = match.index + match[0].length
+  }
+  keep(text.length)
+  at.push(view.at?.[text.length] ?? text.length)
+  return { text: out.join(""), at: Int32Array.from(at) }
+}
+
+const codeOf = (escape: string): number =>
+  escape.startsWith("&#")
+    ? escape.charAt(2) === "x"
+      ? Number.parseInt(escape.slice(3, -1), 16)
+      : Number.parseInt(escape.slice(2, -1), 10)
+    : Number.parseInt(escape.slice(-2), 16)

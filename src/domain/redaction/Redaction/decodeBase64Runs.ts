@@ -1,0 +1,55 @@
+import type { TextRange } from "./TextRange.ts"
+
+/** How deep base64 is looked for in base64. Runs of less than 20 characters are not decoded. */
+export const MAX_LAYERS = 3
+
+/** Share of a decoded text that is visible: what is not text is a picture or a key. */
+const VISIBLE = 0.95
+
+/** Runs of base64 that are text, and that text. */
+export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { readonly text: string }> => {
+  const found: Array<TextRange & { readonly text: string }> = []
+  for (const match of text.matchAll(/(?<![0-9A-Za-z+/_-])[0-9A-Za-z+/_-]{20,}={0,2}/g)) {
+    const [run] = match
+    // A word, however long, is none.
+    if (!beginsVisibly(run) || /^[A-Z]?[a-z_-]+$/.test(run)) continue
+    const decoded = Buffer.from(run, "base64").toString("utf8")
+    if (isText(decoded)) found.push({ start: match.index, end: match.index + run.length, text: decoded })
+  }
+  return found
+}
+
+/** Whether the first bytes that a run stands for are visible, tabs or line ends: nearly no path or identifier is thrown away later. */
+const beginsVisibly = (run: string): boolean => {
+  for (let at = 0; at < 12; at += 4) {
+    const bits =
+      (value(run, at) << 18) | (value(run, at + 1) << 12) | (value(run, at + 2) << 6) | value(run, at + 3)
+    if (!isVisible(bits >> 16) || !isVisible((bits >> 8) & 0xff) || !isVisible(bits & 0xff)) return false
+  }
+  return true
+}
+
+/** What a digit of base64 counts, in either alphabet. */
+const value = (run: string, at: number): number => {
+  const code = run.charCodeAt(at)
+  if (code >= 0x61) return code - 0x47
+  if (code >= 0x41 && code <= 0x5a) return code - 0x41
+  if (code >= 0x30 && code <= 0x39) return code + 4
+  return code === 0x2b || code === 0x2d ? 62 : 63
+}
+
+/** Parts of characters beyond ASCII count too. */
+const isVisible = (byte: number): boolean => (byte >= 0x20 && byte !== 0x7f) || (byte >= 0x09 && byte <= 0x0d)
+
+/** Most characters that are looked at to tell a text from bytes. */
+const SAMPLE = 256
+
+const isText = (decoded: string): boolean => {
+  const sample = decoded.slice(0, SAMPLE)
+  let visible = 0
+  for (let index = 0; index < sample.length; index++) {
+    const code = sample.charCodeAt(index)
+    if ((code >= 0x20 && code < 0x7f) || code === 0x0a || code === 0x0d || code === 0x09) visible++
+  }
+  return sample.length >= 8 && visible / sample.length >= VISIBLE
+}

@@ -1,0 +1,76 @@
+import { hasDigit, isExpression, isOpaque, isWordLike } from "./opaque.ts"
+import { isPlaceholder } from "./isPlaceholder.ts"
+import { isIdentifier } from "./looksRandom.ts"
+import type { TextRange } from "./TextRange.ts"
+import { trimTrailing } from "./trimTrailing.ts"
+
+/** Authorization as a header or in prose: a scheme and what follows it. */
+const scheme =
+  /\b(?:(Bearer|Token|ApiKey|Api-Key|SSWS|GenieKey|Negotiate|JWT)[ \t]{1,3}(?:token[=:][ \t]?)?["']?([0-9A-Za-z._~+/=:%-]{8,2048})|Basic[ \t]{1,3}([0-9A-Za-z+/=_-]{8,1024}))/gi
+
+/** What follows the name of a scheme, where it is a credential: in prose that is often a word, and behind `token` an identifier. */
+const findSchemes = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const match of text.matchAll(scheme)) {
+    const [whole, name = "", credential, basic] = match
+    const value = credential ?? basic ?? ""
+    const end = match.index + whole.length
+    const clean = trimmed(value)
+    const isSecret =
+      basic === undefined
+        ? isOpaque(clean) && !(/^token$/i.test(name) && isIdentifier(clean))
+        : isBasic(basic)
+    if (isSecret) found.push({ start: end - value.length, end: end - (value.length - clean.length) })
+  }
+  return found
+}
+
+const trimmed = (value: string): string => trimTrailing(value, ".,:")
+
+/** Base64 of a name and a password. */
+const isBasic = (value: string): boolean => {
+  const decoded = Buffer.from(value, "base64").toString("latin1")
+  // oxlint-disable-next-line no-control-regex -- a name and a password are visible
+  return /^[^\u0000-\u001f\u007f:]{0,200}:[^\u0000-\u001f\u007f]{1,}$/.test(decoded)
+}
+
+/** Headers that carry a credential as a whole, and cookies, which carry some. */
+const header =
+  /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?([^\r\n"']{4,4096})/gi
+
+const findHeaders = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const match of text.matchAll(header)) {
+    const [whole, credential, cookies] = match
+    const end = match.index + whole.length
+    if (credential !== undefined) {
+      const value = trimmed(credential.trimEnd())
+      const start = end - credential.length
+      if (
+        !/\s/.test(value)
+          ? !isExpression(value) && (isOpaque(value) || isLong(value))
+          : /(?:signature|response|mac|oauth_\w+)="?[^\s",]{8,}/i.test(value)
+      ) {
+        found.push({ start, end: start + value.length })
+      }
+    } else if (cookies !== undefined) {
+      const start = end - cookies.length
+      for (const pair of cookies.matchAll(/([\w.-]{1,128})=([^;\s,]{8,2048})/g)) {
+        const value = pair[2] ?? ""
+        if (!isOpaque(value)) continue
+        const at = start + pair.index + pair[0].length - value.length
+        found.push({ start: at, end: at + value.length })
+      }
+    }
+  }
+  return found
+}
+
+const isLong = (value: string): boolean =>
+  value.length >= 20 && hasDigit(value) && !isWordLike(value) && !isPlaceholder(value)
+
+/** Credentials behind the name of a scheme, or in a header that carries them. */
+export const findAuthorizations = (text: string): ReadonlyArray<TextRange> => [
+  ...(/bearer|basic|token|key|ssws|negotiate|jwt/i.test(text) ? findSchemes(text) : []),
+  ...(/authorization|cookie/i.test(text) ? findHeaders(text) : [])
+]

@@ -1,0 +1,22 @@
+import { trimTrailing } from "./trimTrailing.ts"
+
+/** Words that stand where a secret would, and say so. */
+const words = new Set(
+  (
+    "pass password passwd passwort pwd passphrase secret secrets token apikey api_key api-key key value string text " +
+    "user username name none null nil undefined empty unset true false yes no on off required optional default example " +
+    "sample placeholder dummy fake hidden masked redacted removed omitted protected encrypted unknown missing invalid " +
+    "expired revoked reset changed changeme change_me unchanged todo tbd see your my the here test prompt stdin env yield*"
+  ).split(" ")
+)
+
+/** Whether a text says that a secret belongs here rather than being one: `${TOKEN}`, `<your key>`, `***`, `xxxx`, `changeme`, `[REDACTED]`. */
+export const isPlaceholder = (text: string): boolean => {
+  if (/^[<[{(%]|^ENC[([]|^@@|^\$[A-Za-z_{(]|[>\]})%]$|\.\.\.|…|\{\{|\$\{/.test(text)) return true
+  const lower = trimTrailing(text.toLowerCase().replace(/^['"`]+/, ""), "'\"`.,;:!?")
+  if (words.has(lower) || /^(.)\1*$/.test(lower)) return true
+  return (
+    /^(?:your|my|insert|enter|put|some|example|sample|dummy|fake)[-_ ]/.test(lower) ||
+    /x{6,}|\*{3,}|•{3,}|0123456789|123456789|abcdefgh|example|placeholder|redacted/.test(lower)
+  )
+}

@@ -1,0 +1,28 @@
+import { Result } from "effect"
+import { type KnownValues, noKnownValues, redactText } from "../Redaction.ts"
+import type { SchemaFault } from "../../tasks/CompiledSchema/SchemaFault.ts"
+
+/**
+ * The same faults with nothing in them that must not be shown: a property that is too many, or comes twice, may be named by a secret.
+ */
+export const redactFaults = (
+  faults: ReadonlyArray<SchemaFault>,
+  known: KnownValues = noKnownValues
+): ReadonlyArray<SchemaFault> =>
+  faults.map(({ detail, pointer }) => ({
+    pointer: cleanPointer(pointer, known),
+    detail: redactText(detail, known)
+  }))
+
+const cleanPointer = (pointer: string, known: KnownValues): string =>
+  pointer
+    .split("/")
+    .map((token) => {
+      const name = Result.getOrElse(
+        Result.try(() => decodeURIComponent(token)),
+        () => token
+      )
+      const clean = redactText(name, known)
+      return clean === name ? token : encodeURIComponent(clean)
+    })
+    .join("/")

@@ -1,0 +1,23 @@
+import type { Provider } from "../tasks/Provider.ts"
+
+/** The hosts whose provider has a name among the well-known values of `gen_ai.provider.name`. */
+const wellKnown: ReadonlyMap<string, string> = new Map([
+  ["api.openai.com", "openai"],
+  ["api.anthropic.com", "anthropic"],
+  ["api.cohere.ai", "cohere"],
+  ["api.deepseek.com", "deepseek"],
+  ["api.groq.com", "groq"],
+  ["api.mistral.ai", "mistral_ai"],
+  ["api.perplexity.ai", "perplexity"],
+  ["api.x.ai", "x_ai"],
+  ["generativelanguage.googleapis.com", "gcp.gemini"]
+])
+
+/**
+ * What `gen_ai.provider.name` calls a provider. A server that speaks OpenAI's protocol and is nobody known is `openai`, as the conventions have
+ * it for a client that cannot tell.
+ */
+export const genAiProviderName = (provider: Provider): string =>
+  provider.kind === "examples"
+    ? "svc.examples"
+    : (wellKnown.get(URL.parse(provider.base_url)?.hostname ?? "") ?? "openai")

@@ -1,0 +1,43 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause } from "effect"
+import { CliError } from "effect/cli"
+import { HttpServerError } from "effect/http"
+import { isDefect, errorMessage } from "../../src/cli/errorMessage.ts"
+import { NotFound } from "../../src/api/Problems.ts"
+import { SettingsInvalid } from "../../src/server/config/Settings.ts"
+
+const taken = Object.assign(new Error("listen EADDRINUSE: address already in use 127.0.0.1:8080"), {
+  code: "EADDRINUSE"
+})
+
+describe("phraseOf", () => {
+  it("gives what a failure says of itself, on one line", () => {
+    assert.strictEqual(
+      errorMessage(Cause.fail(new SettingsInvalid({ variable: "PORT", message: "PORT must be a port" }))),
+      "PORT must be a port"
+    )
+    assert.strictEqual(errorMessage(Cause.fail(new NotFound({ detail: "No such key" }))), "No such key")
+    assert.strictEqual(errorMessage(Cause.die(new Error("two\n  lines"))), "two lines")
+    assert.strictEqual(errorMessage(Cause.fail("a word")), "a word")
+  })
+
+  it("names the variables behind a system call that failed", () => {
+    const cause = Cause.fail(new HttpServerError.ServeError({ cause: taken }))
+    assert.match(errorMessage(cause) ?? "", /^HOST and PORT name an address that is taken/)
+  })
+
+  it("says nothing where the command line has said it", () => {
+    assert.strictEqual(
+      errorMessage(Cause.fail(new CliError.ShowHelp({ commandPath: ["countersign"], errors: [] }))),
+      undefined
+    )
+  })
+})
+
+describe("isFault", () => {
+  it("tells our own mistakes from failures", () => {
+    assert.isTrue(isDefect(Cause.die(new TypeError("x is not a function"))))
+    assert.isFalse(isDefect(Cause.fail(new NotFound({ detail: "No such key" }))))
+    assert.isFalse(isDefect(Cause.die(taken)))
+  })
+})

@@ -1,0 +1,21 @@
+import { assert, describe, it } from "@effect/vitest"
+import { tracesUrl } from "../../../src/domain/telemetry/tracesUrl.ts"
+
+describe("tracesUrl", () => {
+  it("gives an empty path OTLP's own, and leaves every other as it is", () => {
+    for (const [given, used] of [
+      ["https://otlp.example.com", "https://otlp.example.com/v1/traces"],
+      ["https://otlp.example.com/", "https://otlp.example.com/v1/traces"],
+      ["https://otlp.example.com:4318?team=7", "https://otlp.example.com:4318/v1/traces?team=7"],
+      ["https://otlp.example.com/?team=7", "https://otlp.example.com/v1/traces?team=7"],
+      ["HTTPS://otlp.example.com", "HTTPS://otlp.example.com/v1/traces"],
+      ["https://otlp.example.com/otlp", "https://otlp.example.com/otlp"],
+      ["https://otlp.example.com/v1/traces/", "https://otlp.example.com/v1/traces/"],
+      ["https://otlp.example.com//", "https://otlp.example.com//"],
+      ["nonsense", "nonsense"],
+      ["", ""]
+    ] as const) {
+      assert.strictEqual(tracesUrl(given), used)
+    }
+  })
+})
