@@ -69,7 +69,7 @@ const program = Effect.gen(function* () {
   measure("a request taken from a bucket", () => void (full = take(rate, full, (now += 1)).fullAt))
   const limits = yield* Effect.provide(RateLimits, RateLimits.layer({ perSecond: 1_000_000 }))
   const id = yield* KeyId.generate
-  measure("the same as the service does, clock and all", () => void Effect.runSync(limits.request(id)))
+  measure("the same as the service does, clock and all", () => void Effect.runSync(limits.admitRequest(id)))
 
   const box = yield* Effect.provide(
     SecretBox,

@@ -1,7 +1,7 @@
 import { Console, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { unknownVariables } from "../server/config/Settings/read.ts"
-import { type ConfigRow, markdown, report } from "../server/config/Settings/report.ts"
+import { unknownVariables } from "../server/config/Settings/readVariables.ts"
+import { type ConfigRow, settingsTable, reportSettings } from "../server/config/Settings/reportSettings.ts"
 import { ProcessEnvironment, readSettings } from "./environment.ts"
 
 /** How a variable stands, for people. */
@@ -19,9 +19,9 @@ const text = (rows: ReadonlyArray<ConfigRow>): string =>
     .join("\n")
 
 const config = Effect.fnUntraced(function* (flags: { readonly json: boolean; readonly markdown: boolean }) {
-  if (flags.markdown) return yield* Console.log(markdown())
+  if (flags.markdown) return yield* Console.log(settingsTable())
   const { variables } = yield* ProcessEnvironment
-  const rows = report(variables)
+  const rows = reportSettings(variables)
   yield* Console.log(flags.json ? JSON.stringify(rows, null, 2) : text(rows))
   if (!flags.json) {
     yield* Effect.forEach(unknownVariables(variables), (line) => Console.error(`warning: ${line}`), {

@@ -1,10 +1,10 @@
 import { Context, Effect } from "effect"
-import { decode, type Environment, type Machine } from "../server/config/Settings.ts"
+import { decode, type Environment, type ProcessFacts } from "../server/config/Settings.ts"
 
 /** The environment that commands read: the process's own, which a test replaces. */
 export const ProcessEnvironment = Context.Reference<{
   readonly variables: Environment
-  readonly machine: Machine
+  readonly machine: ProcessFacts
 }>("countersign/cli/ProcessEnvironment", {
   defaultValue: () => ({
     variables: process.env,

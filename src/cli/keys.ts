@@ -9,7 +9,7 @@ import { ApiKeys } from "../server/identity/ApiKeys.ts"
 import { rotateMasterKey } from "../server/secrets/MasterKeys.ts"
 import { SecretBox } from "../server/secrets/SecretBox.ts"
 import { Organizations } from "../server/identity/Organizations.ts"
-import { layerFirstKeys, layerKeys, layerSecrets } from "../server/main/keys.ts"
+import { layerBootstrapKeys, layerKeys, layerSecrets } from "../server/main/layerKeys.ts"
 import { readSettings } from "./environment.ts"
 import { org } from "./organization.ts"
 import { describeDatabase } from "./describeDatabase.ts"
@@ -75,7 +75,7 @@ const create = Command.make(
     const { isNew, key, secret } = yield* Effect.gen(function* () {
       const isKnown = yield* Effect.isSuccess((yield* Organizations).findByName(flags.org))
       return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
-    }).pipe(Effect.provide(layerFirstKeys(settings.store)))
+    }).pipe(Effect.provide(layerBootstrapKeys(settings.store)))
     const text = Redacted.value(secret)
     if (isNew) yield* Console.error(`there was no organization ${flags.org}: it is made`)
     yield* Console.error(

@@ -1,12 +1,12 @@
 import { Console, Effect } from "effect"
 import { Command } from "effect/cli"
-import { layerStoreThatIsThere } from "../server/main/store.ts"
+import { layerExistingStore } from "../server/main/layerStore.ts"
 import { readSettings } from "./environment.ts"
 import * as Migrations from "../server/store/Database/migrate.ts"
 
 const migrate = Effect.gen(function* () {
   const { settings } = yield* readSettings
-  const applied = yield* Effect.provide(Migrations.migrate, layerStoreThatIsThere(settings.store))
+  const applied = yield* Effect.provide(Migrations.migrate, layerExistingStore(settings.store))
   yield* Effect.forEach(applied, (name) => Console.log(`applied ${name}`), { discard: true })
   yield* Console.log(applied.length === 0 ? "The store has every migration" : "The store is up to date")
 })

@@ -33,7 +33,7 @@ import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
 import { Feedback } from "./tasks/Feedback.ts"
 import { FeedbackHttp } from "./tasks/Feedback/http.ts"
-import { layerEnvelope, layerFrame } from "./http/Frame.ts"
+import { layerEnvelope, layerProblemFrame } from "./http/ProblemFrame.ts"
 import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
@@ -56,7 +56,7 @@ import { RulesHttp } from "./approvals/Rules/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
-import { layerStore } from "./main/store.ts"
+import { layerStore } from "./main/layerStore.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
 import { SessionStream } from "./approvals/SessionStream.ts"
@@ -192,7 +192,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
       Authentication.layerGates,
       RequestBody.layer,
       Idempotency.layer,
-      layerFrame
+      layerProblemFrame
     ])
   )
 
@@ -224,7 +224,7 @@ export const layer = (settings: Settings) =>
       })
     ),
     Layer.provideMerge(layerSchedulers(settings)),
-    Layer.provideMerge(OwnTelemetry.layerCollecting(settings.ownTelemetry)),
+    Layer.provideMerge(OwnTelemetry.layerPeriodicCollection(settings.ownTelemetry)),
     Layer.provideMerge(Metrics.layer),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(MasterKeys.layerCheckMasterKeys),

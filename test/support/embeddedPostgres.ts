@@ -7,8 +7,8 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 
 const endServer = async (dataDir: string) => {
-  const pid = await postmaster(dataDir)
-  if (pid !== undefined) kill(pid, "SIGKILL")
+  const pid = await readPostmasterPid(dataDir)
+  if (pid !== undefined) sendSignal(pid, "SIGKILL")
 }
 
 const removeDirectory = async (dataDir: string) => {
@@ -30,18 +30,18 @@ let used: Promise<string> | undefined
  * The data directory of one test file, for tests that do not mind what was in it: making a cluster takes a second or two.
  * No server runs in it when a test begins.
  */
-export const usedDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+export const reusedDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.promise(() => (used ??= makeDirectory())),
   (dataDir) => Effect.promise(() => endServer(dataDir))
 )
 
 /** To be run after the last test of a file that used it. */
-export const removeUsedDirectory = async (): Promise<void> => {
+export const removeReusedDirectory = async (): Promise<void> => {
   if (used !== undefined) await removeDirectory(await used)
 }
 
 /** The process id of the server of a data directory, from its pid file; `undefined` where no server has a claim. */
-export const postmaster = async (dataDir: string): Promise<number | undefined> => {
+export const readPostmasterPid = async (dataDir: string): Promise<number | undefined> => {
   try {
     return Number.parseInt(await readFile(path.join(dataDir, "postgres", "postmaster.pid"), "utf8"), 10)
   } catch {
@@ -50,7 +50,7 @@ export const postmaster = async (dataDir: string): Promise<number | undefined> =
 }
 
 /** Whether a process exists; a signal may be sent along. */
-export const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
+export const sendSignal = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(pid, signal)
   } catch {
@@ -59,24 +59,24 @@ export const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
 }
 
 /** A holder that could not use the store; `phrase` is what it told the operator. */
-export class HolderFailed extends Data.TaggedError("HolderFailed")<{ readonly phrase: string }> {}
+export class ServiceProcessFailed extends Data.TaggedError("HolderFailed")<{ readonly phrase: string }> {}
 
 /** Another process that uses the store of a data directory. */
-export interface Holder {
+export interface ServiceProcess {
   readonly child: ChildProcess
   /** Waits until it uses the store. */
-  readonly ready: Effect.Effect<void, HolderFailed>
+  readonly ready: Effect.Effect<void, ServiceProcessFailed>
   /** Sends a signal and waits for the end; answers with the exit code. */
   readonly end: (signal: NodeJS.Signals) => Effect.Effect<number | null>
 }
 
-const script = fileURLToPath(new URL("embeddedPostgresHolder.ts", import.meta.url))
+const script = fileURLToPath(new URL("embeddedPostgresService.ts", import.meta.url))
 
 /** Starts one, as another account where `account` names it; killed when the scope closes. */
-export const startHolder = (
+export const startServiceProcess = (
   dataDir: string,
   account?: { readonly uid: number; readonly gid: number }
-): Effect.Effect<Holder, never, Scope.Scope> =>
+): Effect.Effect<ServiceProcess, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const child = spawn(process.execPath, [script, dataDir], {
@@ -97,7 +97,7 @@ export const startHolder = (
         child,
         ready: Effect.flatMap(
           Effect.promise(() => first),
-          (line) => (/^ready$/m.test(line) ? Effect.void : new HolderFailed({ phrase: line }))
+          (line) => (/^ready$/m.test(line) ? Effect.void : new ServiceProcessFailed({ phrase: line }))
         ),
         end: (signal: NodeJS.Signals) =>
           Effect.promise(() => {

@@ -6,7 +6,7 @@ import path from "node:path"
 import type { TestProject } from "vitest/node"
 import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
-import { databaseName, named, OLDEST_CLONE_SECONDS, PREFIX } from "./postgres.ts"
+import { databaseName, withDatabase, MAX_CLONE_AGE_SECONDS, PREFIX } from "./postgres.ts"
 import { migrate } from "../../src/server/store/Database/migrate.ts"
 
 declare module "vitest" {
@@ -53,7 +53,7 @@ const dropOldClones = Effect.fn(function* (admin: PgConnection.PgConnection) {
      WHERE starts_with(datname, $1)
        AND split_part(datname, '_', 3)::bigint < extract(epoch FROM now()) - $2::int
        AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = pg_database.datname)`,
-    [PREFIX, OLDEST_CLONE_SECONDS]
+    [PREFIX, MAX_CLONE_AGE_SECONDS]
   )
   for (const { name } of rows) yield* admin.query(`DROP DATABASE IF EXISTS "${String(name)}" WITH (FORCE)`)
 })
@@ -66,7 +66,7 @@ const prepare = Effect.gen(function* () {
   const template = yield* databaseName
   yield* Effect.addFinalizer(() => Effect.ignore(admin.query(`DROP DATABASE "${template}" WITH (FORCE)`)))
   yield* admin.query(`CREATE DATABASE "${template}"`)
-  yield* migrate.pipe(Effect.provide(Database.layer({ url: named(url, template), maxConnections: 1 })))
+  yield* migrate.pipe(Effect.provide(Database.layer({ url: withDatabase(url, template), maxConnections: 1 })))
   return { url, template, line: `tests run on PostgreSQL ${String(rows[0]?.["version"])} (${where})` }
 })
 

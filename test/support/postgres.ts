@@ -9,7 +9,7 @@ import * as Database from "../../src/server/store/Database.ts"
 export const PREFIX = "countersign_test_"
 
 /** A database that nobody is connected to and that is older than this was left by a run that was killed. */
-export const OLDEST_CLONE_SECONDS = 3600
+export const MAX_CLONE_AGE_SECONDS = 3600
 
 /** A new name for a database. */
 export const databaseName = Effect.map(
@@ -18,7 +18,7 @@ export const databaseName = Effect.map(
 )
 
 /** The same server, another database. */
-export const named = (url: Redacted.Redacted, database: string): Redacted.Redacted => {
+export const withDatabase = (url: Redacted.Redacted, database: string): Redacted.Redacted => {
   const other = new URL(Redacted.value(url))
   other.pathname = `/${database}`
   other.searchParams.delete("dbname")
@@ -50,7 +50,7 @@ export const cloneDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope>
         )
       )
   )
-  return named(Redacted.make(inject("postgresUrl")), name)
+  return withDatabase(Redacted.make(inject("postgresUrl")), name)
 }).pipe(Effect.orDie)
 
 const realClock = Context.get(Context.empty(), Clock.Clock)

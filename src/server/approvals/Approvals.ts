@@ -20,7 +20,7 @@ import {
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { cutPage, type Page } from "../store/Pagination.ts"
+import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -60,7 +60,7 @@ export class Approvals extends Context.Service<
         list: Effect.fn("Approvals.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.read")
           const rows = yield* listApprovals(sql, org_id, request)
-          return cutPage(rows, toApproval, (row) => row.approval_id)
+          return toPageWithinBytes(rows, toApproval, (row) => row.approval_id)
         }, Effect.orDie),
         get: Effect.fn("Approvals.get")(function* (id) {
           const { org_id } = yield* Authorized("approvals.read")

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { OrgId, SessionId, TraceId } from "../../domain/Ids.ts"
 import type { NewSessionEvent } from "../../domain/approvals/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../../domain/Time.ts"
-import { ints, longs, texts } from "../store/pgArrays.ts"
+import { int4Array, int8Array, textArray } from "../store/pgArrays.ts"
 import { signalEvents } from "./SessionSignals.ts"
 
 /** Events of one session that are about to be recorded, in order. A list names each session once. */
@@ -31,9 +31,9 @@ export const appendEvents = Effect.fnUntraced(function* (
     UPDATE agent_sessions
     SET last_event = last_event + more.count
     FROM unnest(
-      ${texts(groups.map(({ org_id }) => org_id))}::text[],
-      ${texts(groups.map(({ session_id }) => session_id))}::text[],
-      ${ints(groups.map(({ events }) => events.length))}::int[]
+      ${textArray(groups.map(({ org_id }) => org_id))}::text[],
+      ${textArray(groups.map(({ session_id }) => session_id))}::text[],
+      ${int4Array(groups.map(({ events }) => events.length))}::int[]
     ) AS more (org_id, session_id, count)
     WHERE agent_sessions.org_id = more.org_id
       AND agent_sessions.session_id = more.session_id
@@ -51,12 +51,12 @@ export const appendEvents = Effect.fnUntraced(function* (
     INSERT INTO session_events (org_id, session_id, number, type, step_id, occurred_at, data)
     SELECT org_id, session_id, number, type, step_id, ${toDate(now)}::timestamptz, data::json
     FROM unnest(
-      ${texts(rows.map(({ org_id }) => org_id))}::text[],
-      ${texts(rows.map(({ session_id }) => session_id))}::text[],
-      ${longs(rows.map(({ number }) => number))}::bigint[],
-      ${texts(rows.map(({ event }) => event.type))}::text[],
-      ${texts(rows.map(({ event }) => event.step_id))}::text[],
-      ${texts(rows.map(({ data }) => data))}::text[]
+      ${textArray(rows.map(({ org_id }) => org_id))}::text[],
+      ${textArray(rows.map(({ session_id }) => session_id))}::text[],
+      ${int8Array(rows.map(({ number }) => number))}::bigint[],
+      ${textArray(rows.map(({ event }) => event.type))}::text[],
+      ${textArray(rows.map(({ event }) => event.step_id))}::text[],
+      ${textArray(rows.map(({ data }) => data))}::text[]
     ) AS more (org_id, session_id, number, type, step_id, data)
   `
   yield* signalEvents(

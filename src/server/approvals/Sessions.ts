@@ -15,7 +15,7 @@ import { type ApprovalRow, stateOf } from "./Approvals/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { type Page, pageOf } from "../store/Pagination.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { appendEvents } from "./SessionEvents.ts"
 import {
   findSession,
@@ -61,7 +61,7 @@ export class Sessions extends Context.Service<
       const spans = yield* Spans
 
       const insert = yield* makeBatcher({
-        atOnce: AT_ONCE,
+        maxBatch: AT_ONCE,
         run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
       })
 
@@ -87,7 +87,7 @@ export class Sessions extends Context.Service<
         }),
         list: Effect.fn("Sessions.list")(function* (request) {
           const { org_id } = yield* Authorized("sessions.read")
-          return pageOf(request, yield* listSessions(sql, org_id, request), ({ session_id }) => session_id)
+          return toPage(request, yield* listSessions(sql, org_id, request), ({ session_id }) => session_id)
         }, Effect.orDie),
         get: Effect.fn("Sessions.get")(function* (id) {
           const { org_id } = yield* Authorized("sessions.read")

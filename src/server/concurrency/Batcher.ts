@@ -1,6 +1,6 @@
 import { Array as Arr, Cause, Effect, Exit, Fiber, FiberSet, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { isOutOfReach } from "../store/Database/faults.ts"
+import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
 import { isInTransaction } from "../store/Database/transaction.ts"
 
 /** Statements of one kind under way at once: while they are, what comes next gathers. */
@@ -22,7 +22,7 @@ interface PendingRequest<Input, Output> {
  * and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
  */
 export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: {
-  readonly atOnce: number
+  readonly maxBatch: number
   readonly isLarge?: (input: Input) => boolean
   readonly run: (
     inputs: Arr.NonEmptyReadonlyArray<Input>
@@ -68,7 +68,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: 
     gathering = false
     const group: Array<PendingRequest<Input, Output>> = []
     for (const one of waiting) {
-      if (group.length === options.atOnce) break
+      if (group.length === options.maxBatch) break
       group.push(one)
       waiting.delete(one)
     }
@@ -107,7 +107,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: 
 /** The store said no to a statement, and not that it is away. */
 const isRefused = (exit: Exit.Exit<unknown, SqlError.SqlError>): boolean =>
   Exit.isFailure(exit) &&
-  exit.cause.reasons.some((reason) => Cause.isFailReason(reason) && !isOutOfReach(reason.error))
+  exit.cause.reasons.some((reason) => Cause.isFailReason(reason) && !isDatabaseUnavailable(reason.error))
 
 const outputAt = <Output>(outputs: ReadonlyArray<Output>, index: number): Exit.Exit<Output> => {
   const output = outputs[index]

@@ -2,7 +2,7 @@ import { Clock, Effect, FiberSet, type Scope } from "effect"
 import { monotonicMillis } from "./monotonicMillis.ts"
 
 /** Alarms of the same span ring together, at its end: this late at most, in milliseconds. */
-const SPAN_MILLIS = 25
+const TICK_MILLIS = 25
 
 /**
  * Deadlines for what runs thousands of times a second. A race of each with a sleep of its own costs two fibers and a timer more than
@@ -25,7 +25,7 @@ export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Eff
     const made = new Set<() => void>()
     spans.set(number, made)
     fork(
-      Effect.flatMap(Effect.sleep(number * SPAN_MILLIS - now), () =>
+      Effect.flatMap(Effect.sleep(number * TICK_MILLIS - now), () =>
         Effect.sync(() => {
           spans.delete(number)
           for (const ring of made) ring()
@@ -38,7 +38,7 @@ export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Eff
   return {
     schedule: (millis, ring) => {
       const now = monotonicMillis(clock)
-      const span = spanOf(Math.ceil((now + millis) / SPAN_MILLIS), now)
+      const span = spanOf(Math.ceil((now + millis) / TICK_MILLIS), now)
       // A function of its own: the same one may be set twice.
       const entry = () => ring()
       span.add(entry)

@@ -11,7 +11,7 @@
  * ```
  */
 import { type Cause, Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
-import { workerFailures, workerLastSuccess } from "../observability/definitions.ts"
+import { workerFailures, workerLastSuccess } from "../observability/metricDefinitions.ts"
 
 /** Default pause after a failed run. */
 export const RETRY_MILLIS = 500

@@ -3,10 +3,16 @@ import type { IpNetwork } from "effect/net"
 import type { ParsedKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import { defaultDataDir } from "../store/EmbeddedPostgres.ts"
-import { type Environment, type Fault, readAll, textOf, unknownVariables } from "./Settings/read.ts"
+import {
+  type Environment,
+  type VariableFault,
+  readVariables,
+  textOfVariable,
+  unknownVariables
+} from "./Settings/readVariables.ts"
 import type { Values } from "./Settings/variables.ts"
 
-export type { Environment } from "./Settings/read.ts"
+export type { Environment } from "./Settings/readVariables.ts"
 
 /** Where the store is. */
 export type StoreSettings =
@@ -78,13 +84,13 @@ export class SettingsInvalid extends Schema.TaggedError<SettingsInvalid>()("Sett
 }) {}
 
 /** What of the process the defaults depend on. */
-export interface Machine {
+export interface ProcessFacts {
   readonly cwd: string
   readonly uid: number | undefined
 }
 
 /** Settings, and what the operator should hear about them: a line each. */
-export interface Decoded {
+export interface DecodedSettings {
   readonly settings: Settings
   readonly warnings: ReadonlyArray<string>
 }
@@ -95,21 +101,21 @@ export interface Decoded {
  */
 export const decode = (
   environment: Environment,
-  machine: Machine
-): Result.Result<Decoded, SettingsInvalid> => {
-  const read = readAll(environment)
-  if (Result.isFailure(read)) return Result.fail(invalid(read.failure))
+  machine: ProcessFacts
+): Result.Result<DecodedSettings, SettingsInvalid> => {
+  const read = readVariables(environment)
+  if (Result.isFailure(read)) return Result.fail(settingsInvalid(read.failure))
   const values = read.success
-  const contradictions = contradictionsOf(values, textOf(environment, "NODE_ENV") === "production")
-  if (contradictions.length > 0) return Result.fail(invalid(contradictions))
+  const contradictions = findContradictions(values, textOfVariable(environment, "NODE_ENV") === "production")
+  if (contradictions.length > 0) return Result.fail(settingsInvalid(contradictions))
   return Result.succeed({
     settings: assemble(values, machine),
-    warnings: [...unknownVariables(environment), ...warningsOf(values)]
+    warnings: [...unknownVariables(environment), ...findWarnings(values)]
   })
 }
 
 /** The first fault in full, the names of the others behind it. */
-const invalid = (faults: ReadonlyArray<Fault>): SettingsInvalid => {
+const settingsInvalid = (faults: ReadonlyArray<VariableFault>): SettingsInvalid => {
   const [first, ...others] = faults
   const rest = others.length === 0 ? "" : ` (also wrong: ${others.map((one) => one.variable).join(", ")})`
   return new SettingsInvalid({
@@ -119,8 +125,8 @@ const invalid = (faults: ReadonlyArray<Fault>): SettingsInvalid => {
 }
 
 /** What each variable may be, but not all of them together. */
-const contradictionsOf = (values: Values, production: boolean): ReadonlyArray<Fault> => {
-  const faults: Array<Fault> = []
+const findContradictions = (values: Values, production: boolean): ReadonlyArray<VariableFault> => {
+  const faults: Array<VariableFault> = []
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_MASTER_KEY === undefined) {
     faults.push({
       variable: "COUNTERSIGN_MASTER_KEY",
@@ -153,7 +159,7 @@ const contradictionsOf = (values: Values, production: boolean): ReadonlyArray<Fa
 
 const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests alone"
 
-const warningsOf = (values: Values): ReadonlyArray<string> => {
+const findWarnings = (values: Values): ReadonlyArray<string> => {
   const warnings: Array<string> = []
   if (values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
     warnings.push(
@@ -184,7 +190,7 @@ const warningsOf = (values: Values): ReadonlyArray<string> => {
 const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || host.startsWith("127.")
 
-const assemble = (values: Values, machine: Machine): Settings => {
+const assemble = (values: Values, machine: ProcessFacts): Settings => {
   const publicUrl = values.COUNTERSIGN_PUBLIC_URL ?? addressUrl(values.HOST, values.PORT)
   const { COUNTERSIGN_SMTP_URL: smtp, COUNTERSIGN_MAIL_FROM: sender } = values
   return {
@@ -245,7 +251,7 @@ const ownTelemetryOf = (values: Values): Settings["ownTelemetry"] => {
   }
 }
 
-const storeOf = (values: Values, machine: Machine): StoreSettings => {
+const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
   const masterKeys = values.COUNTERSIGN_MASTER_KEY
   return values.DATABASE_URL !== undefined && masterKeys !== undefined
     ? { kind: "external", url: values.DATABASE_URL, masterKeys }

@@ -15,7 +15,7 @@ import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import * as Pages from "./Console/pages.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
-import { layerFrame } from "../http/Frame.ts"
+import { layerProblemFrame } from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
 
 /** Routes that are added to the router given here lie under `/console/api`. */
@@ -38,7 +38,12 @@ export const layerRoutes = <E, R>(options: {
       options.contract(ConsoleAuthentication.layer).pipe(Layer.provide(layerUnderConsole)),
       HttpApiBuilder.layer(ConsoleApi).pipe(
         Layer.provide([ConsoleSessionHttp, ConsoleInboxHttp, ConsoleHealthHttp, ConsoleDatasetsHttp]),
-        Layer.provide([ConsoleAuthentication.layer, Authentication.layerGates, RequestBody.layer, layerFrame])
+        Layer.provide([
+          ConsoleAuthentication.layer,
+          Authentication.layerGates,
+          RequestBody.layer,
+          layerProblemFrame
+        ])
       )
     ).pipe(Layer.provide(Guard.layer(options.publicUrl))),
     Pages.layer

@@ -24,7 +24,7 @@ import { makeSharing } from "./Delivery/ShardBalancer.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { handOver } from "./Delivery/drain.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
-import { layerBeside } from "../store/Database.ts"
+import { layerDedicatedPool } from "../store/Database.ts"
 import { afterCommit } from "../store/Database/transaction.ts"
 import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
@@ -119,8 +119,11 @@ export class Delivery extends Context.Service<
       Delivery,
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
-        const own = yield* Layer.build(layerBeside(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
-        const leases = Context.get(yield* Layer.build(layerBeside(LEASE_CONNECTIONS)), SqlClient.SqlClient)
+        const own = yield* Layer.build(layerDedicatedPool(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
+        const leases = Context.get(
+          yield* Layer.build(layerDedicatedPool(LEASE_CONNECTIONS)),
+          SqlClient.SqlClient
+        )
         return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
           Effect.provide(own)
         )

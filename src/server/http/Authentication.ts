@@ -12,8 +12,8 @@ import {
 import { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
-import { respond } from "./Frame.ts"
-import { beyond, RateLimits } from "./RateLimits.ts"
+import { problemResponse } from "./ProblemFrame.ts"
+import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
 /** Turns the bearer key of a request into its principal, as often as its limit lets it. */
 export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = Layer.effect(
@@ -22,17 +22,17 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
     const keys = yield* ApiKeys
     const limits = yield* RateLimits
     const admit = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ remoteAddress }) =>
-      limits.lookUp(Option.getOrElse(remoteAddress, () => "unknown"))
+      limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
     )
     return Authentication.of({
       // Untraced: this runs in front of every operation.
       api_key: Effect.fnUntraced(function* (operation, { credential }) {
         const principal = yield* keys.verify(credential, admit)
-        const quota = yield* limits.request(principal.actor.id)
+        const quota = yield* limits.admitRequest(principal.actor.id)
         const answer = quota.allowed
           ? Effect.provideService(operation, CurrentPrincipal, principal)
-          : respond(beyond(quota))
-        return quota.onAnswer(yield* answer)
+          : problemResponse(rateLimitExceeded(quota))
+        return quota.addHeaders(yield* answer)
       })
     })
   })
@@ -74,10 +74,10 @@ const proven = <A, E, S extends Scope>(
   operation as Effect.Effect<A, E, never>
 
 /** The gates of all scopes. */
-export const layerGates: Layer.Layer<Gated> = Layer.mergeAll(
+export const layerGates: Layer.Layer<ScopeGates> = Layer.mergeAll(
   layerGateOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
   ...Arr.map(scopes, layerGate)
 )
 
 /** What a layer with the gate of every scope provides. */
-export type Gated = GateId<Scope>
+export type ScopeGates = GateId<Scope>

@@ -5,17 +5,17 @@ import { createHash } from "node:crypto"
 import { CurrentPrincipal } from "../../api/Authorization.ts"
 import { Idempotent } from "../../api/Frame.ts"
 import { toDate } from "../../domain/Time.ts"
-import { dieOfStoreFaults } from "../store/Database/faults.ts"
+import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { withDnsPrefetch } from "../egress/Egress/PrefetchedDns.ts"
 import {
   answerPlace,
-  findKept,
+  findAnswer,
   type IdempotencyKey,
-  keepAnswer,
-  stillAtWork,
-  takeKey,
+  storeAnswer,
+  requestInProgress,
+  claimKey,
   WAIT_MILLIS
 } from "../store/idempotencyKeys.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
@@ -47,11 +47,11 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       const take = Effect.fnUntraced(
         function* (key: IdempotencyKey, fingerprint: Uint8Array, at: Date, leftMillis: number) {
           yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
-          const taken = yield* takeKey(sql, key, fingerprint, at)
+          const taken = yield* claimKey(sql, key, fingerprint, at)
           yield* sql`SET LOCAL lock_timeout TO DEFAULT`
           return taken
         },
-        Effect.catchIf(isLockTimeout, () => stillAtWork)
+        Effect.catchIf(isLockTimeout, () => requestInProgress)
       )
 
       const once = Effect.fnUntraced(function* <E, R>(
@@ -75,14 +75,14 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const mine = { org_id: principal.org_id, operation: name, key }
         const at = toDate(yield* clock.now)
         if (!(yield* take(mine, fingerprint, at, until - (yield* monotonicNow)))) {
-          const kept = yield* findKept(sql, mine, fingerprint)
+          const kept = yield* findAnswer(sql, mine, fingerprint)
           // Keys and answers are committed together.
           const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), Option.getOrThrow(kept)))
           return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
         }
         const response = yield* operation
         const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
-        yield* keepAnswer(sql, mine, at, yield* box.seal(answerPlace(mine), Redacted.make(answer)))
+        yield* storeAnswer(sql, mine, at, yield* box.seal(answerPlace(mine), Redacted.make(answer)))
         return response
       })
 
@@ -98,7 +98,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const until = (yield* monotonicNow) + WAIT_MILLIS
         for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
           const ended = yield* Effect.timeoutOption(first.await, Math.max(0, until - (yield* monotonicNow)))
-          if (Option.isNone(ended)) return yield* stillAtWork
+          if (Option.isNone(ended)) return yield* requestInProgress
         }
         const end = Latch.makeUnsafe(false)
         return yield* Effect.acquireUseRelease(
@@ -121,7 +121,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
             atomically(once(operation, name, key, endpoint.payload.size > 0, until))
           return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
             alone(`${org_id} ${name} ${key}`, (until) => withDnsPrefetch(turnOf(org_id)(run(until))))
-          ).pipe(dieOfStoreFaults, Effect.provideService(SqlClient.SqlClient, sql))
+          ).pipe(dieOnDatabaseError, Effect.provideService(SqlClient.SqlClient, sql))
         })
       )
     })

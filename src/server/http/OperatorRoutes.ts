@@ -3,16 +3,16 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { openApiDocument } from "../../api/Api.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../../api/Problems.ts"
 import { makeReadiness } from "../store/Database/migrate.ts"
-import { respond } from "./Frame.ts"
+import { problemResponse } from "./ProblemFrame.ts"
 import { Metrics } from "../observability/Metrics.ts"
 import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
-import { ALIVE } from "./listen.ts"
+import { HEALTHY } from "./listen.ts"
 
 /**
  * `/healthz`: the process answers, from the moment it listens. It says nothing of the store: a store that is away is no reason to
  * restart this.
  */
-const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(ALIVE))
+const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(HEALTHY))
 
 /** `/readyz`: the store is within reach and has every migration that this code knows. */
 const layerReady = HttpRouter.use((router) =>
@@ -24,7 +24,7 @@ const layerReady = HttpRouter.use((router) =>
       Effect.flatMap(ready, (yes) =>
         yes
           ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
-          : respond(new Unavailable({ detail: "The store is out of reach, or lacks a migration" }))
+          : problemResponse(new Unavailable({ detail: "The store is out of reach, or lacks a migration" }))
       )
     )
   })
@@ -48,11 +48,11 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
         "/metrics",
         Effect.gen(function* () {
           if (Option.isNone(token)) {
-            return yield* respond(new NotFound({ detail: "Metrics are off" }))
+            return yield* problemResponse(new NotFound({ detail: "Metrics are off" }))
           }
           const { headers } = yield* HttpServerRequest.HttpServerRequest
           if (!constantTimeEqual(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
-            return yield* respond(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
+            return yield* problemResponse(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
           }
           const text = yield* metrics.text
           return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })

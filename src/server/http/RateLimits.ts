@@ -11,7 +11,9 @@ export interface Quota {
   readonly allowed: boolean
   readonly waitMillis: number
   /** Says on the answer how much is left (draft-ietf-httpapi-ratelimit-headers, 10). */
-  readonly onAnswer: (answer: HttpServerResponse.HttpServerResponse) => HttpServerResponse.HttpServerResponse
+  readonly addHeaders: (
+    answer: HttpServerResponse.HttpServerResponse
+  ) => HttpServerResponse.HttpServerResponse
 }
 
 /** How often a key may ask, and an address may have unknown keys looked up. Each process counts for itself. */
@@ -19,12 +21,12 @@ export class RateLimits extends Context.Service<
   RateLimits,
   {
     /** Counts a request of a key. */
-    readonly request: (key: KeyId) => Effect.Effect<Quota>
+    readonly admitRequest: (key: KeyId) => Effect.Effect<Quota>
     /**
      * Counts a key that the store is about to be asked for, against the address it came from: a flood of keys that there are none of
      * must not become a flood of statements.
      */
-    readonly lookUp: (address: string) => Effect.Effect<void, RateLimited>
+    readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
   /** Both at `perSecond` requests a second, with a burst of as many again; 0: no limit. */
@@ -33,8 +35,8 @@ export class RateLimits extends Context.Service<
 }
 
 const unlimited = RateLimits.of({
-  request: () => Effect.succeed({ allowed: true, waitMillis: 0, onAnswer: (answer) => answer }),
-  lookUp: () => Effect.void
+  admitRequest: () => Effect.succeed({ allowed: true, waitMillis: 0, addHeaders: (answer) => answer }),
+  admitKeyLookup: () => Effect.void
 })
 
 const make = (limit: RateLimit): RateLimits["Service"] => {
@@ -45,7 +47,7 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
   const quotaOf = ({ allowed, remaining, waitMillis }: Taken): Quota => ({
     allowed,
     waitMillis,
-    onAnswer: (answer) =>
+    addHeaders: (answer) =>
       HttpServerResponse.setHeaders(answer, {
         "ratelimit-policy": policy,
         ratelimit: `"key";r=${remaining};t=1`
@@ -53,8 +55,9 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
   })
 
   return RateLimits.of({
-    request: (key) => Effect.clockWith((clock) => Effect.succeed(quotaOf(keys(key, monotonicMillis(clock))))),
-    lookUp: (address) =>
+    admitRequest: (key) =>
+      Effect.clockWith((clock) => Effect.succeed(quotaOf(keys(key, monotonicMillis(clock))))),
+    admitKeyLookup: (address) =>
       Effect.clockWith((clock) => {
         const { allowed, waitMillis } = addresses(networkOf(address), monotonicMillis(clock))
         return allowed
@@ -70,7 +73,7 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
 }
 
 /** The refusal of a request beyond its key's limit. */
-export const beyond = ({ waitMillis }: Quota): RateLimited =>
+export const rateLimitExceeded = ({ waitMillis }: Quota): RateLimited =>
   new RateLimited({
     detail: "This key sends more requests than it may; RateLimit-Policy has the figure",
     retry_after_seconds: wholeSeconds(waitMillis)

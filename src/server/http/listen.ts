@@ -33,7 +33,7 @@ export const defaultListenLimits: ListenLimits = {
 }
 
 /** The body of `/healthz`. */
-export const ALIVE = { status: "alive" }
+export const HEALTHY = { status: "alive" }
 
 /**
  * Node's server, which answers with problems where Node answers with a bare status, and from the moment it listens until the
@@ -96,7 +96,7 @@ const asksForHealth = ({ method, url }: IncomingMessage): boolean =>
   (method === "GET" || method === "HEAD") && /^\/healthz(?:\?|$)/.test(url ?? "")
 
 const answerAlive = (response: ServerResponse): void => {
-  const body = JSON.stringify(ALIVE)
+  const body = JSON.stringify(HEALTHY)
   const headers = {
     "content-type": "application/json",
     "content-length": String(Buffer.byteLength(body)),

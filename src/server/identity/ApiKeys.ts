@@ -31,7 +31,7 @@ import {
 import { Organizations } from "./Organizations.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { type Page, pageOf, rowsFor } from "../store/Pagination.ts"
+import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** A key and, this once, its text. */
@@ -190,8 +190,8 @@ export class ApiKeys extends Context.Service<
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
-        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowsFor(request), request.cursor))
-        return pageOf(request, rows.map(decodeKey), (key) => key.id)
+        const rows = yield* Effect.orDie(listKeys(sql, org_id, rowLimit(request), request.cursor))
+        return toPage(request, rows.map(decodeKey), (key) => key.id)
       })
 
       const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (author: Author, id: KeyId) {

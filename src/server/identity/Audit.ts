@@ -7,9 +7,9 @@ import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.t
 import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { inCallersTransaction } from "../store/Database/transaction.ts"
-import { NO_REQUEST, RequestId } from "../http/Frame.ts"
-import { type Page, pageOf, rowsFor } from "../store/Pagination.ts"
+import { requireTransaction } from "../store/Database/transaction.ts"
+import { NO_REQUEST, RequestId } from "../http/ProblemFrame.ts"
+import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Whose doing something is: a request's principal, or the operator, who has no key. */
@@ -46,7 +46,7 @@ export class Audit extends Context.Service<
 
       return Audit.of({
         record: Effect.fn("Audit.record")(function* ({ actor, org_id }, action, target_id, detail = {}) {
-          yield* inCallersTransaction
+          yield* requireTransaction
           const request_id = yield* RequestId
           const row = {
             org_id,
@@ -85,9 +85,9 @@ export class Audit extends Context.Service<
                   ])
             ])}
             ORDER BY entry_id DESC
-            LIMIT ${rowsFor(request)}
+            LIMIT ${rowLimit(request)}
           `.pipe(Effect.flatMap(decodeRows))
-          return pageOf(request, rows.map(toEntry), (entry) => entry.id)
+          return toPage(request, rows.map(toEntry), (entry) => entry.id)
         }, Effect.orDie)
       })
     })

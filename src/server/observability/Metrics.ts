@@ -2,9 +2,17 @@ import { Context, Effect, Layer, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { SqlClient } from "effect/sql"
 import { Delivery } from "../delivery/Delivery.ts"
-import { cooling, failures, inFlight, overdueSeconds, queueFull, shards, waiting } from "./definitions.ts"
-import { makeProcess } from "./Metrics/process.ts"
-import { collectStore } from "./Metrics/store.ts"
+import {
+  deliveryCoolingDestinations,
+  metricsFailures,
+  deliveryInFlight,
+  deliveryOldestDue,
+  deliveryQueueFull,
+  deliveryShards,
+  deliveryQueueDepth
+} from "./metricDefinitions.ts"
+import { makeProcessCollector } from "./Metrics/processCollector.ts"
+import { collectDatabase } from "./Metrics/store.ts"
 
 /** Who asks more often than this is told the same: looking must not become a load of its own. */
 const FRESH_FOR = "5 seconds"
@@ -31,27 +39,27 @@ export class Metrics extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const delivery = yield* Delivery
       const registry = yield* Metric.MetricRegistry
-      const collectProcess = yield* makeProcess
+      const collectProcess = yield* makeProcessCollector
 
       const collectDelivery = Effect.gen(function* () {
         const figures = yield* delivery.figures
-        yield* Metric.update(shards, figures.shards)
+        yield* Metric.update(deliveryShards, figures.shards)
         for (const [channel, of] of figures.channels) {
-          yield* Metric.update(waiting(channel), of.waiting)
-          yield* Metric.update(overdueSeconds(channel), of.overdueSeconds)
-          yield* Metric.update(inFlight(channel), of.inFlight)
-          yield* Metric.update(cooling(channel), of.cooling)
+          yield* Metric.update(deliveryQueueDepth(channel), of.waiting)
+          yield* Metric.update(deliveryOldestDue(channel), of.overdueSeconds)
+          yield* Metric.update(deliveryInFlight(channel), of.inFlight)
+          yield* Metric.update(deliveryCoolingDestinations(channel), of.cooling)
           // There before the first of them: a rise is seen only from a number.
-          yield* Metric.update(queueFull(channel), 0)
+          yield* Metric.update(deliveryQueueFull(channel), 0)
         }
       })
 
-      const ask = Effect.all([collectDelivery, collectStore(sql)], { discard: true }).pipe(
+      const ask = Effect.all([collectDelivery, collectDatabase(sql)], { discard: true }).pipe(
         Effect.timeout(ASK_MILLIS),
-        Effect.andThen(Metric.update(failures, 0)),
+        Effect.andThen(Metric.update(metricsFailures, 0)),
         Effect.catchCause((cause) =>
           Effect.andThen(
-            Metric.update(failures, 1),
+            Metric.update(metricsFailures, 1),
             Effect.logDebug("The store could not be asked for metrics", cause)
           )
         )

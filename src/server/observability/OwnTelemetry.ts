@@ -66,7 +66,9 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
 }
 
 /** Looks at what metrics tell, so that the exporter finds it fresh. */
-export const layerCollecting = (settings: Settings["ownTelemetry"]): Layer.Layer<never, never, Metrics> =>
+export const layerPeriodicCollection = (
+  settings: Settings["ownTelemetry"]
+): Layer.Layer<never, never, Metrics> =>
   settings === undefined
     ? Layer.empty
     : Layer.effectDiscard(

@@ -11,7 +11,7 @@ export const MAX_CONNECTIONS = 12
 const LOCK_TIMEOUT_MILLIS = 2_000
 
 /** After which a connection that nobody uses is closed. */
-const IDLE_TIMEOUT = "60 seconds"
+const IDLE_CONNECTION_TIMEOUT = "60 seconds"
 
 /**
  * The largest row that is read. Two examples side by side have an input and an answer of 4 MiB each, and numbers such as 1e20 are five
@@ -42,7 +42,7 @@ export const layer = (
     applicationName: `countersign ${timeOrdered().slice(-8)}`,
     maxConnections: options.maxConnections ?? MAX_CONNECTIONS,
     connectTimeout: "5 seconds",
-    idleTimeout: IDLE_TIMEOUT,
+    idleTimeout: IDLE_CONNECTION_TIMEOUT,
     multiplex: true,
     // A statement that is slow holds up at most these many others.
     multiplexConcurrency: 16,
@@ -65,14 +65,14 @@ export const layer = (
  * is full, and a read would wait there for the commit before it; nor could a statement that takes too long be cancelled. A row that is held
  * is waited for as long as any statement may take. Its transactions are counted with those of the client at hand.
  */
-export const layerBeside = (
+export const layerDedicatedPool = (
   maxConnections: number
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
   Layer.unwrap(
     Effect.map(PgClient.PgClient, (client) =>
       PgClient.layer({
         ...client.config,
-        idleTimeout: IDLE_TIMEOUT,
+        idleTimeout: IDLE_CONNECTION_TIMEOUT,
         maxConnections,
         multiplex: false,
         startupParameters: { ...client.config.startupParameters, lock_timeout: "0" }

@@ -2,11 +2,11 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { realpath } from "node:fs/promises"
 import path from "node:path"
 import { serverAccount } from "./EmbeddedPostgres/Account.ts"
-import { locate } from "./EmbeddedPostgres/Binaries.ts"
-import { DATABASE, ensureCluster, exists, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
-import { attempt, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
-import { keepRunning } from "./EmbeddedPostgres/keepRunning.ts"
-import { type Settings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
+import { locateBinaries } from "./EmbeddedPostgres/Binaries.ts"
+import { DATABASE, ensureCluster, clusterExists, prepareDataDir, ROLE } from "./EmbeddedPostgres/Cluster.ts"
+import { tryFileSystem, type EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
+import { superviseServer } from "./EmbeddedPostgres/superviseServer.ts"
+import { type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmaster.ts"
 
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
@@ -60,24 +60,24 @@ export const defaultDataDir = (process: {
 }): string => (process.uid === 0 ? "/var/lib/countersign" : path.join(process.cwd, ".countersign"))
 
 /** Where in a data directory PostgreSQL keeps its own. */
-const clusterIn = (dataDir: string): string => path.join(dataDir, "postgres")
+const clusterDirectory = (dataDir: string): string => path.join(dataDir, "postgres")
 
 /** Whether a data directory holds a store. Makes and starts nothing. */
-export const holdsStore = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
-  exists(clusterIn(path.resolve(dataDir)))
+export const embeddedStoreExists = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
+  clusterExists(clusterDirectory(path.resolve(dataDir)))
 
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
   const asked = path.resolve(options.dataDir)
   const sync = options.sync ?? true
-  const account = yield* serverAccount(clusterIn(asked))
+  const account = yield* serverAccount(clusterDirectory(asked))
   yield* prepareDataDir(asked, account)
   // One name for one place: what is derived from the path must agree among services that reach it by links.
-  const dataDir = yield* attempt(`looking at ${asked}`, () => realpath(asked))
-  const binaries = yield* locate({ dataDir, account })
-  const directory = clusterIn(dataDir)
+  const dataDir = yield* tryFileSystem(`looking at ${asked}`, () => realpath(asked))
+  const binaries = yield* locateBinaries({ dataDir, account })
+  const directory = clusterDirectory(dataDir)
   const cluster = yield* ensureCluster({ dataDir, directory, binaries, account, sync })
   const host = yield* socketDirectory(directory, account)
-  const settings: Settings = {
+  const settings: ServerSettings = {
     cluster,
     binaries,
     account,
@@ -85,7 +85,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPost
     sync,
     logFile: path.join(dataDir, "postgres.log")
   }
-  yield* keepRunning(settings)
+  yield* superviseServer(settings)
   return EmbeddedPostgres.of({
     host,
     port: cluster.port,

@@ -8,20 +8,20 @@ export interface Page<Item, Id> {
 }
 
 /** The most bytes of the items of one page, unless its first alone has more: it ends before the one that would pass them. */
-export const PAGE_BYTES = 8 * 2 ** 20
+export const MAX_PAGE_BYTES = 8 * 2 ** 20
 
 /** How many rows to ask the store for: one more than the page holds tells whether there is another page. */
-export const rowsFor = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
+export const rowLimit = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
 
 /** What goes on with the last page, within a condition: only rows whose id in `column` is older than the cursor. Nothing for the first. */
-export const olderThan = (
+export const beforeCursor = (
   sql: SqlClient.SqlClient,
   column: string,
   cursor: string | undefined
 ): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
 /** A page from the rows of `rowsFor`. */
-export const pageOf = <Item, Id extends string>(
+export const toPage = <Item, Id extends string>(
   request: PageRequest<Id>,
   rows: ReadonlyArray<Item>,
   id: (item: Item) => Id
@@ -36,7 +36,7 @@ export const pageOf = <Item, Id extends string>(
  * A page from rows that the store has cut to the page: each says how many rows it found, with the one after the page. Fewer that were
  * given out mean that there is another page.
  */
-export const cutPage = <Row extends { readonly found: number }, Item, Id extends string>(
+export const toPageWithinBytes = <Row extends { readonly found: number }, Item, Id extends string>(
   rows: ReadonlyArray<Row>,
   item: (row: Row) => Item,
   id: (row: Row) => Id

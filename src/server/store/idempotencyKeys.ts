@@ -4,13 +4,13 @@ import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../api/Problems.ts
 import type { OrgId } from "../../domain/Ids.ts"
 
 /** How long an answer is kept. */
-export const KEPT = "24 hours"
+export const RETENTION = "24 hours"
 
 /** How long a second request waits for the first one's answer. */
 export const WAIT_MILLIS = 5_000
 
 /** Nothing takes as long that is done under a key: one that has no answer after this was left by a process that died. */
-const LEFT_BEHIND = "150 seconds"
+const ABANDONED_AFTER = "150 seconds"
 
 /** A key of an organization, for one operation. */
 export interface IdempotencyKey {
@@ -34,7 +34,7 @@ const rowOf = (sql: SqlClient.SqlClient, { key, operation, org_id }: Idempotency
 `
 
 /** Takes a key as of now; false where it is taken. */
-export const takeKey = (
+export const claimKey = (
   sql: SqlClient.SqlClient,
   { key, operation, org_id }: IdempotencyKey,
   fingerprint: Uint8Array,
@@ -45,8 +45,8 @@ export const takeKey = (
     VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
     ON CONFLICT (org_id, operation, key) DO UPDATE
     SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-    WHERE kept.created_at < ${now}::timestamptz - ${KEPT}::interval
-      OR (kept.answer IS NULL AND kept.created_at < ${now}::timestamptz - ${LEFT_BEHIND}::interval)
+    WHERE kept.created_at < ${now}::timestamptz - ${RETENTION}::interval
+      OR (kept.answer IS NULL AND kept.created_at < ${now}::timestamptz - ${ABANDONED_AFTER}::interval)
     RETURNING 1 AS taken
   `.pipe(Effect.map((rows) => rows.length > 0))
 
@@ -55,7 +55,7 @@ const decodeKept = Schema.decodeUnknownEffect(
 )
 
 /** The sealed answer under a key that was taken for the same request; none where there is none yet. */
-export const findKept = Effect.fnUntraced(function* (
+export const findAnswer = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
   fingerprint: Uint8Array
@@ -75,7 +75,7 @@ export const findKept = Effect.fnUntraced(function* (
 })
 
 /** Keeps the sealed answer of what took the key then: another may have taken it over since. */
-export const keepAnswer = (
+export const storeAnswer = (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
   taken: Date,
@@ -88,7 +88,7 @@ export const keepAnswer = (
 `
 
 /** Gives a key back that was taken then and has no answer. */
-export const giveBack = (sql: SqlClient.SqlClient, key: IdempotencyKey, taken: Date) => sql`
+export const releaseKey = (sql: SqlClient.SqlClient, key: IdempotencyKey, taken: Date) => sql`
   DELETE FROM idempotency_keys
   WHERE ${rowOf(sql, key)}
     AND created_at = ${taken}
@@ -96,6 +96,6 @@ export const giveBack = (sql: SqlClient.SqlClient, key: IdempotencyKey, taken: D
 `
 
 /** What a second request is answered with that has waited long enough. */
-export const stillAtWork = Effect.fail(
+export const requestInProgress = Effect.fail(
   new IdempotencyKeyInUse({ detail: "The first request with this key is still at work; ask again" })
 )

@@ -14,18 +14,18 @@ const of =
 type Column<A> = (values: ReadonlyArray<A | null>) => PgTypes.Parameter
 
 /** `text[]` */
-export const texts: Column<string> = of(PgTypes.OID.text)
+export const textArray: Column<string> = of(PgTypes.OID.text)
 /** `int4[]` */
-export const ints: Column<number> = of(PgTypes.OID.int4)
+export const int4Array: Column<number> = of(PgTypes.OID.int4)
 /** `float8[]` */
-export const floats: Column<number> = of(PgTypes.OID.float8)
+export const float8Array: Column<number> = of(PgTypes.OID.float8)
 /** `bool[]` */
-export const booleans: Column<boolean> = of(PgTypes.OID.bool)
+export const boolArray: Column<boolean> = of(PgTypes.OID.bool)
 /** `int8[]`, from numbers below 2^53 or bigints of 64 bits. */
-export const longs = (values: ReadonlyArray<number | bigint>): PgTypes.Parameter =>
+export const int8Array = (values: ReadonlyArray<number | bigint>): PgTypes.Parameter =>
   of(PgTypes.OID.int8)(values.map(BigInt))
 /** `bytea[]` */
-export const bytes: Column<Uint8Array> = of(PgTypes.OID.bytea)
+export const byteaArray: Column<Uint8Array> = of(PgTypes.OID.bytea)
 /** `timestamptz[]` */
-export const times = (values: ReadonlyArray<Timestamp | null>): PgTypes.Parameter =>
+export const timestamptzArray = (values: ReadonlyArray<Timestamp | null>): PgTypes.Parameter =>
   of(PgTypes.OID.timestamptz)(values.map((at) => (at === null ? null : at.epochMilliseconds)))

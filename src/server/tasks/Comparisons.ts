@@ -24,7 +24,7 @@ import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
 import { findVersion } from "./Datasets/versionRows.ts"
 import { Organizations } from "../identity/Organizations.ts"
-import { type Page, pageOf } from "../store/Pagination.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { Providers } from "./Providers.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -159,7 +159,7 @@ export class Comparisons extends Context.Service<
             const { org_id } = yield* Authorized("tasks.read")
             const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
             if (rows.length === 0) yield* requireTask(sql, org_id, task_id)
-            return pageOf(request, rows.map(toComparison), (comparison) => comparison.id)
+            return toPage(request, rows.map(toComparison), (comparison) => comparison.id)
           }),
           get: Effect.fn("Comparisons.get")(function* (id, request) {
             const { org_id } = yield* Authorized("tasks.read")

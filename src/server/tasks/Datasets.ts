@@ -7,15 +7,15 @@ import { type DatasetBaseChanged, type InvalidInput, InvalidRequest, NotFound } 
 import type { Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
-import { dieOfStoreFaults } from "../store/Database/faults.ts"
-import { atomic, atomicOnce } from "../store/Database/transaction.ts"
+import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
+import { atomic, atomicWithoutRetry } from "../store/Database/transaction.ts"
 import { beginVersion, type NewVersion } from "./Datasets/beginVersion.ts"
 import { checkExamples } from "./Datasets/checkExamples.ts"
 import { acquireDatasetLock, oneAfterAnother } from "./Datasets/datasetLock.ts"
 import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
 import { readExamples } from "./Datasets/exampleRows.ts"
 import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
-import { type Page, pageOf } from "../store/Pagination.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
@@ -130,7 +130,7 @@ export class Datasets extends Context.Service<
             yield* requireTask(sql, org_id, task_id)
             if (request.cursor !== undefined) yield* cursorOf(org_id, task_id, request.cursor)
           }
-          return pageOf(request, rows.map(toDataset), (dataset) => dataset.id)
+          return toPage(request, rows.map(toDataset), (dataset) => dataset.id)
         }),
         get: Effect.fn("Datasets.get")(function* (id) {
           const { org_id } = yield* Authorized("datasets.read")
@@ -185,14 +185,14 @@ export class Datasets extends Context.Service<
               return made.dataset
             })
           )
-          return yield* dieOfStoreFaults(oneAfterAnother(org_id, task_id)(changed))
+          return yield* dieOnDatabaseError(oneAfterAnother(org_id, task_id)(changed))
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
           return yield* importLines(sql, { org_id, task_id, now, schemaOf: shapeOf }, lines, progress).pipe(
             Effect.tap((made) => recordMade({ org_id, actor: null }, made)),
             // The lines come once: run again, it would go on in the middle of them.
-            atomicOnce(sql)
+            atomicWithoutRetry(sql)
           )
         }),
         derive: Effect.fn("Datasets.derive")(function* (version, examples) {
@@ -200,7 +200,7 @@ export class Datasets extends Context.Service<
           const change = yield* beginVersion(sql, version)
           yield* Stream.runForEach(examples, change.put)
           return Option.getOrThrow(yield* change.finish)
-        }, dieOfStoreFaults)
+        }, dieOnDatabaseError)
       })
     })
   )

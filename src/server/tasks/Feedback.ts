@@ -26,7 +26,7 @@ import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.t
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
 import { Audit } from "../identity/Audit.ts"
-import { dieOfStoreFaults } from "../store/Database/faults.ts"
+import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Datasets } from "./Datasets.ts"
 import { oneAfterAnother } from "./Datasets/datasetLock.ts"
@@ -114,11 +114,11 @@ export class Feedback extends Context.Service<
 
       // Feedback comes by the thousand: what comes at once is read for and written together.
       const taskOf = yield* makeBatcher({
-        atOnce: AT_ONCE,
+        maxBatch: AT_ONCE,
         run: (runs: ReadonlyArray<RunKey>) => findRunTasks(sql, runs)
       })
       const insert = yield* makeBatcher({
-        atOnce: AT_ONCE,
+        maxBatch: AT_ONCE,
         isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE,
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
       })
@@ -173,7 +173,7 @@ export class Feedback extends Context.Service<
           if (Option.isNone(row)) return yield* noFeedback
           const { answer, input } = Option.getOrThrow(yield* findRun(sql, org_id, row.value.trace_id))
           return { ...toFeedback(row.value), input, answer }
-        }, dieOfStoreFaults),
+        }, dieOnDatabaseError),
         stage: Effect.fn("Feedback.stage")(function* (id) {
           return yield* reviews.stage(yield* Authorized("feedback.write"), id)
         }),
@@ -185,7 +185,7 @@ export class Feedback extends Context.Service<
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
           return yield* previewPromotion(sql, org_id, task_id, request)
-        }, dieOfStoreFaults),
+        }, dieOnDatabaseError),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
           const changed = atomically(
@@ -210,7 +210,7 @@ export class Feedback extends Context.Service<
               return { dataset, promoted, feedback_revision }
             })
           )
-          return yield* dieOfStoreFaults(oneAfterAnother(principal.org_id, task_id)(changed))
+          return yield* dieOnDatabaseError(oneAfterAnother(principal.org_id, task_id)(changed))
         })
       })
     })

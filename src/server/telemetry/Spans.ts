@@ -13,7 +13,7 @@ import {
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
-import { isOutOfReach } from "../store/Database/faults.ts"
+import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
 import { afterCommitSync } from "../store/Database/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
       Effect.provideService(SqlClient.SqlClient, sql),
       Effect.tapError((error) => Effect.logWarning("Spans wait for the store", error)),
       Effect.retry({
-        while: (error) => SqlError.isSqlError(error) && isOutOfReach(error),
+        while: (error) => SqlError.isSqlError(error) && isDatabaseUnavailable(error),
         schedule: Schedule.spaced(AGAIN_MILLIS)
       }),
       Effect.matchCauseEffect({

@@ -9,7 +9,7 @@ const store = Effect.gen(function* () {
   const free = yield* Deferred.make<void>()
   const failure = { refuses: undefined as number | undefined, away: false }
   const ask = yield* makeBatcher({
-    atOnce: 10,
+    maxBatch: 10,
     isLarge: (input) => input >= 1_000,
     run: (inputs: ReadonlyArray<number>) =>
       Effect.gen(function* () {
@@ -90,7 +90,7 @@ describe("statements for many callers", () => {
   it.effect("fail for their callers where they throw before they begin, and others go on", () =>
     Effect.gen(function* () {
       const ask = yield* makeBatcher({
-        atOnce: 1,
+        maxBatch: 1,
         run: ([input]: readonly [number, ...Array<number>]) => {
           if (input < 3) throw new Error("a fault of ours")
           return Effect.succeed([input])

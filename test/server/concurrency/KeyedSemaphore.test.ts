@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { isOutOfReach } from "../../../src/server/store/Database/faults.ts"
+import { isDatabaseUnavailable } from "../../../src/server/store/Database/databaseErrors.ts"
 import { makeKeyedSemaphore } from "../../../src/server/concurrency/KeyedSemaphore.ts"
 
 /** Two turns each, and an effect that ends when it is told to. */
@@ -33,7 +33,7 @@ describe("turns", () => {
       const third = yield* Effect.forkChild(Effect.flip(turnOf("a")(Effect.die("never begun"))))
       yield* Effect.yieldNow
       yield* TestClock.adjust("5 seconds")
-      assert.isTrue(isOutOfReach(yield* Fiber.join(third)))
+      assert.isTrue(isDatabaseUnavailable(yield* Fiber.join(third)))
 
       const again = yield* Effect.forkChild(turnOf("a")(Effect.sleep("10 seconds")))
       yield* Effect.yieldNow

@@ -9,7 +9,7 @@ import {
   type Worker,
   type WorkerRun
 } from "../../../src/server/concurrency/Worker.ts"
-import { workerFailures, workerLastSuccess } from "../../../src/server/observability/definitions.ts"
+import { workerFailures, workerLastSuccess } from "../../../src/server/observability/metricDefinitions.ts"
 
 /** A started worker whose runs are counted; `outcomes` are those of its first runs, later ones succeed. */
 const start = Effect.fnUntraced(function* (

@@ -7,7 +7,7 @@ import {
   type Settings,
   type SettingsInvalid
 } from "../../../src/server/config/Settings.ts"
-import { markdown, report } from "../../../src/server/config/Settings/report.ts"
+import { settingsTable, reportSettings } from "../../../src/server/config/Settings/reportSettings.ts"
 import { variableNames, variables } from "../../../src/server/config/Settings/variables.ts"
 
 const machine = { cwd: "/srv/app", uid: 1000 }
@@ -249,7 +249,7 @@ describe("what deserves a word", () => {
 
 describe("the report", () => {
   it("lists every variable and shows no secret", () => {
-    const rows = report({
+    const rows = reportSettings({
       PORT: "81",
       DATABASE_URL: "postgres://u:hunter2@db/x",
       COUNTERSIGN_METRICS_TOKEN: "hunter2-hunter2-hunter2"
@@ -266,13 +266,13 @@ describe("the report", () => {
   })
 
   it("says what is wrong with a value in place of it", () => {
-    const [port] = report({ PORT: "abc" })
+    const [port] = reportSettings({ PORT: "abc" })
     assert.strictEqual(port?.value, null)
     assert.match(port?.fault ?? "", /must be a whole number/)
   })
 
   it("makes the README's table, a row a variable, without a stray column", () => {
-    const lines = markdown().split("\n")
+    const lines = settingsTable().split("\n")
     assert.strictEqual(lines.length, Object.keys(variables).length + 2)
     for (const line of lines) assert.strictEqual(line.split("|").length, 6)
   })

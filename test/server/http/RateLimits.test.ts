@@ -116,7 +116,7 @@ layer(service(), { excludeTestServices: true })("without a rate", (it) => {
 describe("buckets", () => {
   const allowed = (limits: RateLimits["Service"], key: KeyId, count: number) =>
     Effect.map(
-      Effect.all(Array.from({ length: count }, () => limits.request(key))),
+      Effect.all(Array.from({ length: count }, () => limits.admitRequest(key))),
       (quotas) => quotas.filter((quota) => quota.allowed).length
     )
 
@@ -138,8 +138,8 @@ describe("buckets", () => {
   it.effect("say on an answer what is left", () =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const { onAnswer } = yield* limits.request(yield* KeyId.generate)
-      const { headers } = onAnswer(HttpServerResponse.empty())
+      const { addHeaders } = yield* limits.admitRequest(yield* KeyId.generate)
+      const { headers } = addHeaders(HttpServerResponse.empty())
       assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1')
       assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1')
     }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
@@ -148,7 +148,9 @@ describe("buckets", () => {
   const lookUps = (addresses: ReadonlyArray<string>) =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
-      const results = yield* Effect.forEach(addresses, (address) => Effect.result(limits.lookUp(address)))
+      const results = yield* Effect.forEach(addresses, (address) =>
+        Effect.result(limits.admitKeyLookup(address))
+      )
       return results.map(({ _tag }) => _tag)
     }).pipe(Effect.provide(RateLimits.layer({ perSecond: 1 })))
 

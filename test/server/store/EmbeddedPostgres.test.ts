@@ -10,13 +10,13 @@ import {
 } from "../../../src/server/store/EmbeddedPostgres.ts"
 import { prepareDataDir } from "../../../src/server/store/EmbeddedPostgres/Cluster.ts"
 import {
-  usedDirectory,
+  reusedDirectory,
   dataDirectory,
-  kill,
-  postmaster,
+  sendSignal,
+  readPostmasterPid,
   query,
-  removeUsedDirectory,
-  startHolder
+  removeReusedDirectory,
+  startServiceProcess
 } from "../../support/embeddedPostgres.ts"
 
 /** Uses the store within this process until the scope closes. */
@@ -32,7 +32,7 @@ const using = <A, E, R>(
   use: (store: EmbeddedPostgres["Service"]) => Effect.Effect<A, E, R>
 ) => Effect.scoped(Effect.flatMap(hold(dataDir), use))
 
-const serverOf = (dataDir: string) => Effect.promise(() => postmaster(dataDir))
+const serverOf = (dataDir: string) => Effect.promise(() => readPostmasterPid(dataDir))
 
 /** Until an answer comes: the server may be on its way back. */
 const eventually = <A, E, R>(self: Effect.Effect<A, E, R>) =>
@@ -44,7 +44,7 @@ const isRoot = process.getuid?.() === 0
 if (!isRoot)
   process.stderr.write("what the embedded store does for root is not tried: this is another account\n")
 
-afterAll(removeUsedDirectory)
+afterAll(removeReusedDirectory)
 
 describe("EmbeddedPostgres", () => {
   it.live("keeps its data from one start to the next, and runs only while it is used", () =>
@@ -60,7 +60,7 @@ describe("EmbeddedPostgres", () => {
 
   it.live("waits for the disk at every commit, and opens no TCP port", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       const rows = yield* using(dataDir, ({ url }) =>
         query(
           url,
@@ -82,8 +82,8 @@ describe("EmbeddedPostgres", () => {
 
   it.live("is left running when its only user is killed, and used again by the next", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
-      const holder = yield* startHolder(dataDir)
+      const dataDir = yield* reusedDirectory
+      const holder = yield* startServiceProcess(dataDir)
       yield* holder.ready
       const server = yield* serverOf(dataDir)
       yield* holder.end("SIGKILL")
@@ -99,13 +99,13 @@ describe("EmbeddedPostgres", () => {
 
   it.live("comes back with every commit when the server is killed under a running service", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       yield* using(dataDir, ({ url }) =>
         Effect.gen(function* () {
           yield* query(url, "CREATE TABLE safe (n int)")
           yield* query(url, "INSERT INTO safe SELECT generate_series(1, 100)")
           const before = (yield* serverOf(dataDir)) ?? 0
-          assert.isTrue(kill(before, "SIGKILL"))
+          assert.isTrue(sendSignal(before, "SIGKILL"))
           const rows = yield* eventually(query(url, "SELECT count(*)::int AS n FROM safe"))
           assert.deepEqual(rows, [{ n: 100 }])
           assert.notStrictEqual(yield* serverOf(dataDir), before)
@@ -117,13 +117,13 @@ describe("EmbeddedPostgres", () => {
 
   it.live("starts after the crash of both the service and the server, whatever they left", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
-      const holder = yield* startHolder(dataDir)
+      const dataDir = yield* reusedDirectory
+      const holder = yield* startServiceProcess(dataDir)
       yield* holder.ready
       const server = (yield* serverOf(dataDir)) ?? 0
       // The service first: it would bring the server back.
       yield* holder.end("SIGKILL")
-      assert.isTrue(kill(server, "SIGKILL"))
+      assert.isTrue(sendSignal(server, "SIGKILL"))
       const rows = yield* using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
       assert.deepEqual(rows, [{ one: 1 }])
     })
@@ -133,7 +133,7 @@ describe("EmbeddedPostgres", () => {
     Effect.gen(function* () {
       // All of them make the cluster: one does.
       const dataDir = yield* dataDirectory
-      const holders = yield* Effect.forEach([1, 2, 3], () => startHolder(dataDir))
+      const holders = yield* Effect.forEach([1, 2, 3], () => startServiceProcess(dataDir))
       yield* Effect.forEach(holders, ({ ready }) => ready, { concurrency: "unbounded" })
       const server = yield* serverOf(dataDir)
       assert.isDefined(server)
@@ -149,7 +149,7 @@ describe("EmbeddedPostgres", () => {
 
   it.live("is there for a service that comes while the last one stops it", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
       const rounds = Effect.forEach(Array.from({ length: 8 }), () =>
         using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
@@ -168,7 +168,7 @@ describe("EmbeddedPostgres", () => {
       )
       // Killed as soon as the work directory is seen, three times over.
       for (let round = 0; round < 3; round++) {
-        const holder = yield* startHolder(dataDir)
+        const holder = yield* startServiceProcess(dataDir)
         yield* Effect.repeat(made, {
           schedule: Schedule.spaced("5 millis"),
           until: (names) => names.length > 0
@@ -184,7 +184,7 @@ describe("EmbeddedPostgres", () => {
 
   it.live("takes a pid file that names another program for what it is", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
       const { gid, uid } = yield* Effect.promise(() => stat(path.join(dataDir, "postgres")))
       const stranger = yield* Effect.acquireRelease(
@@ -198,13 +198,13 @@ describe("EmbeddedPostgres", () => {
       yield* Effect.promise(() => chown(file, uid, gid))
       const rows = yield* using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
       assert.deepEqual(rows, [{ one: 1 }])
-      assert.isTrue(kill(stranger.pid ?? 0, 0))
+      assert.isTrue(sendSignal(stranger.pid ?? 0, 0))
     })
   )
 
   it.live("starts where a crash left an empty pid file", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       const file = path.join(dataDir, "postgres", "postmaster.pid")
       yield* Effect.promise(() => writeFile(file, ""))
       yield* Effect.promise(() => utimes(file, 0, 0))
@@ -231,7 +231,7 @@ describe("EmbeddedPostgres", () => {
 
   it.live("lets in who has the password, and nobody else", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       yield* using(dataDir, ({ url }) =>
         Effect.gen(function* () {
           const wrong = new URL(Redacted.value(url))
@@ -256,7 +256,7 @@ describe("EmbeddedPostgres", () => {
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
       yield* Effect.promise(() => chown(dataDir, unprivileged.uid, unprivileged.gid))
-      const holder = yield* startHolder(dataDir, unprivileged)
+      const holder = yield* startServiceProcess(dataDir, unprivileged)
       yield* holder.ready
       assert.strictEqual(
         (yield* Effect.promise(() => stat(path.join(dataDir, "postgres")))).uid,
@@ -265,7 +265,7 @@ describe("EmbeddedPostgres", () => {
       yield* holder.end("SIGTERM")
       // Root uses it as the account that it belongs to, and leaves it usable for that one.
       yield* using(dataDir, ({ url }) => query(url, "SELECT 1"))
-      const again = yield* startHolder(dataDir, unprivileged)
+      const again = yield* startServiceProcess(dataDir, unprivileged)
       yield* again.ready
       yield* again.end("SIGTERM")
     })
@@ -322,7 +322,7 @@ describe("EmbeddedPostgres", () => {
 
   it.live("says that the password file is wrong, where it is", () =>
     Effect.gen(function* () {
-      const dataDir = yield* usedDirectory
+      const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
       const file = path.join(dataDir, "postgres", "countersign-password")
       const right = yield* Effect.promise(() => readFile(file, "utf8"))

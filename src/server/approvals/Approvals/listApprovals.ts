@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { ApprovalFilter } from "../../../api/AgentApprovals.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../../api/Pagination.ts"
 import type { ApprovalId, OrgId } from "../../../domain/Ids.ts"
-import { PAGE_BYTES, rowsFor } from "../../store/Pagination.ts"
+import { MAX_PAGE_BYTES, rowLimit } from "../../store/Pagination.ts"
 import { approvalColumns, ApprovalRow } from "./rows.ts"
 
 /**
@@ -26,7 +26,7 @@ export const listApprovals = (
         ...(request.task_id === undefined ? [] : [sql`task_id = ${request.task_id}`])
       ])}
       ORDER BY approval_id DESC
-      LIMIT ${rowsFor(request)}
+      LIMIT ${rowLimit(request)}
     ), measured AS (
       SELECT
         approval_id,
@@ -40,7 +40,7 @@ export const listApprovals = (
     FROM measured
       JOIN approvals ON approvals.org_id = ${org_id} AND approvals.approval_id = measured.approval_id
     WHERE measured.place = 1
-      OR (measured.place <= ${request.limit ?? DEFAULT_LIMIT}::int AND measured.bytes <= ${PAGE_BYTES}::int)
+      OR (measured.place <= ${request.limit ?? DEFAULT_LIMIT}::int AND measured.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY measured.place
   `.pipe(Effect.flatMap(decodeListed))
 

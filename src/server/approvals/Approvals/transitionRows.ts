@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { nextDueAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { booleans, texts, times } from "../../store/pgArrays.ts"
+import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { ApprovalRow, stateOf } from "./rows.ts"
 
 /** The columns of an approval that may move, with the due time and without the arguments: what a move writes or tells has none. */
@@ -91,20 +91,20 @@ export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyRead
       comment = moved.comment,
       next_due_at = moved.next_due_at
     FROM unnest(
-      ${texts(rows.map((row) => row.org_id))}::text[],
-      ${texts(rows.map((row) => row.approval_id))}::text[],
-      ${texts(rows.map((row) => row.status))}::text[],
-      ${texts(rows.map((row) => row.stage))}::text[],
-      ${times(rows.map((row) => row.expires_at))}::timestamptz[],
-      ${booleans(rows.map((row) => row.expiring_notified))}::boolean[],
-      ${times(rows.map((row) => row.escalated_at))}::timestamptz[],
-      ${texts(rows.map((row) => row.outcome))}::text[],
-      ${texts(rows.map((row) => row.decision_source))}::text[],
-      ${times(rows.map((row) => row.decided_at))}::timestamptz[],
-      ${texts(rows.map((row) => row.decided_by_id))}::text[],
-      ${texts(rows.map((row) => row.decided_by_name))}::text[],
-      ${texts(rows.map((row) => row.comment))}::text[],
-      ${times(rows.map((row) => nextDueAt(stateOf(row))))}::timestamptz[]
+      ${textArray(rows.map((row) => row.org_id))}::text[],
+      ${textArray(rows.map((row) => row.approval_id))}::text[],
+      ${textArray(rows.map((row) => row.status))}::text[],
+      ${textArray(rows.map((row) => row.stage))}::text[],
+      ${timestamptzArray(rows.map((row) => row.expires_at))}::timestamptz[],
+      ${boolArray(rows.map((row) => row.expiring_notified))}::boolean[],
+      ${timestamptzArray(rows.map((row) => row.escalated_at))}::timestamptz[],
+      ${textArray(rows.map((row) => row.outcome))}::text[],
+      ${textArray(rows.map((row) => row.decision_source))}::text[],
+      ${timestamptzArray(rows.map((row) => row.decided_at))}::timestamptz[],
+      ${textArray(rows.map((row) => row.decided_by_id))}::text[],
+      ${textArray(rows.map((row) => row.decided_by_name))}::text[],
+      ${textArray(rows.map((row) => row.comment))}::text[],
+      ${timestamptzArray(rows.map((row) => nextDueAt(stateOf(row))))}::timestamptz[]
     ) AS moved (
       org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source, decided_at,
       decided_by_id, decided_by_name, comment, next_due_at

@@ -6,7 +6,7 @@ import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, Latch, Result, Schema, type Scope } from "effect"
 import type { SqlClient } from "effect/sql"
 import { SessionId } from "../../../domain/Ids.ts"
-import { makeNotices } from "../../store/Database/PgNotify.ts"
+import { makePgNotify } from "../../store/Database/PgNotify.ts"
 import { listenToSignals, type SessionSignal } from "../SessionSignals.ts"
 
 /** Sessions of one NOTIFY, whose payload must stay under 8,000 bytes: 37 for the id and 18 at most for its number. */
@@ -31,11 +31,11 @@ export const exchangeSignals = (
   options: SignalExchangeOptions
 ): Effect.Effect<void, never, PgClient.PgClient | SqlClient.SqlClient | Scope.Scope> =>
   Effect.gen(function* () {
-    const notices = yield* makeNotices("countersign_session_events")
+    const notices = yield* makePgNotify("countersign_session_events")
     const { due, take } = yield* gather(yield* PgClient.PgClient)
-    yield* Effect.forkScoped(notices.telling(due, options.coalesce, take))
+    yield* Effect.forkScoped(notices.notifyDebounced(due, options.coalesce, take))
     yield* Effect.forkScoped(
-      notices.hearing((payload) => {
+      notices.listen((payload) => {
         const signals = payload === undefined || payload === EVERYTHING ? undefined : parse(payload)
         return signals === undefined ? options.onGap : Effect.sync(() => options.onSignals(signals))
       })

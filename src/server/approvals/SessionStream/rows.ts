@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { KeyId, type OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { floats, texts } from "../../store/pgArrays.ts"
+import { float8Array, textArray } from "../../store/pgArrays.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
 import { renderEvents } from "./sseFrames.ts"
 import type { ReadResult, SessionKey } from "./Subscription.ts"
@@ -102,9 +102,9 @@ export const missedEvents = (
   sql`
     SELECT session.session_id, session.last_event::float8 AS newest
     FROM unnest(
-      ${texts(followed.map(({ org_id }) => org_id))},
-      ${texts(followed.map(({ session_id }) => session_id))},
-      ${floats(followed.map(({ newest }) => newest))}
+      ${textArray(followed.map(({ org_id }) => org_id))},
+      ${textArray(followed.map(({ session_id }) => session_id))},
+      ${float8Array(followed.map(({ newest }) => newest))}
     ) AS known (org_id, session_id, newest)
     JOIN agent_sessions AS session USING (org_id, session_id)
     WHERE session.last_event > known.newest
@@ -124,8 +124,8 @@ export const endedKeys = (
   sql`
     SELECT key_id
     FROM unnest(
-      ${texts(keys.map(({ org_id }) => org_id))},
-      ${texts(keys.map(({ key_id }) => key_id))}
+      ${textArray(keys.map(({ org_id }) => org_id))},
+      ${textArray(keys.map(({ key_id }) => key_id))}
     ) AS held (org_id, key_id)
     LEFT JOIN api_keys USING (org_id, key_id)
     WHERE api_keys.digest IS NULL

@@ -4,8 +4,8 @@ import type { PageRequest } from "../../../api/Pagination.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
-import { texts, times } from "../../store/pgArrays.ts"
-import { olderThan, rowsFor } from "../../store/Pagination.ts"
+import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
 
 const SessionRow = Schema.Struct({
   session_id: SessionId,
@@ -47,14 +47,14 @@ export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
   )
   SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name
   FROM unnest(
-    ${texts(rows.map(({ org_id }) => org_id))}::text[],
-    ${texts(rows.map(({ session }) => session.session_id))}::text[],
-    ${texts(rows.map(({ session }) => session.task_id))}::text[],
-    ${texts(rows.map(({ session }) => session.trace_id))}::text[],
-    ${texts(rows.map(({ metadata }) => metadata))}::text[],
-    ${times(rows.map(({ session }) => session.created_at))}::timestamptz[],
-    ${texts(rows.map(({ session }) => session.created_by.id))}::text[],
-    ${texts(rows.map(({ session }) => session.created_by.name))}::text[]
+    ${textArray(rows.map(({ org_id }) => org_id))}::text[],
+    ${textArray(rows.map(({ session }) => session.session_id))}::text[],
+    ${textArray(rows.map(({ session }) => session.task_id))}::text[],
+    ${textArray(rows.map(({ session }) => session.trace_id))}::text[],
+    ${textArray(rows.map(({ metadata }) => metadata))}::text[],
+    ${timestamptzArray(rows.map(({ session }) => session.created_at))}::timestamptz[],
+    ${textArray(rows.map(({ session }) => session.created_by.id))}::text[],
+    ${textArray(rows.map(({ session }) => session.created_by.name))}::text[]
   ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
 `
 
@@ -83,9 +83,9 @@ export const listSessions = Effect.fnUntraced(function* (
     SELECT ${sql.literal(columns)}
     FROM agent_sessions
     WHERE org_id = ${org_id}
-      ${olderThan(sql, "session_id", request.cursor)}
+      ${beforeCursor(sql, "session_id", request.cursor)}
     ORDER BY session_id DESC
-    LIMIT ${rowsFor(request)}
+    LIMIT ${rowLimit(request)}
   `
   return (yield* decodeSessions(rows)).map(toSession)
 })

@@ -30,7 +30,7 @@ export const ratio: Reader<number> = (text) => {
 }
 
 /** `true` or `false`. */
-export const trueOrFalse: Reader<boolean> = (text) =>
+export const boolean: Reader<boolean> = (text) =>
   text === "true" || text === "false" ? Result.succeed(text === "true") : expected("true or false", text)
 
 const duration =
@@ -88,14 +88,14 @@ export const publicUrl: Reader<string> = (text) => {
 export const directory: Reader<string> = (text) =>
   text.includes("\0") ? expected("a directory", text) : Result.succeed(text)
 
-const hide = (text: string, label: string) => Redacted.make(text, { label })
+const redact = (text: string, label: string) => Redacted.make(text, { label })
 
 const secretUrl =
   (label: string, protocols: ReadonlyArray<string>, what: string): Reader<Redacted.Redacted> =>
   (text) => {
     const protocol = URL.parse(text)?.protocol
     return protocol !== undefined && protocols.includes(protocol)
-      ? Result.succeed(hide(text, label))
+      ? Result.succeed(redact(text, label))
       : Result.fail(`must be ${what}`)
   }
 
@@ -128,7 +128,7 @@ export const metricsUrl = collector("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/
 /** `name=value` pairs, separated by commas (OpenTelemetry specification, OTLP exporter configuration). */
 export const collectorHeaders: Reader<Redacted.Redacted> = (text) =>
   text.split(",").every((pair) => /^\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e]*\s*$/.test(pair))
-    ? Result.succeed(hide(text, "OTEL_EXPORTER_OTLP_HEADERS"))
+    ? Result.succeed(redact(text, "OTEL_EXPORTER_OTLP_HEADERS"))
     : Result.fail("must be name=value pairs, separated by commas, values percent-encoded")
 
 /** `name=value` pairs, percent-encoded and separated by commas (OpenTelemetry specification, resource SDK). */
@@ -159,7 +159,7 @@ export const mailbox: Reader<string> = (text) =>
 /** A bearer token: RFC 6750, 2.1, and long enough not to be guessed. */
 export const bearerToken: Reader<Redacted.Redacted> = (text) =>
   /^[0-9A-Za-z._~+/-]{16,512}=*$/.test(text)
-    ? Result.succeed(hide(text, "bearer token"))
+    ? Result.succeed(redact(text, "bearer token"))
     : Result.fail("must be a bearer token: 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / -")
 
 /** An API key. */
@@ -172,7 +172,7 @@ export const apiKey: Reader<ParsedKey> = (text) =>
 
 /** Master keys, newest first. */
 export const masterKeys: Reader<Arr.NonEmptyReadonlyArray<Redacted.Redacted>> = (text) => {
-  const keys = KeyRing.split(hide(text, "COUNTERSIGN_MASTER_KEY"))
+  const keys = KeyRing.split(redact(text, "COUNTERSIGN_MASTER_KEY"))
   return Result.mapBoth(KeyRing.fromTexts(keys), {
     onSuccess: () => keys,
     onFailure: (invalid) => `cannot be used: ${invalid.message}`

@@ -15,193 +15,193 @@ const count = read.wholeNumber(1, 1_000_000)
 /** Every variable the service reads, in the order they are shown. Nothing else is configuration. */
 export const variables = {
   PORT: withDefault("8080", {
-    meaning: "port it listens on; 0: any free one",
+    description: "port it listens on; 0: any free one",
     unit: "port",
     read: read.wholeNumber(0, 65_535)
   }),
   HOST: withDefault("127.0.0.1", {
-    meaning: "address it listens at",
+    description: "address it listens at",
     unit: "address",
     read: read.host
   }),
   COUNTERSIGN_PUBLIC_URL: optional({
-    meaning: "how the outside reaches it: links in mail, the console, the host that no endpoint may name",
+    description: "how the outside reaches it: links in mail, the console, the host that no endpoint may name",
     unit: "URL",
-    unset: "http://HOST:PORT",
+    defaultText: "http://HOST:PORT",
     read: read.publicUrl
   }),
   DATABASE_URL: secret({
-    meaning: "PostgreSQL 15 or newer",
+    description: "PostgreSQL 15 or newer",
     unit: "URL",
-    unset: "unset: the embedded PostgreSQL under the data directory",
+    defaultText: "unset: the embedded PostgreSQL under the data directory",
     read: read.databaseUrl
   }),
   COUNTERSIGN_DATA_DIR: optional({
-    meaning: "the embedded PostgreSQL, its socket, the made master key",
+    description: "the embedded PostgreSQL, its socket, the made master key",
     unit: "directory",
-    unset: ".countersign in the working directory; as root /var/lib/countersign",
+    defaultText: ".countersign in the working directory; as root /var/lib/countersign",
     read: read.directory
   }),
   COUNTERSIGN_MASTER_KEY: secret({
-    meaning: "keeps secrets at rest; of several the first seals",
+    description: "keeps secrets at rest; of several the first seals",
     unit: "32 bytes in base64, separated by commas",
-    unset: "made on the embedded store; required with DATABASE_URL",
+    defaultText: "made on the embedded store; required with DATABASE_URL",
     read: read.masterKeys
   }),
   COUNTERSIGN_ADMIN_KEY: secret({
-    meaning: "the first admin key, as of `countersign keys generate`; ignored once the store has a key",
+    description: "the first admin key, as of `countersign keys generate`; ignored once the store has a key",
     unit: "API key",
-    unset: "unset: the first start makes one and prints it",
+    defaultText: "unset: the first start makes one and prints it",
     read: read.apiKey
   }),
   COUNTERSIGN_SMTP_URL: secret({
-    meaning: "mail server for notices to reviewers",
+    description: "mail server for notices to reviewers",
     unit: "URL",
-    unset: "unset: no mail",
+    defaultText: "unset: no mail",
     read: read.smtpUrl
   }),
   COUNTERSIGN_MAIL_FROM: optional({
-    meaning: "sender of that mail; required with COUNTERSIGN_SMTP_URL",
+    description: "sender of that mail; required with COUNTERSIGN_SMTP_URL",
     unit: "address",
     read: read.mailbox
   }),
   COUNTERSIGN_METRICS_TOKEN: secret({
-    meaning: "bearer token that reads /metrics",
+    description: "bearer token that reads /metrics",
     unit: "token",
-    unset: "unset: there is no /metrics",
+    defaultText: "unset: there is no /metrics",
     read: read.bearerToken
   }),
   COUNTERSIGN_DNS_SERVERS: optional({
-    meaning: "name servers for receivers and collectors",
+    description: "name servers for receivers and collectors",
     unit: "address[:port], separated by commas",
-    unset: "the machine's",
+    defaultText: "the machine's",
     read: nameServers
   }),
   COUNTERSIGN_EGRESS_ALLOW: optional({
-    meaning: "for development and tests: receivers let through though they are not public",
+    description: "for development and tests: receivers let through though they are not public",
     unit: "CIDR or address:port, separated by commas",
     read: allowances
   }),
   COUNTERSIGN_EGRESS_HTTP: withDefault("false", {
-    meaning: "for development and tests: plain http to those",
+    description: "for development and tests: plain http to those",
     unit: "true or false",
-    read: read.trueOrFalse
+    read: read.boolean
   }),
   COUNTERSIGN_EGRESS_DENY: optional({
-    meaning: "networks that nothing is sent to, beside those that are not public",
+    description: "networks that nothing is sent to, beside those that are not public",
     unit: "CIDR, separated by commas",
     read: networks
   }),
   COUNTERSIGN_PROVIDER_ALLOW: optional({
-    meaning: "the operator's own model servers, plain http allowed there",
+    description: "the operator's own model servers, plain http allowed there",
     unit: "CIDR, separated by commas",
     read: networks
   }),
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: withDefault("0,5,30,120,600,1800,3600,7200,14400,28800", {
-    meaning: "delay before each attempt of a notification; as many attempts as entries",
+    description: "delay before each attempt of a notification; as many attempts as entries",
     unit: "seconds, separated by commas",
     read: read.delays
   }),
   COUNTERSIGN_NOTIFY_QUEUE_LIMIT: withDefault("10000", {
-    meaning: "waiting deliveries per endpoint",
+    description: "waiting deliveries per endpoint",
     unit: "deliveries",
     read: count
   }),
   COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: withDefault("5", {
-    meaning: "failures in a row before an endpoint cools down",
+    description: "failures in a row before an endpoint cools down",
     unit: "failures",
     read: read.wholeNumber(1, 1_000)
   }),
   COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: withDefault("30", {
-    meaning: "first cooldown; each further one is twice as long",
+    description: "first cooldown; each further one is twice as long",
     unit: "seconds",
     read: read.seconds(1, 86_400)
   }),
   COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: withDefault("900", {
-    meaning: "longest cooldown",
+    description: "longest cooldown",
     unit: "seconds",
     read: read.seconds(1, 86_400)
   }),
   COUNTERSIGN_NOTIFY_RETENTION_DAYS: withDefault("30", {
-    meaning: "how long deliveries and their events are kept",
+    description: "how long deliveries and their events are kept",
     unit: "days",
     read: read.days(1, 3_650)
   }),
   COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: withDefault("10000", {
-    meaning: "waiting spans per organization",
+    description: "waiting spans per organization",
     unit: "spans",
     read: count
   }),
   COUNTERSIGN_TELEMETRY_SAMPLE_RATIO: withDefault("1", {
-    meaning: "share of the traces that is exported",
+    description: "share of the traces that is exported",
     unit: "0 to 1",
     read: read.ratio
   }),
   COUNTERSIGN_TELEMETRY_SPANS_PER_SECOND: withDefault("1000", {
-    meaning: "most spans taken in for export per organization, in each process",
+    description: "most spans taken in for export per organization, in each process",
     unit: "spans per second",
     read: count
   }),
   COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: withDefault("2", {
-    meaning: "longest wait for a batch to fill",
+    description: "longest wait for a batch to fill",
     unit: "seconds",
     read: read.seconds(1, 300)
   }),
   COUNTERSIGN_TELEMETRY_PAYLOAD_HOURS: withDefault("72", {
-    meaning: "how long failed batches are kept for replay",
+    description: "how long failed batches are kept for replay",
     unit: "hours",
     read: read.hours(1, 720)
   }),
   COUNTERSIGN_RATE_LIMIT_PER_SECOND: withDefault("500", {
-    meaning: "requests per key, with a burst of as many again; 0: no limit",
+    description: "requests per key, with a burst of as many again; 0: no limit",
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
   COUNTERSIGN_AUDIT_RETENTION_DAYS: withDefault("365", {
-    meaning: "how long the audit log is kept",
+    description: "how long the audit log is kept",
     unit: "days",
     read: read.days(1, 36_500)
   }),
   COUNTERSIGN_STOP_SECONDS: withDefault("8", {
-    meaning: "longest drain at SIGTERM",
+    description: "longest drain at SIGTERM",
     unit: "seconds",
     read: read.seconds(0, 600)
   }),
   OTEL_EXPORTER_OTLP_ENDPOINT: secret({
-    meaning: "collector of the service's own telemetry",
+    description: "collector of the service's own telemetry",
     unit: "URL",
-    unset: "unset: none is exported",
+    defaultText: "unset: none is exported",
     read: read.collectorUrl
   }),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: secret({
-    meaning: "where its traces go instead, as it is written",
+    description: "where its traces go instead, as it is written",
     unit: "URL",
     read: read.tracesUrl
   }),
   OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: secret({
-    meaning: "where its metrics go instead, as it is written",
+    description: "where its metrics go instead, as it is written",
     unit: "URL",
     read: read.metricsUrl
   }),
   OTEL_EXPORTER_OTLP_HEADERS: secret({
-    meaning: "headers sent to these collectors",
+    description: "headers sent to these collectors",
     unit: "name=value, separated by commas",
     read: read.collectorHeaders
   }),
   OTEL_SERVICE_NAME: withDefault("countersign", {
-    meaning: "what the service is called in its own telemetry",
+    description: "what the service is called in its own telemetry",
     unit: "name",
     read: read.line
   }),
   OTEL_RESOURCE_ATTRIBUTES: optional({
-    meaning: "what else its own telemetry tells of the service",
+    description: "what else its own telemetry tells of the service",
     unit: "name=value, separated by commas",
     read: read.resourceAttributes
   }),
   OTEL_SDK_DISABLED: withDefault("false", {
-    meaning: "whether its own telemetry is off, collector or not",
+    description: "whether its own telemetry is off, collector or not",
     unit: "true or false",
-    read: read.trueOrFalse
+    read: read.boolean
   })
 } as const satisfies Record<string, Variable<unknown>>
 

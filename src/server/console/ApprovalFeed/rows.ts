@@ -8,7 +8,7 @@ import {
   decodeApprovals,
   toApproval
 } from "../../approvals/Approvals/rows.ts"
-import { floats, texts } from "../../store/pgArrays.ts"
+import { float8Array, textArray } from "../../store/pgArrays.ts"
 
 /** Events older than this are no news: of a session that nobody followed before, only these are read. */
 const NEWS = { seconds: 60 }
@@ -61,10 +61,10 @@ export const changedApprovals = Effect.fnUntraced(function* (
   const rows = yield* sql`
     SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
     FROM unnest(
-      ${texts(sessions.map(({ session_id }) => session_id))},
-      ${floats(sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH)))}
+      ${textArray(sessions.map(({ session_id }) => session_id))},
+      ${float8Array(sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH)))}
     ) AS told (session_id, after)
-      JOIN session_events AS event ON event.org_id = ANY(${texts(organizations)})
+      JOIN session_events AS event ON event.org_id = ANY(${textArray(organizations)})
         AND event.session_id = told.session_id
         AND event.number > told.after::bigint
     WHERE event.type LIKE 'approval:%'

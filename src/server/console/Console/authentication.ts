@@ -2,8 +2,8 @@ import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
-import { respond } from "../../http/Frame.ts"
-import { beyond, RateLimits } from "../../http/RateLimits.ts"
+import { problemResponse } from "../../http/ProblemFrame.ts"
+import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { tokenOf } from "./address.ts"
 
 /**
@@ -20,11 +20,11 @@ export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLim
         const request = yield* HttpServerRequest.HttpServerRequest
         const session = yield* sessions.find(tokenOf(request))
         const { principal } = session
-        const quota = yield* limits.request(principal.actor.id)
+        const quota = yield* limits.admitRequest(principal.actor.id)
         const answer = quota.allowed
           ? Effect.provideService(operation, CurrentPrincipal, principal)
-          : respond(beyond(quota))
-        const response = quota.onAnswer(yield* answer)
+          : problemResponse(rateLimitExceeded(quota))
+        const response = quota.addHeaders(yield* answer)
         return response.body._tag === "Stream"
           ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
               status: response.status,

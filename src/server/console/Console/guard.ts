@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CrossSite } from "../../../api/Console.ts"
-import { respond } from "../../http/Frame.ts"
+import { problemResponse } from "../../http/ProblemFrame.ts"
 import { isOwnPage } from "./address.ts"
 
 /** In front of every operation of the console: what another site's page asks for is refused unread, and no answer is kept by a cache. */
@@ -10,6 +10,8 @@ export const layer = (publicUrl: string) =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       isOwnPage(request, publicUrl)
         ? Effect.map(route, HttpServerResponse.setHeader("cache-control", "no-store"))
-        : respond(new CrossSite({ detail: "Open the console by its own address and try again there" }))
+        : problemResponse(
+            new CrossSite({ detail: "Open the console by its own address and try again there" })
+          )
     )
   ).layer

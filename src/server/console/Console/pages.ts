@@ -2,7 +2,7 @@ import { Context, Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
-import { respond } from "../../http/Frame.ts"
+import { problemResponse } from "../../http/ProblemFrame.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
 
 /** Where the built page comes from; undefined: there is none. A reference, so that a test can say. */
@@ -89,7 +89,7 @@ export const layer = HttpRouter.use((router) =>
   })
 )
 
-const noSuchPath = Effect.suspend(() => respond(new NotFound({ detail: "There is no such path" })))
+const noSuchPath = Effect.suspend(() => problemResponse(new NotFound({ detail: "There is no such path" })))
 
 const send = (request: HttpServerRequest.HttpServerRequest, asset: Asset, cache: string) => {
   const packed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? asset.gzipped : undefined

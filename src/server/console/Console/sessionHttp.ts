@@ -3,7 +3,7 @@ import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
 import { ConsoleSessions, SESSION_LIFE } from "../ConsoleSessions.ts"
-import { beyond, RateLimits } from "../../http/RateLimits.ts"
+import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { cookieFor, reached, tokenOf } from "./address.ts"
 
 /** The handlers of `/console/session`. */
@@ -18,10 +18,10 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         const by = reached(request)
         if (by === "open") return yield* insecure
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
-          lookUp: limits.lookUp(Option.getOrElse(request.remoteAddress, () => "unknown")),
+          lookUp: limits.admitKeyLookup(Option.getOrElse(request.remoteAddress, () => "unknown")),
           request: (key) =>
-            Effect.flatMap(limits.request(key), (quota) =>
-              quota.allowed ? Effect.void : Effect.fail(beyond(quota))
+            Effect.flatMap(limits.admitRequest(key), (quota) =>
+              quota.allowed ? Effect.void : Effect.fail(rateLimitExceeded(quota))
             )
         })
         const { name, options } = cookieFor(by)

@@ -2,7 +2,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { texts } from "../../store/pgArrays.ts"
+import { textArray } from "../../store/pgArrays.ts"
 
 /** A session as the store keys it: the digest of its secret, in hexadecimal. */
 export interface SessionRow {
@@ -42,8 +42,8 @@ export const sessionsOver = (sql: SqlClient.SqlClient, sessions: ReadonlyArray<S
   sql`
     SELECT held.digest
     FROM unnest(
-      ${texts(sessions.map(({ org_id }) => org_id))},
-      ${texts(sessions.map(({ digest }) => digest))}
+      ${textArray(sessions.map(({ org_id }) => org_id))},
+      ${textArray(sessions.map(({ digest }) => digest))}
     ) AS held (org_id, digest)
       LEFT JOIN console_sessions AS session
         ON session.org_id = held.org_id AND session.digest = decode(held.digest, 'hex')

@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "../../store/Database/transaction.ts"
 import type { Channel } from "./Channel.ts"
-import { ints } from "../../store/pgArrays.ts"
+import { int4Array } from "../../store/pgArrays.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
 import type { Shards } from "./Shards.ts"
@@ -44,7 +44,7 @@ export const makeFigures = (
         return yield* sql<{ readonly channel: string; readonly waiting: number }>`
           SELECT channel, count(*)::int AS waiting
           FROM delivery_queue
-          WHERE shard = ANY(${ints(owned)}::smallint[])
+          WHERE shard = ANY(${int4Array(owned)}::smallint[])
           GROUP BY channel
         `.unprepared
       })

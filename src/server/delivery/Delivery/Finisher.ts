@@ -1,11 +1,11 @@
 import { Clock, Data, Effect, Fiber, FiberMap, Queue, Random, Schedule, type Scope, Semaphore } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { conclude } from "../../../domain/delivery/DeliveryState.ts"
-import { isOutOfReach } from "../../store/Database/faults.ts"
+import { isDatabaseUnavailable } from "../../store/Database/databaseErrors.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import type { Ended } from "./Attempt.ts"
 import type { Channel, Settled } from "./Channel.ts"
-import { attempts, attemptSeconds } from "../../observability/definitions.ts"
+import { deliveryAttempts, deliveryAttemptDuration } from "../../observability/metricDefinitions.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
@@ -162,9 +162,9 @@ export const makeFinisher = (
       const attemptsMade = item.attempt - item.round_start + 1
       const remainingMillis = item.giveUp - monotonicMillis(clock)
       const random = yield* Random.next
-      attempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
+      deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
       if (outcome._tag !== "Refused")
-        attemptSeconds(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
+        deliveryAttemptDuration(lane.channel.name).updateUnsafe(ended.durationMillis / 1000, context)
       return {
         ended,
         verdict: conclude(lane.channel.policy.retry, outcome, {
@@ -198,7 +198,7 @@ export const makeFinisher = (
     }
   })
 
-const isAway = (error: WriteError): boolean => SqlError.isSqlError(error) && isOutOfReach(error)
+const isAway = (error: WriteError): boolean => SqlError.isSqlError(error) && isDatabaseUnavailable(error)
 
 const unwritable = ({ ended }: Judged): Judged => ({
   ended: { ...ended, outcome: { _tag: "Failed", error: UNWRITABLE, status: null } },

@@ -4,7 +4,7 @@ import { NotFound } from "../../../api/Problems.ts"
 import { DeliveryAttempt } from "../../../domain/delivery/DeliveryState.ts"
 import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
-import { ints, texts } from "../../store/pgArrays.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { shardOf } from "./Shards.ts"
 
 /** Records in a list: the latest. */
@@ -125,7 +125,7 @@ export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: strin
         CASE WHEN d.cooldown_until > now() THEN d.cooldown_until END AS cooldown_until,
         coalesce(d.consecutive_failures, 0) AS consecutive_failures,
         waiting.count AS pending_deliveries
-      FROM unnest(${ints(ids.map(shardOf))}::smallint[], ${texts(ids)}::text[]) AS l (shard, destination_id)
+      FROM unnest(${int4Array(ids.map(shardOf))}::smallint[], ${textArray(ids)}::text[]) AS l (shard, destination_id)
       LEFT JOIN delivery_destinations d ON d.org_id = ${org_id} AND d.destination_id = l.destination_id
       CROSS JOIN LATERAL (
         SELECT count(*)::int AS count

@@ -3,8 +3,8 @@ import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { afterCommit, atEnd, inCallersTransaction } from "../../store/Database/transaction.ts"
-import { queueFull } from "../../observability/definitions.ts"
+import { afterCommit, onCompletion, requireTransaction } from "../../store/Database/transaction.ts"
+import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "./Channel.ts"
 import type { Enqueued, QueueRow } from "./QueuedDelivery.ts"
 import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
@@ -51,7 +51,7 @@ export const makeQueue = (
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
     if (list.length === 0) return []
-    yield* inCallersTransaction
+    yield* requireTransaction
     const at = yield* now
     const made: Array<Made> = []
     for (const one of list) {
@@ -70,7 +70,7 @@ export const makeQueue = (
     const ids = made.map((one) => one.delivery_id)
     const ended = handover()
     let queued: Queued | undefined = undefined
-    yield* atEnd((committed) => ended(committed ? queued : undefined))
+    yield* onCompletion((committed) => ended(committed ? queued : undefined))
     const places = new Map((yield* insertRoomy(made, at)).map((place) => [place.delivery_id, place]))
     const rows = rowsOf(made, places)
     queued = { rows, complete: rows.length === made.length }
@@ -86,7 +86,7 @@ export const makeQueue = (
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) {
       const failed = yield* insertTight(destination, at)
-      yield* afterCommit(Metric.update(queueFull(destination[0].channel), failed))
+      yield* afterCommit(Metric.update(deliveryQueueFull(destination[0].channel), failed))
     }
     return ids
   })

@@ -1,5 +1,5 @@
 import type { SqlClient } from "effect/sql"
-import { ints, longs, texts } from "../../store/pgArrays.ts"
+import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { QueueRow } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 
@@ -27,7 +27,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
     /** What comes behind the mark of each shard, `limit` rows of each at most. */
     tail: (numbers: ReadonlyArray<number>, marks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
       SELECT ${columns}
-      FROM unnest(${ints(numbers)}::smallint[], ${longs(marks)}::bigint[]) AS s (shard, mark)
+      FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(marks)}::bigint[]) AS s (shard, mark)
       CROSS JOIN LATERAL (
         SELECT *
         FROM delivery_queue q
@@ -99,9 +99,9 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
     refill: (lanes: ReadonlyArray<Lane>, rows: number) => sql<QueueRow>`
       SELECT ${columns}
       FROM unnest(
-        ${ints(lanes.map((lane) => lane.shard))}::smallint[],
-        ${texts(lanes.map((lane) => lane.org_id))}::text[],
-        ${texts(lanes.map((lane) => lane.destination_id))}::text[]
+        ${int4Array(lanes.map((lane) => lane.shard))}::smallint[],
+        ${textArray(lanes.map((lane) => lane.org_id))}::text[],
+        ${textArray(lanes.map((lane) => lane.destination_id))}::text[]
       ) AS l (shard, org_id, destination_id)
       CROSS JOIN LATERAL (
         SELECT *

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { booleans, floats, ints, texts } from "../../store/pgArrays.ts"
+import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
 import type { Enqueued } from "./QueuedDelivery.ts"
 import { shardOf } from "./Shards.ts"
 
@@ -71,17 +71,17 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     WITH given AS MATERIALIZED (
       SELECT *
       FROM unnest(
-        ${ints(list.map((one) => one.shard))}::smallint[],
-        ${texts(list.map((one) => one.org_id))}::text[],
-        ${texts(list.map((one) => one.destination_id))}::text[],
-        ${texts(list.map((one) => one.delivery_id))}::text[],
-        ${texts(list.map((one) => one.channel))}::text[],
-        ${texts(list.map((one) => one.event_id))}::text[],
-        ${texts(list.map((one) => one.label))}::text[],
-        ${ints(list.map((one) => one.size))}::int[],
-        ${ints(list.map((one) => one.capacity))}::int[],
-        ${floats(list.map((one) => one.delay))}::float8[],
-        ${floats(list.map((one) => one.within))}::float8[]
+        ${int4Array(list.map((one) => one.shard))}::smallint[],
+        ${textArray(list.map((one) => one.org_id))}::text[],
+        ${textArray(list.map((one) => one.destination_id))}::text[],
+        ${textArray(list.map((one) => one.delivery_id))}::text[],
+        ${textArray(list.map((one) => one.channel))}::text[],
+        ${textArray(list.map((one) => one.event_id))}::text[],
+        ${textArray(list.map((one) => one.label))}::text[],
+        ${int4Array(list.map((one) => one.size))}::int[],
+        ${int4Array(list.map((one) => one.capacity))}::int[],
+        ${float8Array(list.map((one) => one.delay))}::float8[],
+        ${float8Array(list.map((one) => one.within))}::float8[]
       ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
     ), destinations AS MATERIALIZED (
       -- Counted once a destination, however many deliveries it is given.
@@ -144,14 +144,14 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       WITH given AS MATERIALIZED (
         SELECT *
         FROM unnest(
-          ${texts(list.map((one) => one.delivery_id))}::text[],
-          ${texts(list.map((one) => one.channel))}::text[],
-          ${texts(list.map((one) => one.event_id))}::text[],
-          ${texts(list.map((one) => one.label))}::text[],
-          ${ints(list.map((one) => one.size))}::int[],
-          ${floats(list.map((one) => one.delay))}::float8[],
-          ${floats(list.map((one) => one.within))}::float8[],
-          ${booleans(list.map((_, index) => index < free))}::boolean[]
+          ${textArray(list.map((one) => one.delivery_id))}::text[],
+          ${textArray(list.map((one) => one.channel))}::text[],
+          ${textArray(list.map((one) => one.event_id))}::text[],
+          ${textArray(list.map((one) => one.label))}::text[],
+          ${int4Array(list.map((one) => one.size))}::int[],
+          ${float8Array(list.map((one) => one.delay))}::float8[],
+          ${float8Array(list.map((one) => one.within))}::float8[],
+          ${boolArray(list.map((_, index) => index < free))}::boolean[]
         ) WITH ORDINALITY AS g (delivery_id, channel, event_id, label, size, delay, within, fits, place)
       ), logged AS (
         INSERT INTO deliveries

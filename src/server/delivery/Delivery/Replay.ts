@@ -6,7 +6,7 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/Database/transaction.ts"
 import { type Channel, type ChannelPolicy } from "./Channel.ts"
 import { uuidTime } from "../../../domain/Ids.ts"
-import { texts } from "../../store/pgArrays.ts"
+import { textArray } from "../../store/pgArrays.ts"
 import { channelNamed, type DeliveryQueue } from "./Queue.ts"
 import { shardOf } from "./Shards.ts"
 
@@ -38,7 +38,7 @@ export const makeReplay = (
           SET status = 'pending', replays = replays + 1, finished_at = NULL
           WHERE org_id = ${org_id}
             AND destination_id = ${destination_id}
-            AND delivery_id = ANY(${texts(ids)}::text[])
+            AND delivery_id = ANY(${textArray(ids)}::text[])
             AND status = 'failed'
           RETURNING delivery_id, channel, event_id, attempts
         )

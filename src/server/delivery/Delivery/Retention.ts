@@ -1,7 +1,7 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTime } from "../../../domain/Ids.ts"
-import { ints } from "../../store/pgArrays.ts"
+import { int4Array } from "../../store/pgArrays.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import type { Channel, Parcel, Settled } from "./Channel.ts"
@@ -105,7 +105,7 @@ export const makeRetention = (
         SELECT q.shard, q.seq
         FROM old
         JOIN delivery_queue q
-          ON q.shard = ANY(${ints(shards)}::smallint[])
+          ON q.shard = ANY(${int4Array(shards)}::smallint[])
           AND q.org_id = old.org_id
           AND q.destination_id = old.destination_id
           AND q.delivery_id = old.delivery_id

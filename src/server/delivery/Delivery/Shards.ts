@@ -1,7 +1,7 @@
 import { type Clock, Effect, Semaphore } from "effect"
 import { SecureRandom } from "effect/crypto"
 import type { SqlClient, SqlError } from "effect/sql"
-import { ints } from "../../store/pgArrays.ts"
+import { int4Array } from "../../store/pgArrays.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /** How many shards there are: fixed, since queued rows carry theirs. */
@@ -103,7 +103,7 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
     UPDATE delivery_shards
     SET owner = NULL, lease_until = NULL
     WHERE owner = ${owner}
-      AND shard = ANY(${ints(shards)}::smallint[])
+      AND shard = ANY(${int4Array(shards)}::smallint[])
   `
 
   const takeNameOut = sql`DELETE FROM delivery_owners WHERE owner = ${owner}`

@@ -1,6 +1,6 @@
 import type { PgClient } from "@effect/sql-pg"
 import { Effect, Latch } from "effect"
-import { makeNotices } from "../../store/Database/PgNotify.ts"
+import { makePgNotify } from "../../store/Database/PgNotify.ts"
 
 /** How long new rows are gathered into one notice. */
 const GATHER_MILLIS = 30
@@ -22,14 +22,14 @@ export interface Wakeups {
 
 /** Listens over a connection of the client at hand. */
 export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Effect.gen(function* () {
-  const notices = yield* makeNotices("countersign_delivery")
+  const notices = yield* makePgNotify("countersign_delivery")
   const due = Latch.makeUnsafe(false)
   return {
     rows: () => void due.openUnsafe(),
-    shards: notices.tell(["shards"]),
-    notifying: notices.telling(due, GATHER_MILLIS, () => ["rows"]),
+    shards: notices.notify(["shards"]),
+    notifying: notices.notifyDebounced(due, GATHER_MILLIS, () => ["rows"]),
     listening: (on) =>
-      notices.hearing((payload) =>
+      notices.listen((payload) =>
         Effect.sync(() => {
           // What was said while nobody listened is made up for by looking for both.
           if (payload !== "rows") on("shards")

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Health } from "../../../domain/delivery/Cooldown.ts"
-import { floats, ints, longs, texts } from "../../store/pgArrays.ts"
+import { float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { Lane } from "./Lane.ts"
 
 /**
@@ -21,13 +21,13 @@ export const writeHealth = (
           l.org_id, l.destination_id, l.failures, l.round,
           CASE WHEN l.wait >= 0 THEN statement_timestamp() + l.wait * interval '1 millisecond' END AS until
         FROM unnest(
-          ${ints(list.map(([lane]) => lane.shard))}::smallint[],
-          ${longs(list.map(([lane]) => lane.owned.epoch))}::bigint[],
-          ${texts(list.map(([lane]) => lane.org_id))}::text[],
-          ${texts(list.map(([lane]) => lane.destination_id))}::text[],
-          ${ints(list.map(([, health]) => health.failures))}::int[],
-          ${ints(list.map(([, health]) => (health._tag === "Healthy" ? 0 : health.round)))}::int[],
-          ${floats(list.map(([, health]) => (health._tag === "CoolingDown" ? Math.max(0, health.until - now) : -1)))}::float8[]
+          ${int4Array(list.map(([lane]) => lane.shard))}::smallint[],
+          ${int8Array(list.map(([lane]) => lane.owned.epoch))}::bigint[],
+          ${textArray(list.map(([lane]) => lane.org_id))}::text[],
+          ${textArray(list.map(([lane]) => lane.destination_id))}::text[],
+          ${int4Array(list.map(([, health]) => health.failures))}::int[],
+          ${int4Array(list.map(([, health]) => (health._tag === "Healthy" ? 0 : health.round)))}::int[],
+          ${float8Array(list.map(([, health]) => (health._tag === "CoolingDown" ? Math.max(0, health.until - now) : -1)))}::float8[]
         ) AS l (shard, epoch, org_id, destination_id, failures, round, wait)
         JOIN delivery_shards s ON s.shard = l.shard AND s.epoch = l.epoch
       ), there AS MATERIALIZED (

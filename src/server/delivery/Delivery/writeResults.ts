@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
 import type { Ended } from "./Attempt.ts"
-import { booleans, floats, ints, longs, texts } from "../../store/pgArrays.ts"
+import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 
 /** A result with what it makes of its delivery. */
 export interface Judged {
@@ -24,18 +24,18 @@ export const writeResults = (
       WITH ended AS (
         SELECT *
         FROM unnest(
-          ${ints(column(({ ended }) => ended.item.shard))}::smallint[],
-          ${longs(column(({ ended }) => ended.item.seq))}::bigint[],
-          ${longs(column(({ ended }) => ended.lane.owned.epoch))}::bigint[],
-          ${ints(column(({ ended }) => ended.item.attempt))}::int[],
-          ${booleans(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
-          ${texts(column(({ verdict }) => verdict._tag))}::text[],
-          ${floats(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0)))}::float8[],
-          ${texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
-          ${ints(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
-          ${ints(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
-          ${floats(column(({ ended }) => ended.startedAt / 1000))}::float8[],
-          ${ints(column(({ ended }) => ended.durationMillis))}::int[]
+          ${int4Array(column(({ ended }) => ended.item.shard))}::smallint[],
+          ${int8Array(column(({ ended }) => ended.item.seq))}::bigint[],
+          ${int8Array(column(({ ended }) => ended.lane.owned.epoch))}::bigint[],
+          ${int4Array(column(({ ended }) => ended.item.attempt))}::int[],
+          ${boolArray(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
+          ${textArray(column(({ verdict }) => verdict._tag))}::text[],
+          ${float8Array(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0)))}::float8[],
+          ${textArray(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
+          ${int4Array(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
+          ${int4Array(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
+          ${float8Array(column(({ ended }) => ended.startedAt / 1000))}::float8[],
+          ${int4Array(column(({ ended }) => ended.durationMillis))}::int[]
         ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
       ), held AS MATERIALIZED (
         SELECT e.*, q.org_id, q.destination_id, q.delivery_id

@@ -1,7 +1,7 @@
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
-import { KEPT } from "../../store/idempotencyKeys.ts"
+import { RETENTION } from "../../store/idempotencyKeys.ts"
 import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
@@ -24,7 +24,7 @@ export const runOnce = Effect.gen(function* () {
       WHERE (org_id, operation, key) IN (
         SELECT org_id, operation, key
         FROM idempotency_keys
-        WHERE created_at < ${now}::timestamptz - ${KEPT}::interval
+        WHERE created_at < ${now}::timestamptz - ${RETENTION}::interval
         ORDER BY created_at
         LIMIT ${STEP_ROWS}
         FOR UPDATE SKIP LOCKED

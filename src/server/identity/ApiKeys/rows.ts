@@ -6,8 +6,8 @@ import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { texts } from "../../store/pgArrays.ts"
-import { olderThan } from "../../store/Pagination.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { beforeCursor } from "../../store/Pagination.ts"
 
 /** A key as the store holds it, without its digest. */
 export const KeyRow = Schema.Struct({
@@ -117,7 +117,7 @@ export const listKeys = Effect.fnUntraced(function* (
       expires_at, revoked_at
     FROM api_keys
     WHERE org_id = ${org_id}
-      ${olderThan(sql, "key_id", before)}
+      ${beforeCursor(sql, "key_id", before)}
     ORDER BY key_id DESC
     LIMIT ${limit}
   `
@@ -135,7 +135,7 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
     SELECT key_id
     FROM api_keys
     WHERE org_id = ${org_id}
-      AND ${grantedScopes(sql)} @> ${texts(scopes)}
+      AND ${grantedScopes(sql)} @> ${textArray(scopes)}
       AND revoked_at IS NULL
       AND (expires_at IS NULL OR expires_at > ${toDate(now)})
     LIMIT 2

@@ -100,7 +100,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const policy = policyOf(options)
 
   const read = yield* makeBatcher({
-    atOnce: LOAD_BATCH,
+    maxBatch: LOAD_BATCH,
     run: (parcels: ReadonlyArray<Parcel>) => sql<Loaded>`
       SELECT
         e.type, e.body, p.url, p.secret, p.active,

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { ApprovalEventType, type EventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import { EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { bytes, texts, times } from "../../store/pgArrays.ts"
+import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 
 /** An endpoint as the store holds it: its URL and its secret sealed. */
@@ -103,7 +103,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
   const rows = yield* sql`
     UPDATE notification_endpoints
     SET
-      events = coalesce(${change.events === undefined ? null : texts(change.events)}::text[], events),
+      events = coalesce(${change.events === undefined ? null : textArray(change.events)}::text[], events),
       active = coalesce(${change.active ?? null}::boolean, active)
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
@@ -172,7 +172,7 @@ export const findSubscribers = Effect.fnUntraced(function* (
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND active
-      AND events && ${texts(types)}
+      AND events && ${textArray(types)}
     ORDER BY endpoint_id
   `
   return yield* Schema.decodeUnknownEffect(Schema.Array(Subscriber))(rows)
@@ -195,11 +195,11 @@ export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReado
     INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
     SELECT *
     FROM unnest(
-      ${texts(events.map((event) => event.org_id))}::text[],
-      ${texts(events.map((event) => event.event_id))}::text[],
-      ${texts(events.map((event) => event.type))}::text[],
-      ${texts(events.map((event) => event.approval_id))}::text[],
-      ${bytes(events.map((event) => event.body))}::bytea[],
-      ${times(events.map((event) => event.occurred_at))}::timestamptz[]
+      ${textArray(events.map((event) => event.org_id))}::text[],
+      ${textArray(events.map((event) => event.event_id))}::text[],
+      ${textArray(events.map((event) => event.type))}::text[],
+      ${textArray(events.map((event) => event.approval_id))}::text[],
+      ${byteaArray(events.map((event) => event.body))}::bytea[],
+      ${timestamptzArray(events.map((event) => event.occurred_at))}::timestamptz[]
     )
   `

@@ -1,15 +1,15 @@
 import { Effect, Metric } from "effect"
 import type { SqlClient } from "effect/sql"
 import { MAX_CONNECTIONS } from "../../store/Database.ts"
-import { openTransactions } from "../../store/Database/transaction.ts"
+import { transactionCounts } from "../../store/Database/transaction.ts"
 import { ENGINE_CONNECTIONS } from "../../delivery/Delivery.ts"
 import {
-  connections,
-  horizonTransactions,
-  maxConnections,
-  snapshotSeconds,
-  transactions
-} from "../definitions.ts"
+  databaseConnections,
+  xminAge,
+  databaseConnectionsMax,
+  oldestSnapshot,
+  databaseTransactions
+} from "../metricDefinitions.ts"
 
 const states = ["active", "idle", "in_transaction"] as const
 
@@ -17,11 +17,11 @@ const states = ["active", "idle", "in_transaction"] as const
  * Sets what the store tells of itself and of this process's connections. Of other roles' sessions PostgreSQL shows the age of their
  * snapshots in transactions to everybody, and in seconds only to members of `pg_read_all_stats`.
  */
-export const collectStore = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
-  yield* Metric.update(maxConnections, MAX_CONNECTIONS + ENGINE_CONNECTIONS)
-  const { open, waiting } = openTransactions(sql)
-  yield* Metric.update(transactions("open"), open)
-  yield* Metric.update(transactions("waiting"), waiting)
+export const collectDatabase = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+  yield* Metric.update(databaseConnectionsMax, MAX_CONNECTIONS + ENGINE_CONNECTIONS)
+  const { open, waiting } = transactionCounts(sql)
+  yield* Metric.update(databaseTransactions("open"), open)
+  yield* Metric.update(databaseTransactions("waiting"), waiting)
 
   const held = yield* sql<{ readonly state: string; readonly count: number }>`
     SELECT
@@ -34,7 +34,7 @@ export const collectStore = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     GROUP BY 1
   `
   const counts = new Map(held.map(({ count, state }) => [state, count]))
-  for (const state of states) yield* Metric.update(connections(state), counts.get(state) ?? 0)
+  for (const state of states) yield* Metric.update(databaseConnections(state), counts.get(state) ?? 0)
 
   const [horizon] = yield* sql<{ readonly seconds: number; readonly transactions: number }>`
     SELECT
@@ -63,6 +63,6 @@ export const collectStore = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         (SELECT max(age(xmin)) FROM pg_replication_slots)
       ), 0)::int AS transactions
   `
-  yield* Metric.update(snapshotSeconds, horizon?.seconds ?? 0)
-  yield* Metric.update(horizonTransactions, horizon?.transactions ?? 0)
+  yield* Metric.update(oldestSnapshot, horizon?.seconds ?? 0)
+  yield* Metric.update(xminAge, horizon?.transactions ?? 0)
 })

@@ -1,67 +1,73 @@
 /**
- * What processes tell each other by NOTIFY, on a channel of the store. Nothing depends on a notice that arrives: whoever listens looks
- * for himself each time that listening begins, and now and then besides.
+ * PostgreSQL's LISTEN/NOTIFY on one channel, between the replicas. Notifications are hints that save time: nothing depends on their arrival.
+ * A listener reads the tables itself each time it begins to listen, and polls them besides.
  */
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, type Latch, Queue } from "effect"
-import { texts } from "../pgArrays.ts"
+import { textArray } from "../pgArrays.ts"
 
-/** Between two tries to listen while the store is away. */
-const LISTEN_AGAIN: Duration.Input = "200 millis"
+/** Delay before LISTEN is sent again after its connection was lost. */
+const RECONNECT_DELAY: Duration.Input = "200 millis"
 
-/** One channel. */
-export interface Notices {
-  /** Tells every process, this one too. What cannot be told is left out. */
-  readonly tell: (payloads: ReadonlyArray<string>) => Effect.Effect<void>
+/** Sends and receives notifications on one channel. */
+export interface PgNotify {
+  /** Notifies every replica, this one included. A failure is logged at debug level and the notifications are dropped. */
+  readonly notify: (payloads: ReadonlyArray<string>) => Effect.Effect<void>
   /**
-   * For ever: waits until something is due, lets more come for so long, and tells what `take` gives then. Outside of the transactions
-   * that it is about, and a burst at once: a NOTIFY takes a lock of the whole server while its transaction commits.
+   * Runs forever: waits until `due` is open, lets payloads gather for `debounce`, then notifies with all that `take` returns. It runs outside
+   * the transactions that the notifications are about and sends a burst in one statement, because a transaction with a NOTIFY takes a
+   * server-wide lock while it commits.
    */
-  readonly telling: (
+  readonly notifyDebounced: (
     due: Latch.Latch,
-    gather: Duration.Input,
+    debounce: Duration.Input,
     take: () => ReadonlyArray<string>
   ) => Effect.Effect<never>
-  /** For ever, through losses of the connection: what is told; undefined each time listening begins, since some may have gone by unheard. */
-  readonly hearing: (on: (payload: string | undefined) => Effect.Effect<void>) => Effect.Effect<never>
+  /**
+   * Runs forever, reconnecting when the connection is lost: calls `on` with each payload, and with undefined each time LISTEN begins, because
+   * notifications may have been missed before.
+   */
+  readonly listen: (on: (payload: string | undefined) => Effect.Effect<void>) => Effect.Effect<never>
 }
 
-/** The notices of a channel, on the client at hand; listening holds a connection of it. */
-export const makeNotices = (channel: string): Effect.Effect<Notices, never, PgClient.PgClient> =>
+/** The notifications of a channel on the current client. A listener reserves one connection of its pool. */
+export const makePgNotify = (channel: string): Effect.Effect<PgNotify, never, PgClient.PgClient> =>
   Effect.map(PgClient.PgClient, (pg) => {
-    const tell = (payloads: ReadonlyArray<string>) =>
+    const notify = (payloads: ReadonlyArray<string>) =>
       pg`
         SELECT pg_notify(${channel}, payload)
-        FROM unnest(${texts(payloads)}) AS payload
+        FROM unnest(${textArray(payloads)}) AS payload
       `.pipe(
-        Effect.catchCause((cause) =>
-          Effect.logDebug(`Other processes could not be told on ${channel}`, cause)
-        ),
+        Effect.catchCause((cause) => Effect.logDebug(`NOTIFY failed on channel ${channel}`, cause)),
         Effect.asVoid
       )
     return {
-      tell,
-      telling: (due, gather, take) =>
+      notify,
+      notifyDebounced: (due, debounce, take) =>
         due.await.pipe(
-          Effect.andThen(Effect.sleep(gather)),
+          Effect.andThen(Effect.sleep(debounce)),
           Effect.andThen(
             Effect.suspend(() => {
               due.closeUnsafe()
-              return tell(take())
+              return notify(take())
             })
           ),
           Effect.forever
         ),
-      hearing: (on) =>
+      listen: (on) =>
         Effect.scoped(
           Effect.gen(function* () {
-            const heard = yield* pg.listen(channel)
+            const notifications = yield* pg.listen(channel)
             yield* on(undefined)
-            return yield* Effect.forever(Effect.flatMap(Queue.take(heard), ({ payload }) => on(payload)))
+            return yield* Effect.forever(
+              Effect.flatMap(Queue.take(notifications), ({ payload }) => on(payload))
+            )
           })
         ).pipe(
-          Effect.catchCause((cause) => Effect.logDebug(`Nothing is heard on ${channel}`, cause)),
-          Effect.andThen(Effect.sleep(LISTEN_AGAIN)),
+          Effect.catchCause((cause) =>
+            Effect.logDebug(`LISTEN failed on channel ${channel}, reconnecting`, cause)
+          ),
+          Effect.andThen(Effect.sleep(RECONNECT_DELAY)),
           Effect.forever
         )
     }

@@ -6,7 +6,7 @@ import { migrations } from "../migrations/index.ts"
 const latestMigration: number = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
 
 /** The number of the newest migration that the store has; 0 where it has none, and then no table of them either. */
-const newestIn = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
+const newestMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   const [table] = yield* sql<{ there: boolean }>`SELECT to_regclass('schema_migrations') IS NOT NULL AS there`
   if (table?.there !== true) return 0
   const [newest] = yield* sql<{ id: number | null }>`
@@ -18,7 +18,7 @@ const newestIn = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
 
 /** Whether the store has every migration this code knows. */
 export const hasEveryMigration = (sql: SqlClient.SqlClient) =>
-  Effect.map(newestIn(sql), (newest) => newest >= latestMigration)
+  Effect.map(newestMigration(sql), (newest) => newest >= latestMigration)
 
 const numbers = { store: Schema.Int, known: Schema.Int }
 
@@ -38,7 +38,7 @@ export class SchemaNewer extends Schema.TaggedError<SchemaNewer>()("SchemaNewer"
 
 /** Fails unless the store's schema is the one of this code. Changes nothing: for commands that are no reason to migrate. */
 export const requireSameSchema = Effect.gen(function* () {
-  const store = yield* newestIn(yield* SqlClient.SqlClient)
+  const store = yield* newestMigration(yield* SqlClient.SqlClient)
   const both = { store, known: latestMigration }
   if (store < latestMigration) return yield* new SchemaOlder(both)
   if (store > latestMigration) return yield* new SchemaNewer(both)
@@ -46,7 +46,7 @@ export const requireSameSchema = Effect.gen(function* () {
 
 /** Says so where a later version has migrated the store: allowed while replicas are replaced, and no state to stay in. */
 export const warnOfNewerSchema = Effect.gen(function* () {
-  const store = yield* newestIn(yield* SqlClient.SqlClient)
+  const store = yield* newestMigration(yield* SqlClient.SqlClient)
   if (store <= latestMigration) return
   yield* Effect.logWarning(
     `The store's schema is ${store}, and this version knows none past ${latestMigration}: a later version has migrated it`

@@ -1,7 +1,7 @@
 import { Cause, Context, Effect, Exit, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
-import { dieOfStoreFaults } from "./faults.ts"
+import { dieOnDatabaseError } from "./databaseErrors.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 
 /**
@@ -11,10 +11,10 @@ import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 const MAX_CONNECTIONS_EACH = 8
 
 /** What hears of the end of a transaction. */
-type EndHook = (committed: boolean) => Effect.Effect<void>
+type CompletionHook = (committed: boolean) => Effect.Effect<void>
 
 /** What is to run once the transaction at hand has ended; undefined outside of one. */
-const EndHooks = Context.Reference<Array<EndHook> | undefined>(
+const CompletionHooks = Context.Reference<Array<CompletionHook> | undefined>(
   "countersign/server/store/Database/transaction/EndHooks",
   {
     defaultValue: () => undefined
@@ -38,15 +38,15 @@ export const transaction = <A, E, R>(
 const joined = <A, E, R>(
   self: Effect.Effect<A, E, R>,
   alone: Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient>
-) => Effect.flatMap(EndHooks, (outer) => (outer === undefined ? alone : inSavepoint(self, outer)))
+) => Effect.flatMap(CompletionHooks, (outer) => (outer === undefined ? alone : inSavepoint(self, outer)))
 
 const outermost = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
-    const hooks: Array<EndHook> = []
+    const hooks: Array<CompletionHook> = []
     // A caller that goes away between the commit and the hooks must not take them with it.
     return Effect.uninterruptibleMask((restore) =>
-      Effect.onExit(restore(Effect.provideService(watched(self), EndHooks, hooks)), (exit) =>
-        tell(hooks, Exit.isSuccess(exit))
+      Effect.onExit(restore(Effect.provideService(watched(self), CompletionHooks, hooks)), (exit) =>
+        runHooks(hooks, Exit.isSuccess(exit))
       )
     )
   })
@@ -58,51 +58,56 @@ export const atomic =
     withoutStoreFaults(sql, transaction(self))
 
 /** The same for what takes from a source that gives everything once: it is not run again. */
-export const atomicOnce =
+export const atomicWithoutRetry =
   (sql: SqlClient.SqlClient) =>
   <A, E, R>(self: Effect.Effect<A, E, R>) =>
     withoutStoreFaults(sql, joined(self, outermost(self)))
 
 const withoutStoreFaults = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
-  Effect.provideService(dieOfStoreFaults(self), SqlClient.SqlClient, sql)
+  Effect.provideService(dieOnDatabaseError(self), SqlClient.SqlClient, sql)
 
 /** Whether a transaction is open. */
-export const isInTransaction: Effect.Effect<boolean> = Effect.map(EndHooks, (hooks) => hooks !== undefined)
+export const isInTransaction: Effect.Effect<boolean> = Effect.map(
+  CompletionHooks,
+  (hooks) => hooks !== undefined
+)
 
 /**
  * Runs once the transaction at hand, or the savepoint, has ended: with true if it is known to have committed, else with false. Outside
  * of one, at once and with true.
  */
-export const atEnd = (hook: EndHook): Effect.Effect<void> =>
-  Effect.flatMap(EndHooks, (hooks) =>
+export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
+  Effect.flatMap(CompletionHooks, (hooks) =>
     hooks === undefined ? hook(true) : Effect.sync(() => void hooks.push(hook))
   )
 
 /** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
-  atEnd((committed) => (committed ? effect : Effect.void))
+  onCompletion((committed) => (committed ? effect : Effect.void))
 
 /** The same for what is done at once: one step of its fiber, on the path of every request. */
 export const afterCommitSync = (run: () => void): Effect.Effect<void> =>
   Effect.withFiberSucceed((fiber) => {
-    const hooks = fiber.getRef(EndHooks)
+    const hooks = fiber.getRef(CompletionHooks)
     if (hooks === undefined) run()
     else hooks.push((committed) => (committed ? Effect.sync(run) : Effect.void))
   })
 
 /** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
-export const inCallersTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
+export const requireTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
   inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))
 )
 
-const tell = (hooks: ReadonlyArray<EndHook>, committed: boolean) =>
+const runHooks = (hooks: ReadonlyArray<CompletionHook>, committed: boolean) =>
   Effect.forEach(hooks, (hook) => hook(committed), { discard: true })
 
 /** A savepoint that is rolled back is the end of what was done in it. */
-const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<EndHook>) =>
+const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<CompletionHook>) =>
   Effect.suspend(() => {
     const before = hooks.length
-    return Effect.onError(inTransaction(self), () => Effect.suspend(() => tell(hooks.splice(before), false)))
+    return Effect.onError(inTransaction(self), () =>
+      Effect.suspend(() => runHooks(hooks.splice(before), false))
+    )
   })
 
 const inTransaction = <A, E, R>(
@@ -141,7 +146,7 @@ export const countTogether = (first: SqlClient.SqlClient, second: SqlClient.SqlC
  * Transactions of this client, and of those beside it, that wait for a connection, or for their turn to have one, and those that have
  * one.
  */
-export const openTransactions = (
+export const transactionCounts = (
   sql: SqlClient.SqlClient
 ): { readonly waiting: number; readonly open: number } => {
   const { open, waiting } = ledgerOf(sql)

@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { stat } from "node:fs/promises"
 import path from "node:path"
 import { errnoCode } from "../errnoCode.ts"
-import { attempt, chooseAnother, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
-import { run } from "./run.ts"
+import { tryFileSystem, OTHER_OPTIONS, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { runCommand } from "./runCommand.ts"
 
 /** The account that the server runs as. */
 export interface Account {
@@ -15,7 +15,7 @@ export interface Account {
 const unprivileged = ["postgres", "nobody"]
 
 const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "-u" | "-g") {
-  const { code, output } = yield* run({
+  const { code, output } = yield* runCommand({
     command: "id",
     args: [flag, name],
     account: undefined,
@@ -25,7 +25,7 @@ const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "
   return code === 0 && Number.isInteger(id) && id > 0 ? id : undefined
 })
 
-const lookUp = Effect.fn("EmbeddedPostgres.lookUp")(function* () {
+const findUnprivilegedAccount = Effect.fn("EmbeddedPostgres.lookUp")(function* () {
   for (const name of unprivileged) {
     const uid = yield* idOf(name, "-u")
     const gid = yield* idOf(name, "-g")
@@ -40,7 +40,7 @@ const lookUp = Effect.fn("EmbeddedPostgres.lookUp")(function* () {
 
 /** Owner of a path; `undefined` where nothing is there. */
 const ownerOf = (target: string) =>
-  attempt(`looking at ${target}`, async () => {
+  tryFileSystem(`looking at ${target}`, async () => {
     try {
       const { uid, gid } = await stat(target)
       return { uid, gid }
@@ -61,10 +61,10 @@ export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(functio
   const own = process.getuid?.()
   if (own === undefined) return undefined
   const owner = yield* ownerOf(cluster)
-  if (own === 0) return owner !== undefined && owner.uid !== 0 ? owner : yield* lookUp()
+  if (own === 0) return owner !== undefined && owner.uid !== 0 ? owner : yield* findUnprivilegedAccount()
   if (owner !== undefined && owner.uid !== own) {
     return yield* new EmbeddedPostgresFailed({
-      phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${chooseAnother}`
+      phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${OTHER_OPTIONS}`
     })
   }
   return undefined
@@ -94,7 +94,7 @@ export const firstBarrier = Effect.fn("EmbeddedPostgres.firstBarrier")(function*
     if (at === path.dirname(at)) break
   }
   for (const step of steps) {
-    const facts = yield* attempt(`looking at ${step}`, () => stat(step))
+    const facts = yield* tryFileSystem(`looking at ${step}`, () => stat(step))
     const need = facts.isDirectory() ? 1 : 4
     if (!allows(account, facts, need)) return step
   }

@@ -16,8 +16,8 @@ import { createRequire } from "node:module"
 import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import { errnoCode } from "../errnoCode.ts"
-import { attempt, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
-import { halfOf, removeHalves } from "./tempFiles.ts"
+import { tryFileSystem, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
 
 /** The programs of one PostgreSQL, all from the same directory. */
 export interface Binaries {
@@ -39,7 +39,7 @@ const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String })
 
 /** Reads and decodes a file that the package carries. */
 const readJson = <A>(file: string, schema: Schema.ConstraintDecoder<A>) =>
-  attempt(`reading ${file}`, () => readFile(file, "utf8")).pipe(
+  tryFileSystem(`reading ${file}`, () => readFile(file, "utf8")).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(schema)),
     Effect.catchTag("SchemaError", (cause) =>
       Effect.fail(
@@ -71,7 +71,7 @@ const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: s
  * at once: a link that is already there is left alone. `false` where the directory cannot be written.
  */
 const makeLinks = (root: string, links: typeof Links.Type) =>
-  attempt(`linking the libraries in ${root}`, async () => {
+  tryFileSystem(`linking the libraries in ${root}`, async () => {
     for (const { source, target } of links) {
       const at = path.join(root, target)
       try {
@@ -105,7 +105,7 @@ const copyTree = async (from: string, to: string): Promise<void> => {
 }
 
 /** A copy of the package beside the data, made once per version; a kill on the way leaves no half of it in place. */
-const copyBeside = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options: {
+const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options: {
   readonly from: string
   readonly to: string
   readonly links: typeof Links.Type
@@ -118,16 +118,16 @@ const copyBeside = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options
     )
   )
   if (there) return
-  yield* removeHalves(path.dirname(to))
-  const half = halfOf(to)
+  yield* removeStaleTempFiles(path.dirname(to))
+  const half = tempPathFor(to)
   const copy = Effect.gen(function* () {
-    yield* attempt(`copying PostgreSQL to ${to}`, async () => {
+    yield* tryFileSystem(`copying PostgreSQL to ${to}`, async () => {
       await mkdir(half)
       await chmod(half, 0o755)
       await copyTree(path.join(from, "native"), path.join(half, "native"))
     })
     yield* makeLinks(half, links)
-    yield* attempt(`copying PostgreSQL to ${to}`, async () => {
+    yield* tryFileSystem(`copying PostgreSQL to ${to}`, async () => {
       try {
         await rename(half, to)
       } catch (cause) {
@@ -146,7 +146,7 @@ const copyBeside = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options
  * The programs to run. They are used where npm put them; where the server's account cannot reach that place, or the
  * libraries' links can not be made there, a copy beside the data directory is used.
  */
-export const locate = Effect.fn("EmbeddedPostgres.locate")(function* (options: {
+export const locateBinaries = Effect.fn("EmbeddedPostgres.locate")(function* (options: {
   readonly dataDir: string
   readonly account: Account | undefined
 }): Effect.fn.Return<Binaries, EmbeddedPostgresFailed> {
@@ -167,6 +167,6 @@ export const locate = Effect.fn("EmbeddedPostgres.locate")(function* (options: {
   if (linked && barrier === undefined) return programs(root)
   const { version } = yield* readJson(path.join(root, "package.json"), Manifest)
   const copy = path.join(options.dataDir, `${path.basename(name)}-${version}`)
-  yield* copyBeside({ from: root, to: copy, links })
+  yield* copyToDataDir({ from: root, to: copy, links })
   return programs(copy)
 })

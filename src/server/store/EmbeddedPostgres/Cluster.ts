@@ -8,14 +8,14 @@ import { type Account, firstBarrier } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
 import { errnoCode } from "../errnoCode.ts"
 import {
-  attempt,
-  chooseAnother,
+  tryFileSystem,
+  OTHER_OPTIONS,
   EmbeddedPostgresFailed,
-  failedWhile,
-  knownTrouble
+  fileSystemFailure,
+  explainPostgresOutput
 } from "./EmbeddedPostgresFailed.ts"
-import { halfOf, removeHalves } from "./tempFiles.ts"
-import { run } from "./run.ts"
+import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
+import { runCommand } from "./runCommand.ts"
 
 /** The major version that the package carries. A cluster of another one cannot be opened. */
 const MAJOR = "18"
@@ -41,7 +41,7 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
   dataDir: string,
   account: Account | undefined
 ): Effect.fn.Return<void, EmbeddedPostgresFailed> {
-  yield* attempt(`making the data directory ${dataDir}`, async () => {
+  yield* tryFileSystem(`making the data directory ${dataDir}`, async () => {
     const made = await mkdir(dataDir, { recursive: true, mode: 0o700 })
     if (account === undefined) return
     const { mode, uid } = await stat(dataDir)
@@ -49,20 +49,21 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
       await chmod(dataDir, (mode & 0o777) | 0o011)
     }
     // The folders above it that were missing are as closed as it is.
-    for (const folder of made === undefined ? [] : fromDownTo(made, dataDir)) await chmod(folder, 0o711)
+    for (const folder of made === undefined ? [] : createdDirectories(made, dataDir))
+      await chmod(folder, 0o711)
   })
   const barrier = account === undefined ? undefined : yield* firstBarrier(account, dataDir)
   if (barrier !== undefined) {
     return yield* new EmbeddedPostgresFailed({
       phrase:
         `PostgreSQL does not run as root, and the account it runs as (uid ${account?.uid}) cannot pass ${barrier}: ` +
-        `let it pass, ${chooseAnother}`
+        `let it pass, ${OTHER_OPTIONS}`
     })
   }
 })
 
 /** A folder, one below it, and those between them. */
-const fromDownTo = (outer: string, inner: string): ReadonlyArray<string> => {
+const createdDirectories = (outer: string, inner: string): ReadonlyArray<string> => {
   const names = path.relative(outer, inner).split(path.sep)
   // No path to it that is known: nothing else is opened.
   if (names[0] === "..") return [inner]
@@ -71,7 +72,7 @@ const fromDownTo = (outer: string, inner: string): ReadonlyArray<string> => {
 
 /** Writes a file of the cluster, mode 0600, through to the disk. */
 const writeDurably = (file: string, content: string, account: Account | undefined) =>
-  attempt(`writing ${file}`, async () => {
+  tryFileSystem(`writing ${file}`, async () => {
     const handle = await open(file, "w", 0o600)
     try {
       await handle.writeFile(content)
@@ -85,7 +86,7 @@ const writeDurably = (file: string, content: string, account: Account | undefine
 /** A TCP port that is free now; only asked for on Windows. */
 const freePort = Effect.callback<number, EmbeddedPostgresFailed>((resume) => {
   const server = createServer()
-  server.once("error", (cause) => resume(Effect.fail(failedWhile("looking for a free port", cause))))
+  server.once("error", (cause) => resume(Effect.fail(fileSystemFailure("looking for a free port", cause))))
   server.listen(0, "127.0.0.1", () => {
     const address = server.address()
     const port = address !== null && typeof address === "object" ? address.port : 0
@@ -102,9 +103,9 @@ const hostBasedAuthentication = (platform: string): string =>
 
 const failedTool = (tool: string, dataDir: string, result: { code: number | undefined; output: string }) => {
   const line = result.output.split("\n").find((text) => /FATAL|error/i.test(text)) ?? result.output.trim()
-  const why = knownTrouble(result.output) ?? `it said "${line.trim().slice(0, 300)}": see to it`
+  const why = explainPostgresOutput(result.output) ?? `it said "${line.trim().slice(0, 300)}": see to it`
   return new EmbeddedPostgresFailed({
-    phrase: `PostgreSQL's ${tool} failed in ${dataDir}: ${why}, ${chooseAnother}`
+    phrase: `PostgreSQL's ${tool} failed in ${dataDir}: ${why}, ${OTHER_OPTIONS}`
   })
 }
 
@@ -113,7 +114,7 @@ const failedTool = (tool: string, dataDir: string, result: { code: number | unde
  * a leftover that the next start removes, never half a cluster. Of several processes that do so at once, the
  * first to rename wins.
  */
-const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
+const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
   readonly dataDir: string
   readonly directory: string
   readonly binaries: Binaries
@@ -121,14 +122,14 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
   readonly sync: boolean
 }): Effect.fn.Return<void, EmbeddedPostgresFailed> {
   const { account, binaries, dataDir, directory } = options
-  yield* removeHalves(dataDir)
-  const half = halfOf(directory)
+  yield* removeStaleTempFiles(dataDir)
+  const half = tempPathFor(directory)
   const steps = Effect.gen(function* () {
-    yield* attempt(`making ${half}`, async () => {
+    yield* tryFileSystem(`making ${half}`, async () => {
       await mkdir(half, { mode: 0o700 })
       if (account !== undefined) await chown(half, account.uid, account.gid)
     })
-    const initdb = yield* run({
+    const initdb = yield* runCommand({
       command: binaries.initdb,
       // One locale everywhere: text sorts the same on every machine, whatever its C library.
       args: [
@@ -148,7 +149,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
     if (initdb.code !== 0) return yield* failedTool("initdb", dataDir, initdb)
     const password = yield* randomText(32)
     // `pg_monitor` only reads statistics; CREATEDB makes throw-away databases for checks and tests.
-    const roles = yield* run({
+    const roles = yield* runCommand({
       command: binaries.postgres,
       args: [
         "--single",
@@ -172,7 +173,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: {
     yield* writeDurably(path.join(half, PASSWORD_FILE), password, account)
     const port = process.platform === "win32" ? yield* freePort : 5432
     yield* writeDurably(path.join(half, PORT_FILE), String(port), account)
-    yield* attempt(`renaming ${half}`, async () => {
+    yield* tryFileSystem(`renaming ${half}`, async () => {
       try {
         await rename(half, directory)
       } catch (cause) {
@@ -197,7 +198,7 @@ const randomText = (bytes: number) =>
 export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPostgresFailed> =>
   process.platform === "win32"
     ? Effect.void
-    : attempt(`writing ${directory}`, async () => {
+    : tryFileSystem(`writing ${directory}`, async () => {
         const handle = await open(directory, "r")
         try {
           await handle.sync()
@@ -207,8 +208,8 @@ export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPo
       })
 
 /** Whether a cluster is in place. */
-export const exists = (directory: string) =>
-  attempt(`looking at ${directory}`, async () => {
+export const clusterExists = (directory: string) =>
+  tryFileSystem(`looking at ${directory}`, async () => {
     try {
       return (await lstat(path.join(directory, "PG_VERSION"))).isFile()
     } catch (cause) {
@@ -226,15 +227,15 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
   readonly sync: boolean
 }): Effect.fn.Return<Cluster, EmbeddedPostgresFailed> {
   const { directory } = options
-  if (!(yield* exists(directory))) yield* make(options)
+  if (!(yield* clusterExists(directory))) yield* makeCluster(options)
   const read = (name: string) =>
-    attempt(`reading ${path.join(directory, name)}`, () => readFile(path.join(directory, name), "utf8"))
+    tryFileSystem(`reading ${path.join(directory, name)}`, () => readFile(path.join(directory, name), "utf8"))
   const major = (yield* read("PG_VERSION")).trim()
   if (major !== MAJOR) {
     return yield* new EmbeddedPostgresFailed({
       phrase:
         `${directory} was made by PostgreSQL ${major}, and this version of Countersign carries PostgreSQL ${MAJOR}: ` +
-        `start it with the version of Countersign that made it, move the data with pg_dump, ${chooseAnother}`
+        `start it with the version of Countersign that made it, move the data with pg_dump, ${OTHER_OPTIONS}`
     })
   }
   const password = Redacted.make((yield* read(PASSWORD_FILE)).trim(), {

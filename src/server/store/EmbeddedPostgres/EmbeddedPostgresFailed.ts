@@ -18,7 +18,7 @@ export class EmbeddedPostgresFailed extends Schema.TaggedError<EmbeddedPostgresF
 }
 
 /** The way out that every phrase about the data directory ends with. */
-export const chooseAnother =
+export const OTHER_OPTIONS =
   "or set COUNTERSIGN_DATA_DIR to another directory, or DATABASE_URL to a PostgreSQL of your own"
 
 const phrases: Readonly<Record<string, string>> = {
@@ -34,19 +34,22 @@ const phrases: Readonly<Record<string, string>> = {
 }
 
 /** What a failed system call means to the operator. `doing` reads like "making the directory /x". */
-export const failedWhile = (doing: string, cause: unknown): EmbeddedPostgresFailed => {
+export const fileSystemFailure = (doing: string, cause: unknown): EmbeddedPostgresFailed => {
   const code = errnoCode(cause)
   const why =
     (code === undefined ? undefined : phrases[code]) ?? `it failed with ${code ?? String(cause)}: see to it`
-  return new EmbeddedPostgresFailed({ phrase: `${doing}: ${why}, ${chooseAnother}`, cause })
+  return new EmbeddedPostgresFailed({ phrase: `${doing}: ${why}, ${OTHER_OPTIONS}`, cause })
 }
 
 /** A step on the file system, with its failure put into words. */
-export const attempt = <A>(doing: string, run: () => Promise<A>): Effect.Effect<A, EmbeddedPostgresFailed> =>
-  Effect.tryPromise({ try: run, catch: (cause) => failedWhile(doing, cause) })
+export const tryFileSystem = <A>(
+  doing: string,
+  run: () => Promise<A>
+): Effect.Effect<A, EmbeddedPostgresFailed> =>
+  Effect.tryPromise({ try: run, catch: (cause) => fileSystemFailure(doing, cause) })
 
 /** A message of PostgreSQL's own log in our words, or `undefined` where it is none we know. */
-export const knownTrouble = (output: string): string | undefined => {
+export const explainPostgresOutput = (output: string): string | undefined => {
   if (/No space left on device|Disk quota exceeded/.test(output)) return "the disk is full: free some space"
   if (/Read-only file system/.test(output)) return "the file system is read-only: make it writable"
   if (/Permission denied/.test(output))

@@ -8,9 +8,9 @@ import type { Account } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
 import type { Cluster } from "./Cluster.ts"
 import { errnoCode } from "../errnoCode.ts"
-import { attempt, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
+import { tryFileSystem, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { isAlive } from "./tempFiles.ts"
-import { environment, run } from "./run.ts"
+import { childEnvironment, runCommand } from "./runCommand.ts"
 
 /**
  * Longest path of a socket, in bytes: macOS has room for 103, Linux for 107; the same limit everywhere keeps a
@@ -22,10 +22,10 @@ const SOCKET_PATH_LIMIT = 103
 const LOG_LIMIT = 4 * 1024 * 1024
 
 /** Longest wait for an orderly stop. A fast stop writes one checkpoint: seconds on a slow disk. */
-const STOP_LIMIT = "60 seconds"
+const STOP_TIMEOUT = "60 seconds"
 
 /** What starting and stopping the server needs to know. */
-export interface Settings {
+export interface ServerSettings {
   readonly cluster: Cluster
   readonly binaries: Binaries
   readonly account: Account | undefined
@@ -49,7 +49,7 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
   const name = createHash("sha256").update(directory).digest("hex").slice(0, 16)
   const short = path.join(tmpdir(), `countersign-${name}`)
   const owner = account?.uid ?? process.getuid?.()
-  const fine = yield* attempt(`making ${short}`, async () => {
+  const fine = yield* tryFileSystem(`making ${short}`, async () => {
     try {
       await mkdir(short, { mode: 0o700 })
       if (account !== undefined) await chown(short, account.uid, account.gid)
@@ -69,7 +69,7 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
  * The server's settings, for a small service that wants its commits on the disk. They are given at every start, not
  * written into the cluster, so a new version's settings reach an old cluster.
  */
-const configuration = (settings: Settings): ReadonlyArray<string> => {
+const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
   const onWindows = process.platform === "win32"
   const values: Readonly<Record<string, string | number>> = {
     listen_addresses: onWindows ? "127.0.0.1" : "",
@@ -118,27 +118,27 @@ export const trimLog = (logFile: string): Effect.Effect<void> =>
   })
 
 /** How an attempt to start has gone so far. Where the child has ended, `log` is what it wrote. */
-export type Start = { readonly state: "running" } | { readonly state: "ended"; readonly log: string }
+export type StartState = { readonly state: "running" } | { readonly state: "ended"; readonly log: string }
 
 /**
  * Starts a server and does not wait. It is a session of its own: the terminal's Ctrl-C, which reaches every process of
  * the foreground group, is for the service alone, which drains first and stops the server then. It outlives
  * the service where that is killed. Answers with a look at how it goes.
  */
-export const start = Effect.fn("EmbeddedPostgres.start")(function* (
-  settings: Settings
-): Effect.fn.Return<Effect.Effect<Start>, EmbeddedPostgresFailed> {
+export const startServer = Effect.fn("EmbeddedPostgres.start")(function* (
+  settings: ServerSettings
+): Effect.fn.Return<Effect.Effect<StartState>, EmbeddedPostgresFailed> {
   const { account, binaries, cluster, logFile } = settings
   yield* trimLog(logFile)
-  const log = yield* attempt(`opening ${logFile}`, () => open(logFile, "a", 0o600))
-  const began = yield* attempt(`opening ${logFile}`, async () => (await log.stat()).size)
+  const log = yield* tryFileSystem(`opening ${logFile}`, () => open(logFile, "a", 0o600))
+  const began = yield* tryFileSystem(`opening ${logFile}`, async () => (await log.stat()).size)
   let ended: string | undefined
-  yield* attempt(`running ${binaries.postgres}`, async () => {
+  yield* tryFileSystem(`running ${binaries.postgres}`, async () => {
     const child = spawn(binaries.postgres, ["-D", cluster.directory, ...configuration(settings)], {
       cwd: cluster.directory,
       detached: true,
       windowsHide: true,
-      env: environment(),
+      env: childEnvironment(),
       stdio: ["ignore", log.fd, log.fd],
       ...(account === undefined ? {} : { uid: account.uid, gid: account.gid })
     })
@@ -150,12 +150,12 @@ export const start = Effect.fn("EmbeddedPostgres.start")(function* (
     })
     child.unref()
   })
-  yield* attempt(`closing ${logFile}`, () => log.close())
+  yield* tryFileSystem(`closing ${logFile}`, () => log.close())
   return Effect.suspend(() => {
-    if (ended === undefined) return Effect.succeed<Start>({ state: "running" })
+    if (ended === undefined) return Effect.succeed<StartState>({ state: "running" })
     const last = ended
     return Effect.promise(() => readFile(logFile, "utf8").catch(() => "")).pipe(
-      Effect.map((text): Start => ({ state: "ended", log: `${text.slice(began)}\n${last}` }))
+      Effect.map((text): StartState => ({ state: "ended", log: `${text.slice(began)}\n${last}` }))
     )
   })
 })
@@ -163,8 +163,8 @@ export const start = Effect.fn("EmbeddedPostgres.start")(function* (
 const pidFile = (cluster: Cluster) => path.join(cluster.directory, "postmaster.pid")
 
 /** The process id in `postmaster.pid`, alive or not; `undefined` where no server has a claim. */
-const claimedPid = (cluster: Cluster) =>
-  attempt(`reading ${pidFile(cluster)}`, async () => {
+const readPidFile = (cluster: Cluster) =>
+  tryFileSystem(`reading ${pidFile(cluster)}`, async () => {
     try {
       const pid = Number.parseInt(await readFile(pidFile(cluster), "utf8"), 10)
       return pid > 0 ? pid : undefined
@@ -180,7 +180,7 @@ const commandOf = (pid: number) =>
     ? Effect.promise(() => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined))
     : process.platform === "win32"
       ? Effect.as(Effect.void, undefined)
-      : run({
+      : runCommand({
           command: "ps",
           args: ["-o", "command=", "-p", String(pid)],
           account: undefined,
@@ -188,15 +188,15 @@ const commandOf = (pid: number) =>
         }).pipe(Effect.map(({ code, output }) => (code === 0 ? output : undefined)))
 
 /** How long a server may take from making its pid file to filling it in, in milliseconds: it takes none to speak of. */
-const EMPTY_CLAIM_LIMIT = 5_000
+const EMPTY_PID_FILE_MILLIS = 5_000
 
 /** Whether the pid file has been empty for too long: its server, or the machine, stopped before it was filled in. */
-const isLeftEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster: Cluster) {
+const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster: Cluster) {
   const now = yield* Clock.currentTimeMillis
-  return yield* attempt(`looking at ${pidFile(cluster)}`, async () => {
+  return yield* tryFileSystem(`looking at ${pidFile(cluster)}`, async () => {
     try {
       const { mtimeMs, size } = await stat(pidFile(cluster))
-      return size === 0 && now - mtimeMs > EMPTY_CLAIM_LIMIT
+      return size === 0 && now - mtimeMs > EMPTY_PID_FILE_MILLIS
     } catch (cause) {
       if (errnoCode(cause) === "ENOENT") return false
       throw cause
@@ -205,8 +205,8 @@ const isLeftEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster
 })
 
 /** Whether the pid file names a process that lives and is another program. */
-const isForeign = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cluster) {
-  const pid = yield* claimedPid(cluster)
+const isReusedPid = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cluster) {
+  const pid = yield* readPidFile(cluster)
   if (pid === undefined || !isAlive(pid)) return false
   const command = yield* commandOf(pid)
   // An empty command line is a process that is ending, or one of the kernel's.
@@ -218,32 +218,36 @@ const isForeign = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cl
  * process is another program (in a container that was restarted, ids come again). Server processes that lost their parent
  * are still seen by PostgreSQL, by the memory they share. Answers whether there was one.
  */
-export const removeStaleClaim = Effect.fn("EmbeddedPostgres.removeStaleClaim")(function* (
+export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStaleClaim")(function* (
   cluster: Cluster
 ): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
-  const stale = (yield* isLeftEmpty(cluster)) || (yield* isForeign(cluster))
-  if (stale) yield* attempt(`removing ${pidFile(cluster)}`, () => rm(pidFile(cluster), { force: true }))
+  const stale = (yield* isAbandonedEmpty(cluster)) || (yield* isReusedPid(cluster))
+  if (stale) yield* tryFileSystem(`removing ${pidFile(cluster)}`, () => rm(pidFile(cluster), { force: true }))
   return stale
 })
 
 /** Stops the server in order (a fast stop: open transactions are rolled back) and waits until it is gone. */
-export const stop = Effect.fn("EmbeddedPostgres.stop")(function* (settings: Settings) {
+export const stopServer = Effect.fn("EmbeddedPostgres.stop")(function* (settings: ServerSettings) {
   const { account, binaries, cluster } = settings
-  const pid = yield* claimedPid(cluster)
+  const pid = yield* readPidFile(cluster)
   if (pid === undefined) return
   if (process.platform === "win32") {
     // Windows has no signals: the server's own tool speaks to it.
-    yield* run({ command: binaries.pgCtl, args: ["stop", "-D", cluster.directory, "-m", "fast"], account })
+    yield* runCommand({
+      command: binaries.pgCtl,
+      args: ["stop", "-D", cluster.directory, "-m", "fast"],
+      account
+    })
     return
   }
   yield* Effect.sync(() => {
     if (isAlive(pid)) process.kill(pid, "SIGINT")
   })
-  yield* claimedPid(cluster).pipe(
+  yield* readPidFile(cluster).pipe(
     Effect.repeat({ schedule: Schedule.spaced("10 millis"), while: (now) => now === pid && isAlive(pid) }),
     Effect.timeoutOrElse({
-      duration: STOP_LIMIT,
-      orElse: () => Effect.logWarning(`PostgreSQL (process ${pid}) is still stopping after ${STOP_LIMIT}`)
+      duration: STOP_TIMEOUT,
+      orElse: () => Effect.logWarning(`PostgreSQL (process ${pid}) is still stopping after ${STOP_TIMEOUT}`)
     })
   )
 })

@@ -2,13 +2,13 @@ import { SecureRandom } from "effect/crypto"
 import { readdir, rm } from "node:fs/promises"
 import path from "node:path"
 import { errnoCode } from "../errnoCode.ts"
-import { attempt } from "./EmbeddedPostgresFailed.ts"
+import { tryFileSystem } from "./EmbeddedPostgresFailed.ts"
 
 /**
  * What takes time to make is made under a name of its own, with the process id of its maker in it, and renamed into place
  * when it is whole: a kill on the way leaves a half that the next start removes, and never half a thing in place.
  */
-export const halfOf = (whole: string): string =>
+export const tempPathFor = (whole: string): string =>
   `${whole}.new-${process.pid}-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
 
 /** Whether a process of this id exists. Another account's counts. */
@@ -22,8 +22,8 @@ export const isAlive = (pid: number): boolean => {
 }
 
 /** Removes the halves in a directory whose makers are gone. */
-export const removeHalves = (directory: string) =>
-  attempt(`clearing ${directory}`, async () => {
+export const removeStaleTempFiles = (directory: string) =>
+  tryFileSystem(`clearing ${directory}`, async () => {
     for (const name of await readdir(directory)) {
       const pid = /\.new-(\d+)-[0-9a-f]{12}$/.exec(name)?.[1]
       if (pid === undefined || isAlive(Number(pid))) continue

@@ -1,7 +1,7 @@
 import { Array as Arr, DateTime, type Duration, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { texts } from "../../store/pgArrays.ts"
+import { textArray } from "../../store/pgArrays.ts"
 import { type ComparisonRow, comparisonColumns, decodeComparisons } from "./rows.ts"
 import type { ExampleComparison, ComparisonBatch } from "./compareBatch.ts"
 
@@ -67,9 +67,9 @@ export const recordBatch = Effect.fnUntraced(function* (
       INSERT INTO comparison_results (org_id, comparison_id, example_id, candidate, live)
       SELECT ${row.org_id}, ${row.comparison_id}, example_id, candidate::json, live::json
       FROM unnest(
-        ${texts(group.map(({ id }) => id))},
-        ${texts(group.map(({ candidate }) => candidate))},
-        ${texts(group.map(({ live }) => live))}
+        ${textArray(group.map(({ id }) => id))},
+        ${textArray(group.map(({ candidate }) => candidate))},
+        ${textArray(group.map(({ live }) => live))}
       ) AS judged (example_id, candidate, live)
     `
   }

@@ -6,7 +6,13 @@ import { ComparisonTally, summaryOf } from "../../../domain/tasks/ComparisonTall
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { cutPage, olderThan, PAGE_BYTES, type Page, rowsFor } from "../../store/Pagination.ts"
+import {
+  toPageWithinBytes,
+  beforeCursor,
+  MAX_PAGE_BYTES,
+  type Page,
+  rowLimit
+} from "../../store/Pagination.ts"
 
 /** A comparison as the store holds it. */
 const ComparisonRow = Schema.Struct({
@@ -84,9 +90,9 @@ export const listComparisons = (
     FROM comparisons
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${olderThan(sql, "comparison_id", request.cursor)}
+      ${beforeCursor(sql, "comparison_id", request.cursor)}
     ORDER BY comparison_id DESC
-    LIMIT ${rowsFor(request)}
+    LIMIT ${rowLimit(request)}
   `.pipe(Effect.flatMap(decodeComparisons))
 
 /** How many comparisons of the organization are at work. */
@@ -126,7 +132,7 @@ export const listResults = Effect.fnUntraced(function* (
   row: ComparisonRow,
   request: PageRequest<ExampleId>
 ) {
-  const limit = rowsFor(request)
+  const limit = rowLimit(request)
   const rows = yield* sql`
     WITH walked AS MATERIALIZED (
       SELECT example_id, octet_length(candidate::text) + octet_length(live::text) + bytes AS bytes
@@ -135,7 +141,7 @@ export const listResults = Effect.fnUntraced(function* (
       WHERE org_id = ${row.org_id}
         AND comparison_id = ${row.comparison_id}
         AND task_id = ${row.task_id}
-        ${olderThan(sql, "example_id", request.cursor)}
+        ${beforeCursor(sql, "example_id", request.cursor)}
       ORDER BY example_id DESC
       LIMIT ${limit}
     ),
@@ -155,10 +161,10 @@ export const listResults = Effect.fnUntraced(function* (
       AND comparison_id = ${row.comparison_id}
       AND task_id = ${row.task_id}
       AND number < ${limit}
-      AND (number = 1 OR sized.bytes <= ${PAGE_BYTES}::int)
+      AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY example_id DESC
   `.pipe(Effect.flatMap(decodeResults))
-  const page: Page<ComparisonResult, ExampleId> = cutPage(
+  const page: Page<ComparisonResult, ExampleId> = toPageWithinBytes(
     rows,
     ({ found: _, ...result }) => result,
     (row) => row.example_id

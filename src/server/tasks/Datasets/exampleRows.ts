@@ -5,8 +5,8 @@ import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { type Example, JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { tokensOf } from "../../../domain/tasks/tokens.ts"
-import { texts } from "../../store/pgArrays.ts"
-import { cutPage, PAGE_BYTES } from "../../store/Pagination.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { toPageWithinBytes, MAX_PAGE_BYTES } from "../../store/Pagination.ts"
 import type { WordCounts } from "../../../domain/tasks/WordCounts.ts"
 import { wordKey } from "./wordCounts.ts"
 import type { VersionRow } from "./versionRows.ts"
@@ -84,10 +84,10 @@ export const readExamples = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND task_id = ${version.task_id}
       AND number <= ${limit}::int
-      AND (number = 1 OR sized.bytes <= ${PAGE_BYTES}::int)
+      AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY example_id DESC
   `.pipe(Effect.flatMap(decodeExamples))
-  const { items, next_cursor } = cutPage(rows, toExample, (row) => row.example_id)
+  const { items, next_cursor } = toPageWithinBytes(rows, toExample, (row) => row.example_id)
   const page: ExamplesPage = { examples: items, next: next_cursor }
   return page
 })
@@ -135,7 +135,7 @@ export const findSameInputs = (
     SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, telling::text, until_version IS NOT NULL AS ended
     FROM dataset_examples
     WHERE org_id = ${org_id}
-      AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${texts(digests)}) AS digest))
+      AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
       AND first_version < ${version}
       AND (until_version IS NULL OR until_version = ${version})
   `.pipe(Effect.flatMap(decodeSame))
@@ -156,7 +156,7 @@ export const readContents = (
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      AND example_id = ANY(${texts(ids)})
+      AND example_id = ANY(${textArray(ids)})
   `.pipe(Effect.flatMap(decodeContents))
 
 /** Ends examples: they are part of no version from this one on. */
@@ -174,7 +174,7 @@ export const endExamples = (
         SET until_version = ${version}
         WHERE org_id = ${org_id}
           AND task_id = ${task_id}
-          AND example_id = ANY(${texts(ids)})
+          AND example_id = ANY(${textArray(ids)})
       `
 
 /**
@@ -209,13 +209,13 @@ export const insertExamples = Effect.fnUntraced(function* (
       ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
       decode(digest, 'hex'), source_feedback_id, tokens::int[], telling::bigint[]
     FROM unnest(
-      ${texts(ids)},
-      ${texts(placed.map(({ input }) => input))},
-      ${texts(placed.map(({ answer }) => answer))},
-      ${texts(placed.map(({ digest }) => digest))},
-      ${texts(placed.map(({ example }) => example.source_feedback_id))},
-      ${texts(tokens.map((list) => `{${list.join(",")}}`))},
-      ${texts(telling)}
+      ${textArray(ids)},
+      ${textArray(placed.map(({ input }) => input))},
+      ${textArray(placed.map(({ answer }) => answer))},
+      ${textArray(placed.map(({ digest }) => digest))},
+      ${textArray(placed.map(({ example }) => example.source_feedback_id))},
+      ${textArray(tokens.map((list) => `{${list.join(",")}}`))},
+      ${textArray(telling)}
     ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, telling)
   `
   return ids.reduce((last, id) => (id > last ? id : last))

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
 import { tokensOf } from "../../../domain/tasks/tokens.ts"
-import { ints, longs } from "../../store/pgArrays.ts"
+import { int4Array, int8Array } from "../../store/pgArrays.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
 import { wordKey } from "./wordCounts.ts"
 import type { VersionRow } from "./versionRows.ts"
@@ -66,7 +66,7 @@ const overlapping = (
   tokens: ReadonlyArray<number>
 ) => {
   const key = wordKey(version.task_id)
-  const keys = longs(tokens.slice(0, MAX_LOOKUP_WORDS).map(key))
+  const keys = int8Array(tokens.slice(0, MAX_LOOKUP_WORDS).map(key))
   return sql`
     WITH found AS MATERIALIZED (
       SELECT org_id, task_id, example_id, first_version, until_version, tokens
@@ -79,7 +79,7 @@ const overlapping = (
       SELECT
         example_id,
         cardinality(tokens) AS own,
-        (SELECT count(*) FROM unnest(tokens) AS token WHERE token IN (SELECT unnest(${ints(tokens)}::int[]))) AS shared
+        (SELECT count(*) FROM unnest(tokens) AS token WHERE token IN (SELECT unnest(${int4Array(tokens)}::int[]))) AS shared
       FROM found
       WHERE org_id = ${org_id}
         AND task_id = ${version.task_id}

@@ -4,7 +4,7 @@ import type { PageRequest } from "../../../api/Pagination.ts"
 import type { Dataset } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, ExampleId, KeyId, type OrgId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { rowsFor } from "../../store/Pagination.ts"
+import { rowLimit } from "../../store/Pagination.ts"
 
 /** A version as the store holds it. */
 const VersionRow = Schema.Struct({
@@ -73,7 +73,7 @@ export const listVersions = (
           `
       }
     ORDER BY version DESC
-    LIMIT ${rowsFor(request)}
+    LIMIT ${rowLimit(request)}
   `.pipe(Effect.flatMap(decodeVersions))
 
 /** The state that a version's digest is made of. */

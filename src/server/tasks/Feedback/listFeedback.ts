@@ -5,8 +5,8 @@ import type { PageRequest } from "../../../api/Pagination.ts"
 import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, idBound, type OrgId } from "../../../domain/Ids.ts"
 import { toDate } from "../../../domain/Time.ts"
-import { ints, texts } from "../../store/pgArrays.ts"
-import { PAGE_BYTES, rowsFor } from "../../store/Pagination.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
+import { MAX_PAGE_BYTES, rowLimit } from "../../store/Pagination.ts"
 import { readFeedback } from "./rows.ts"
 
 /** A page of an organization's feedback, newest first: at most as many as asked for and some 8 MiB, one at least. */
@@ -15,7 +15,7 @@ export const listFeedback = Effect.fnUntraced(function* (
   org_id: OrgId,
   request: PageRequest<FeedbackId> & FeedbackFilter
 ) {
-  const limit = rowsFor(request)
+  const limit = rowLimit(request)
   const where = sql.and([
     sql`org_id = ${org_id}`,
     ...(request.cursor === undefined ? [] : [sql`feedback_id < ${request.cursor}`]),
@@ -32,8 +32,8 @@ export const listFeedback = Effect.fnUntraced(function* (
           sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idBound("fbk", request.created_before, 1)}`
         ])
   ])
-  const statuses = texts(statusesOf(request))
-  const scores = ints(request.score === undefined ? Score.literals : [request.score])
+  const statuses = textArray(statusesOf(request))
+  const scores = int4Array(request.score === undefined ? Score.literals : [request.score])
   const sized = yield* (
     isWalked(request)
       ? sql`
@@ -99,7 +99,7 @@ export const cutBySize = (
   const ids: Array<FeedbackId> = []
   for (const row of sized) {
     bytes += row.bytes
-    if (ids.length > 0 && (ids.length === limit || bytes > PAGE_BYTES)) break
+    if (ids.length > 0 && (ids.length === limit || bytes > MAX_PAGE_BYTES)) break
     ids.push(row.feedback_id)
   }
   return { ids, next: ids.length < sized.length ? (ids.at(-1) ?? null) : null }

@@ -10,8 +10,8 @@ import { sortByStagingTime, planPromotion, type Promotion } from "../../../domai
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import type { Datasets } from "../Datasets.ts"
 import { acquireDatasetLock } from "../Datasets/datasetLock.ts"
-import { texts } from "../../store/pgArrays.ts"
-import { rowsFor } from "../../store/Pagination.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { rowLimit } from "../../store/Pagination.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
 import { noTask } from "../Tasks/rows.ts"
 import { cutBySize } from "./listFeedback.ts"
@@ -87,7 +87,7 @@ const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyAr
     FROM feedback
       JOIN runs USING (org_id, trace_id)
     WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${texts(ids)})
+      AND feedback_id = ANY(${textArray(ids)})
   `.pipe(
     Effect.flatMap(decodeWithInput),
     Effect.map((rows) => {
@@ -100,7 +100,7 @@ const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyAr
 const countKnown = (sql: SqlClient.SqlClient, org_id: OrgId, digests: ReadonlyArray<string>) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
-    FROM unnest(${texts(digests)}) AS digest
+    FROM unnest(${textArray(digests)}) AS digest
     WHERE EXISTS (
       SELECT 1
       FROM dataset_examples
@@ -127,7 +127,7 @@ export const previewPromotion = Effect.fnUntraced(function* (
   )
   const { cursor } = request
   const left = cursor === undefined ? promoted : promoted.filter(({ feedback_id }) => feedback_id < cursor)
-  const { ids, next } = cutBySize(left.slice(0, rowsFor(request)), rowsFor(request) - 1)
+  const { ids, next } = cutBySize(left.slice(0, rowLimit(request)), rowLimit(request) - 1)
   const rows = yield* readWithInputs(sql, org_id, ids)
   const result: PromotionPreview = {
     base_dataset_id: head.value.dataset_id,
@@ -198,7 +198,7 @@ const settle = (
   UPDATE feedback
   SET status = ${status}, dataset_id = ${dataset_id}
   WHERE org_id = ${org_id}
-    AND feedback_id = ANY(${texts(ids)})
+    AND feedback_id = ANY(${textArray(ids)})
 `
 
 const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>

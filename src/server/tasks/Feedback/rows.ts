@@ -5,7 +5,7 @@ import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/task
 import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { ints, texts, times } from "../../store/pgArrays.ts"
+import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { secretsVersion } from "../../secrets/KnownSecrets/rows.ts"
 
 /** Feedback as the store holds it. */
@@ -67,17 +67,17 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     org_id, feedback_id, task_id, trace_id, score, correction::json, coalesce(octet_length(correction), 0), status,
     redaction_warning, created_at, created_by_id, created_by_name
   FROM unnest(
-    ${texts(rows.map(({ org_id }) => org_id))}::text[],
-    ${texts(rows.map(({ record }) => record.id))}::text[],
-    ${texts(rows.map(({ record }) => record.task_id))}::text[],
-    ${texts(rows.map(({ record }) => record.inference_log_id))}::text[],
-    ${ints(rows.map(({ record }) => record.score))}::int[],
-    ${texts(rows.map(({ correction }) => correction))}::text[],
-    ${texts(rows.map(({ record }) => record.status))}::text[],
-    ${texts(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
-    ${times(rows.map(({ record }) => record.created_at))}::timestamptz[],
-    ${texts(rows.map(({ record }) => record.created_by.id))}::text[],
-    ${texts(rows.map(({ record }) => record.created_by.name))}::text[]
+    ${textArray(rows.map(({ org_id }) => org_id))}::text[],
+    ${textArray(rows.map(({ record }) => record.id))}::text[],
+    ${textArray(rows.map(({ record }) => record.task_id))}::text[],
+    ${textArray(rows.map(({ record }) => record.inference_log_id))}::text[],
+    ${int4Array(rows.map(({ record }) => record.score))}::int[],
+    ${textArray(rows.map(({ correction }) => correction))}::text[],
+    ${textArray(rows.map(({ record }) => record.status))}::text[],
+    ${textArray(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
+    ${timestamptzArray(rows.map(({ record }) => record.created_at))}::timestamptz[],
+    ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
+    ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
   ) AS r (
     org_id, feedback_id, task_id, trace_id, score, correction, status, redaction_warning, created_at,
     created_by_id, created_by_name
@@ -90,7 +90,7 @@ export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
     SELECT ${sql.literal(feedbackColumns)}
     FROM feedback
     WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${texts(ids)})
+      AND feedback_id = ANY(${textArray(ids)})
     ORDER BY feedback_id DESC
   `.pipe(Effect.flatMap(decodeFeedback))
 
@@ -171,8 +171,8 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
     WITH named AS (
       SELECT *
       FROM unnest(
-        ${texts(runs.map(({ org_id }) => org_id))}::text[],
-        ${texts(runs.map(({ trace_id }) => trace_id))}::text[]
+        ${textArray(runs.map(({ org_id }) => org_id))}::text[],
+        ${textArray(runs.map(({ trace_id }) => trace_id))}::text[]
       ) WITH ORDINALITY AS n (org_id, trace_id, number)
     ), states AS (
       SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_state

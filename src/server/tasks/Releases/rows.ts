@@ -5,7 +5,7 @@ import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from ".
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { olderThan, rowsFor } from "../../store/Pagination.ts"
+import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
 
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
@@ -64,9 +64,9 @@ export const listReleases = (
     FROM releases
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      ${olderThan(sql, "release_id", request.cursor)}
+      ${beforeCursor(sql, "release_id", request.cursor)}
     ORDER BY release_id DESC
-    LIMIT ${rowsFor(request)}
+    LIMIT ${rowLimit(request)}
   `.pipe(
     Effect.flatMap(decodeReleases),
     Effect.map((rows) => rows.map(toRelease))

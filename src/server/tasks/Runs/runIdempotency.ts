@@ -9,11 +9,11 @@ import { TaskRun } from "../../../domain/tasks/Run.ts"
 import { toDate } from "../../../domain/Time.ts"
 import {
   answerPlace,
-  findKept,
-  giveBack,
-  keepAnswer,
-  stillAtWork,
-  takeKey,
+  findAnswer,
+  releaseKey,
+  storeAnswer,
+  requestInProgress,
+  claimKey,
   WAIT_MILLIS
 } from "../../store/idempotencyKeys.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
@@ -58,7 +58,7 @@ export const makeRunIdempotency =
     const keepOf = (taken: Date): SaveAnswer =>
       Effect.fnUntraced(function* (answer) {
         const sealed = yield* box.seal(answerPlace(mine), Redacted.make(yield* encodeAnswer(answer)))
-        return keepAnswer(sql, mine, taken, sealed)
+        return storeAnswer(sql, mine, taken, sealed)
       }, Effect.orDie)
 
     return Effect.gen(function* () {
@@ -68,15 +68,15 @@ export const makeRunIdempotency =
       const until = (yield* monotonicNow) + WAIT_MILLIS
       for (;;) {
         const now = toDate(yield* clock.now)
-        if (yield* Effect.orDie(takeKey(sql, mine, fingerprint, now))) {
-          return yield* Effect.onError(run(keepOf(now)), () => Effect.ignore(giveBack(sql, mine, now)))
+        if (yield* Effect.orDie(claimKey(sql, mine, fingerprint, now))) {
+          return yield* Effect.onError(run(keepOf(now)), () => Effect.ignore(releaseKey(sql, mine, now)))
         }
-        const kept = yield* findKept(sql, mine, fingerprint)
+        const kept = yield* findAnswer(sql, mine, fingerprint)
         if (Option.isSome(kept)) {
           const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), kept.value))
           return yield* Effect.orDie(decodeAnswer(Redacted.value(opened)))
         }
-        if ((yield* monotonicNow) >= until) return yield* stillAtWork
+        if ((yield* monotonicNow) >= until) return yield* requestInProgress
         yield* Effect.sleep(POLL_INTERVAL)
       }
     })

@@ -6,7 +6,7 @@ import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { JsonSchema, type Task } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { olderThan, rowsFor } from "../../store/Pagination.ts"
+import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
 
 /** A task as the store holds it. */
 const TaskRow = Schema.Struct({
@@ -111,9 +111,9 @@ export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: Page
     SELECT ${sql.literal(columns)}
     FROM tasks
     WHERE org_id = ${org_id}
-      ${olderThan(sql, "task_id", request.cursor)}
+      ${beforeCursor(sql, "task_id", request.cursor)}
     ORDER BY task_id DESC
-    LIMIT ${rowsFor(request)}
+    LIMIT ${rowLimit(request)}
   `.pipe(Effect.flatMap(decodeTasks))
 
 /** How many tasks the organization has. */

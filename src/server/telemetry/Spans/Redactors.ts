@@ -9,7 +9,7 @@ import {
   collectTexts
 } from "../../../domain/redaction/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
-import { isOutOfReach } from "../../store/Database/faults.ts"
+import { isDatabaseUnavailable } from "../../store/Database/databaseErrors.ts"
 import type { KnownSecrets } from "../../secrets/KnownSecrets.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"
@@ -45,7 +45,7 @@ const withoutSecrets = Effect.fnUntraced(function* (
 /** The store is away, or overrun: the same will succeed later. */
 const willPass = (cause: Cause.Cause<unknown>): boolean => {
   const fault = Cause.squash(cause)
-  return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && isOutOfReach(fault))
+  return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && isDatabaseUnavailable(fault))
 }
 
 /**

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { afterCommitSync, transaction } from "../../store/Database/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
-import { longs, texts } from "../../store/pgArrays.ts"
+import { int8Array, textArray } from "../../store/pgArrays.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 import type { Batch, Outbox } from "./OrgBuffer.ts"
 import type { WrittenBatches } from "./RecentPayloads.ts"
@@ -28,7 +28,7 @@ export const findDestinations = (sql: SqlClient.SqlClient, org_ids: ReadonlyArra
     sql`
       SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
       FROM telemetry_destinations
-      WHERE org_id = ANY(${texts(org_ids)}::text[])
+      WHERE org_id = ANY(${textArray(org_ids)}::text[])
     `,
     decodeFound
   )
@@ -79,7 +79,7 @@ export const storeBatches = Effect.fnUntraced(function* (
         sql`
           SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
           FROM telemetry_destinations
-          WHERE org_id = ANY(${texts([...outboxes].map(({ org_id }) => org_id))}::text[])
+          WHERE org_id = ANY(${textArray([...outboxes].map(({ org_id }) => org_id))}::text[])
           ORDER BY org_id
           FOR NO KEY UPDATE
         `,
@@ -115,9 +115,9 @@ export const storeBatches = Effect.fnUntraced(function* (
             waiting_spans = d.waiting_spans + c.waiting,
             dropped_spans = d.dropped_spans + c.dropped
           FROM unnest(
-            ${texts(changed.map(({ org_id }) => org_id))}::text[],
-            ${longs(changed.map(({ waiting }) => waiting))}::bigint[],
-            ${longs(changed.map(({ dropped }) => dropped))}::bigint[]
+            ${textArray(changed.map(({ org_id }) => org_id))}::text[],
+            ${int8Array(changed.map(({ waiting }) => waiting))}::bigint[],
+            ${int8Array(changed.map(({ dropped }) => dropped))}::bigint[]
           ) AS c (org_id, waiting, dropped)
           WHERE d.org_id = c.org_id
         `

@@ -5,7 +5,7 @@ import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { type Channel, type ChannelPolicy, type Settled } from "../../delivery/Delivery.ts"
 import { type Parcel, refused } from "../../delivery/Delivery/Channel.ts"
-import { ints, texts } from "../../store/pgArrays.ts"
+import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { parcelRows } from "../../delivery/Delivery/parcelRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
@@ -65,7 +65,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   }
 
   const read = yield* makeBatcher({
-    atOnce: LOAD_BATCH,
+    maxBatch: LOAD_BATCH,
     run: (parcels: ReadonlyArray<Parcel>) => {
       const requests = parcels.map(({ event_id }) => written.take(event_id))
       const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
@@ -73,7 +73,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         sql<Loaded>`
           SELECT
             b.spans, d.url, d.headers,
-            CASE WHEN i.number::int = ANY(${ints(here)}::int[]) THEN NULL ELSE b.payload END AS payload
+            CASE WHEN i.number::int = ANY(${int4Array(here)}::int[]) THEN NULL ELSE b.payload END AS payload
           FROM ${parcelRows(sql, parcels)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
           LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
@@ -116,11 +116,11 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       WITH ended AS (
         SELECT *
         FROM unnest(
-          ${texts(list.map(({ parcel }) => parcel.org_id))}::text[],
-          ${texts(list.map(({ parcel }) => parcel.destination_id))}::text[],
-          ${texts(list.map(({ parcel }) => parcel.event_id))}::text[],
-          ${texts(list.map(({ status }) => status))}::text[],
-          ${ints(list.map(({ outcome }) => (outcome._tag === "Partial" ? outcome.rejected : 0)))}::int[]
+          ${textArray(list.map(({ parcel }) => parcel.org_id))}::text[],
+          ${textArray(list.map(({ parcel }) => parcel.destination_id))}::text[],
+          ${textArray(list.map(({ parcel }) => parcel.event_id))}::text[],
+          ${textArray(list.map(({ status }) => status))}::text[],
+          ${int4Array(list.map(({ outcome }) => (outcome._tag === "Partial" ? outcome.rejected : 0)))}::int[]
         ) AS e (org_id, destination_id, batch_id, status, rejected)
       ), spans AS (
         SELECT e.*, b.spans

@@ -22,7 +22,7 @@ import {
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
-import { named, TestDatabase } from "../../../support/postgres.ts"
+import { withDatabase, TestDatabase } from "../../../support/postgres.ts"
 
 /** A shard of which nothing is under way is another's within this time. */
 const HANDOVER_MILLIS = 1_000
@@ -202,7 +202,7 @@ describe("Delivery, among several owners", () => {
       yield* Effect.provideService(publish(to), Delivery, engine)
       const held = yield* Queue.take(attempts)
       const name = new URL(Redacted.value(url)).pathname.slice(1)
-      const admin = yield* PgConnection.make({ url: named(url, "postgres") })
+      const admin = yield* PgConnection.make({ url: withDatabase(url, "postgres") })
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
       yield* admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
       const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))

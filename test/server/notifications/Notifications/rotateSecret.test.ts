@@ -12,7 +12,7 @@ import {
   matchingSecrets
 } from "../../../support/notifications.ts"
 import { send, service } from "../../../support/service.ts"
-import { wholeStore } from "../../../support/wholeStore.ts"
+import { databaseAsText } from "../../../support/databaseAsText.ts"
 
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
   it.effect("are rotated under a key whatever body comes with it: nobody asked for one", () =>
@@ -117,7 +117,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       ])
       assert.include(shown, id)
       assert.notInclude(shown, "of-mine")
-      const store = yield* wholeStore
+      const store = yield* databaseAsText
       // What is looked for is found where it is: the event's body is kept as bytes.
       assert.include(store, Buffer.from(`"approval":null`).toString("hex"))
       for (const text of [secret, rotated.secret]) {

@@ -3,7 +3,11 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../../../../src/server/store/Database.ts"
-import { atomic, atomicOnce, openTransactions } from "../../../../src/server/store/Database/transaction.ts"
+import {
+  atomic,
+  atomicWithoutRetry,
+  transactionCounts
+} from "../../../../src/server/store/Database/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it) => {
@@ -22,7 +26,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it
       yield* Effect.exit(atomic(sql)(losing))
       assert.strictEqual(runs, 4)
       runs = 0
-      yield* Effect.exit(atomicOnce(sql)(losing))
+      yield* Effect.exit(atomicWithoutRetry(sql)(losing))
       assert.strictEqual(runs, 1)
     })
   )
@@ -30,17 +34,17 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it
   it.effect("is counted for its client and those beside it, and for no other of the process", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const built = yield* Layer.build(Layer.fresh(Database.layerBeside(1)))
+      const built = yield* Layer.build(Layer.fresh(Database.layerDedicatedPool(1)))
       const beside = Context.get(built, PgClient.PgClient)
       const { url } = yield* TestDatabase
       const other = Context.get(yield* Layer.build(Layer.fresh(Database.layer({ url }))), PgClient.PgClient)
-      const during = yield* atomic(beside)(Effect.sync(() => [sql, beside, other].map(openTransactions)))
+      const during = yield* atomic(beside)(Effect.sync(() => [sql, beside, other].map(transactionCounts)))
       assert.deepStrictEqual(during, [
         { waiting: 0, open: 1 },
         { waiting: 0, open: 1 },
         { waiting: 0, open: 0 }
       ])
-      assert.deepStrictEqual(openTransactions(sql), { waiting: 0, open: 0 })
+      assert.deepStrictEqual(transactionCounts(sql), { waiting: 0, open: 0 })
     })
   )
 })

@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { CurrentPrincipal } from "../../../../src/api/Authorization.ts"
 import { ApiKeys } from "../../../../src/server/identity/ApiKeys.ts"
-import { atomic, openTransactions } from "../../../../src/server/store/Database/transaction.ts"
+import { atomic, transactionCounts } from "../../../../src/server/store/Database/transaction.ts"
 import { acquireDatasetLock } from "../../../../src/server/tasks/Datasets/datasetLock.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { eventually, blocked } from "../../../support/eventually.ts"
@@ -51,7 +51,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           }).pipe(Effect.provideService(CurrentPrincipal, principal))
         )
         yield* eventually(
-          Effect.sync(() => openTransactions(sql)),
+          Effect.sync(() => transactionCounts(sql)),
           ({ open, waiting }) => open + waiting >= CROWD
         )
         const run = send(`/v1/tasks/${task_id}/run`, {

@@ -14,7 +14,7 @@ import {
   telemetryOf,
   TOKEN
 } from "../../../support/otlp/telemetry.ts"
-import { wholeStore } from "../../../support/wholeStore.ts"
+import { databaseAsText } from "../../../support/databaseAsText.ts"
 import { service } from "../../../support/service.ts"
 import { eventually } from "../../../support/eventually.ts"
 
@@ -204,7 +204,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
         assert.strictEqual(batch?.status, status)
         assert.match(batch?.last_error ?? "", phrase)
         assert.match((yield* shown(admin)).last_error ?? "", phrase)
-        const store = yield* wholeStore
+        const store = yield* databaseAsText
         assert.notInclude(store, TOKEN)
         assert.notInclude(store, Buffer.from(TOKEN).toString("hex"))
         assert.notInclude(store, "private-path")

@@ -1,27 +1,38 @@
 import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
-import { chooseAnother, EmbeddedPostgresFailed, knownTrouble } from "./EmbeddedPostgresFailed.ts"
-import { type Held, leave, tryHold } from "./Holder.ts"
-import { removeStaleClaim, type Settings, type Start, start, stop, trimLog } from "./Postmaster.ts"
+import { OTHER_OPTIONS, EmbeddedPostgresFailed, explainPostgresOutput } from "./EmbeddedPostgresFailed.ts"
+import { type ServerReference, releaseServer, tryAcquireServer } from "./ServerReference.ts"
+import {
+  removeStalePidFile,
+  type ServerSettings,
+  type StartState,
+  startServer,
+  stopServer,
+  trimLog
+} from "./Postmaster.ts"
 
 /** Longest start. Recovery after a crash replays at most `max_wal_size`, which takes seconds, on a slow disk a minute. */
-const START_LIMIT = "3 minutes"
+const START_TIMEOUT = "3 minutes"
 
 /** Between two looks at a server that is on its way. */
-const LOOK_EVERY = "15 millis"
+const POLL_INTERVAL = "15 millis"
 
 /** After a server that ended at once, before the next. Processes of a killed server take about 0.4 s to be gone. */
-const START_AGAIN_AFTER = "100 millis"
+const RESTART_DELAY = "100 millis"
 
 /** Between attempts to bring back a server that died under a running service, at the longest. */
-const RECOVER_EVERY = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("15 seconds")])
+const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("15 seconds")])
 
 /**
  * What to do about a server that ended instead of starting: another one has the directory (which is what we want), or
  * processes of one that was killed still hold its memory (they are on their way out). Everything else is for a person.
  */
-const whyEnded = Effect.fn("EmbeddedPostgres.whyEnded")(function* (settings: Settings, log: string) {
+const checkFailedStart = Effect.fn("EmbeddedPostgres.whyEnded")(function* (
+  settings: ServerSettings,
+  log: string
+) {
   if (/lock file .* (already exists|is empty)/.test(log)) {
-    if (yield* removeStaleClaim(settings.cluster)) yield* Effect.logWarning("removed a stale postmaster.pid")
+    if (yield* removeStalePidFile(settings.cluster))
+      yield* Effect.logWarning("removed a stale postmaster.pid")
     return
   }
   if (
@@ -31,52 +42,54 @@ const whyEnded = Effect.fn("EmbeddedPostgres.whyEnded")(function* (settings: Set
   )
     return
   const fatal = log.split("\n").find((line) => /FATAL|PANIC/.test(line)) ?? log.trim()
-  const why = knownTrouble(log) ?? `it said "${fatal.trim().slice(0, 300)}" (${settings.logFile}): see to it`
+  const why =
+    explainPostgresOutput(log) ?? `it said "${fatal.trim().slice(0, 300)}" (${settings.logFile}): see to it`
   return yield* new EmbeddedPostgresFailed({
-    phrase: `PostgreSQL does not start in ${settings.cluster.directory}: ${why}, ${chooseAnother}`
+    phrase: `PostgreSQL does not start in ${settings.cluster.directory}: ${why}, ${OTHER_OPTIONS}`
   })
 })
 
 /** One attempt to take a share, in a scope of its own: a connection that came to nothing is closed at once. */
-const attemptHold = (settings: Settings) =>
+const attemptAcquire = (settings: ServerSettings) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const outer = yield* Effect.scope
       const inner = yield* Scope.fork(outer)
-      const exit = yield* Effect.exit(restore(Scope.provide(tryHold(settings), inner)))
+      const exit = yield* Effect.exit(restore(Scope.provide(tryAcquireServer(settings), inner)))
       if (Exit.isFailure(exit) || typeof exit.value === "string") yield* Scope.close(inner, Exit.void)
       return yield* exit
     })
   )
 
 /** Uses the server that runs, or starts one, and waits until it answers. */
-const hold = Effect.fn("EmbeddedPostgres.hold")(function* (settings: Settings) {
-  let child: Effect.Effect<Start> | undefined
+const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: ServerSettings) {
+  let child: Effect.Effect<StartState> | undefined
   const look = Effect.gen(function* () {
-    const found = yield* attemptHold(settings)
+    const found = yield* attemptAcquire(settings)
     if (typeof found !== "string") return found
     if (child !== undefined) {
       const now = yield* child
       if (now.state === "ended") {
         child = undefined
-        yield* whyEnded(settings, now.log)
-        yield* Effect.sleep(START_AGAIN_AFTER)
+        yield* checkFailedStart(settings, now.log)
+        yield* Effect.sleep(RESTART_DELAY)
       }
-    } else if (found === "absent") child = yield* start(settings)
-    yield* Effect.sleep(LOOK_EVERY)
+    } else if (found === "absent") child = yield* startServer(settings)
+    yield* Effect.sleep(POLL_INTERVAL)
     return undefined
   })
-  const loop: Effect.Effect<Held, EmbeddedPostgresFailed, Scope.Scope> = Effect.flatMap(look, (held) =>
-    held === undefined ? loop : Effect.succeed(held)
+  const loop: Effect.Effect<ServerReference, EmbeddedPostgresFailed, Scope.Scope> = Effect.flatMap(
+    look,
+    (held) => (held === undefined ? loop : Effect.succeed(held))
   )
   return yield* loop.pipe(
     // Nobody uses a server that has not answered yet: an interrupted start takes its own down again.
-    Effect.onInterrupt(() => (child === undefined ? Effect.void : Effect.ignore(stop(settings)))),
+    Effect.onInterrupt(() => (child === undefined ? Effect.void : Effect.ignore(stopServer(settings)))),
     Effect.timeoutOrElse({
-      duration: START_LIMIT,
+      duration: START_TIMEOUT,
       orElse: () =>
         new EmbeddedPostgresFailed({
-          phrase: `PostgreSQL in ${settings.cluster.directory} did not answer within ${START_LIMIT}: see ${settings.logFile}, ${chooseAnother}`
+          phrase: `PostgreSQL in ${settings.cluster.directory} did not answer within ${START_TIMEOUT}: see ${settings.logFile}, ${OTHER_OPTIONS}`
         })
     })
   )
@@ -87,15 +100,19 @@ const hold = Effect.fn("EmbeddedPostgres.hold")(function* (settings: Settings) {
  * it is started again, with growing pauses and no end: the service is of no use without its store. Done when the server
  * answers for the first time; the first start alone fails.
  */
-export const keepRunning = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
-  settings: Settings
+export const superviseServer = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
+  settings: ServerSettings
 ): Effect.fn.Return<void, EmbeddedPostgresFailed, Scope.Scope> {
   const ready = yield* Deferred.make<void, EmbeddedPostgresFailed>()
   const untilLost = Effect.scoped(
     Effect.gen(function* () {
-      const held = yield* Effect.acquireRelease(hold(settings), (held) => leave(settings, held), {
-        interruptible: true
-      })
+      const held = yield* Effect.acquireRelease(
+        acquireServer(settings),
+        (held) => releaseServer(settings, held),
+        {
+          interruptible: true
+        }
+      )
       if (!(yield* Deferred.succeed(ready, undefined)))
         yield* Effect.logInfo("the embedded PostgreSQL answers again")
       yield* held.lost
@@ -108,7 +125,7 @@ export const keepRunning = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
         first ? Effect.void : Effect.logError(error.phrase)
       )
     ),
-    Effect.retry(RECOVER_EVERY),
+    Effect.retry(RECOVERY_SCHEDULE),
     Effect.forever,
     Effect.forkScoped
   )

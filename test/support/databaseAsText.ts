@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /** Everything the store holds, as text: of bytes their hexadecimal digits. */
-export const wholeStore = Effect.gen(function* () {
+export const databaseAsText = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* sql<{ readonly name: string }>`
     SELECT quote_ident(table_name) AS name

@@ -1,7 +1,7 @@
 import { Array as Arr, Effect, Layer, Schema } from "effect"
 import * as Database from "../store/Database.ts"
 import { requireSameSchema } from "../store/Database/schemaVersion.ts"
-import { EmbeddedPostgres, holdsStore } from "../store/EmbeddedPostgres.ts"
+import { EmbeddedPostgres, embeddedStoreExists } from "../store/EmbeddedPostgres.ts"
 import { loadOrCreateMasterKey } from "../secrets/MasterKeyFile.ts"
 import { listUsedKeyIds } from "../secrets/MasterKeys.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -34,10 +34,10 @@ export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissi
 }
 
 /** The same for a store that is to be there: in the wrong directory none is made. */
-export const layerStoreThatIsThere = (store: StoreSettings) =>
+export const layerExistingStore = (store: StoreSettings) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      if (store.kind === "embedded" && !(yield* holdsStore(store.dataDir))) {
+      if (store.kind === "embedded" && !(yield* embeddedStoreExists(store.dataDir))) {
         return yield* new StoreMissing({ dataDir: store.dataDir })
       }
       return layerStore(store)
@@ -45,5 +45,5 @@ export const layerStoreThatIsThere = (store: StoreSettings) =>
   )
 
 /** A store that is there, of this version's schema: for commands that are no reason to make or to migrate one. */
-export const layerReadyStore = (store: StoreSettings) =>
-  Layer.effectDiscard(requireSameSchema).pipe(Layer.provideMerge(layerStoreThatIsThere(store)))
+export const layerMatchingStore = (store: StoreSettings) =>
+  Layer.effectDiscard(requireSameSchema).pipe(Layer.provideMerge(layerExistingStore(store)))

@@ -1,5 +1,5 @@
 import { Result } from "effect"
-import { type Environment, readAll, textOf } from "./read.ts"
+import { type Environment, readVariables, textOfVariable } from "./readVariables.ts"
 import { type VariableName, variableNames, variables } from "./variables.ts"
 import type { Variable } from "./Variable.ts"
 
@@ -18,17 +18,17 @@ export interface ConfigRow {
 }
 
 /** Every variable, what it means, and how it stands in the environment given. */
-export const report = (environment: Environment): ReadonlyArray<ConfigRow> => {
-  const read = readAll(environment)
+export const reportSettings = (environment: Environment): ReadonlyArray<ConfigRow> => {
+  const read = readVariables(environment)
   const faults = new Map(Result.isFailure(read) ? read.failure.map((one) => [one.variable, one.fault]) : [])
   return variableNames.map((name) => {
     const variable: Variable<unknown> = variables[name]
-    const text = textOf(environment, name)
+    const text = textOfVariable(environment, name)
     const fault = faults.get(name) ?? null
     return {
       variable: name,
-      meaning: variable.meaning,
-      default: variable.unset,
+      meaning: variable.description,
+      default: variable.defaultText,
       unit: variable.unit,
       secret: variable.secret,
       set: text !== undefined,
@@ -39,12 +39,12 @@ export const report = (environment: Environment): ReadonlyArray<ConfigRow> => {
 }
 
 /** The table of the README: every variable with its default, unit and meaning, in Markdown. */
-export const markdown = (): string =>
+export const settingsTable = (): string =>
   [
     "| variable | default | unit | meaning |",
     "| --- | --- | --- | --- |",
     ...variableNames.map((name) => {
-      const { meaning, unit, unset }: Variable<unknown> = variables[name]
-      return `| \`${name}\` | ${unset} | ${unit} | ${meaning} |`
+      const { defaultText, description, unit }: Variable<unknown> = variables[name]
+      return `| \`${name}\` | ${defaultText} | ${unit} | ${description} |`
     })
   ].join("\n")

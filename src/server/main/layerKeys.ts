@@ -5,7 +5,7 @@ import * as MasterKeys from "../secrets/MasterKeys.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { layerReadyStore, layerStore } from "./store.ts"
+import { layerMatchingStore, layerStore } from "./layerStore.ts"
 import { layerMigrated } from "../store/Database/migrate.ts"
 
 /** Keys and the organizations that they belong to. Nothing is delivered and no deadline kept. */
@@ -16,12 +16,12 @@ const layerKeysOf = ApiKeys.layer.pipe(
 )
 
 /** The keys of a store that is there and migrated, and no more: for the command line. */
-export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provide(layerReadyStore(store)))
+export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provide(layerMatchingStore(store)))
 
 /** The same for who makes keys. Makes and migrates the store where need be, so that the first key can be made before the first start. */
-export const layerFirstKeys = (store: StoreSettings) =>
+export const layerBootstrapKeys = (store: StoreSettings) =>
   layerKeysOf.pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(store)))
 
 /** The store and its ring of master keys and no more, checked: for what turns over the secrets in it. */
 export const layerSecrets = (store: StoreSettings) =>
-  MasterKeys.layerCheckMasterKeys.pipe(Layer.provideMerge(layerReadyStore(store)))
+  MasterKeys.layerCheckMasterKeys.pipe(Layer.provideMerge(layerMatchingStore(store)))

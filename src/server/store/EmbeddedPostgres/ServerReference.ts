@@ -4,7 +4,7 @@ import type { SqlError } from "effect/sql"
 import { DATABASE, ROLE } from "./Cluster.ts"
 import { errnoCode } from "../errnoCode.ts"
 import { EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
-import { type Settings, stop } from "./Postmaster.ts"
+import { type ServerSettings, stopServer } from "./Postmaster.ts"
 
 /**
  * Each service that uses the server holds one connection with a shared advisory lock. The lock dies with its process,
@@ -13,25 +13,25 @@ import { type Settings, stop } from "./Postmaster.ts"
  *
  * The number is any that no other use of the database takes: "cshd" in ASCII.
  */
-const HOLD_LOCK = 0x63736864
+const REFERENCE_LOCK = 0x63736864
 
 /** Longest wait for an answer to one of the questions below. The server is local and the questions are trivial. */
-const ANSWER_LIMIT = "5 seconds"
+const QUERY_TIMEOUT = "5 seconds"
 
 /** A share in the running server. */
-export interface Held {
+export interface ServerReference {
   readonly connection: PgConnection.PgConnection
   /** Ends when the server is gone, or has thrown its connections out to recover from a crash. */
   readonly lost: Effect.Effect<void>
 }
 
 /** Why there is no share yet: no server listens, or one does and is starting or stopping. */
-type NotHeld = "absent" | "busy"
+type NotAcquired = "absent" | "busy"
 
-const explain = (
-  settings: Settings,
+const explainFailure = (
+  settings: ServerSettings,
   error: SqlError.SqlError
-): Effect.Effect<NotHeld, EmbeddedPostgresFailed> => {
+): Effect.Effect<NotAcquired, EmbeddedPostgresFailed> => {
   const { reason } = error
   if (reason._tag === "AuthenticationError" || reason._tag === "AuthorizationError") {
     return new EmbeddedPostgresFailed({
@@ -45,18 +45,18 @@ const explain = (
   return Effect.succeed(code === "ENOENT" || code === "ECONNREFUSED" ? "absent" : "busy")
 }
 
-const ask = Effect.fn("EmbeddedPostgres.ask")(function* (
+const queryLock = Effect.fn("EmbeddedPostgres.ask")(function* (
   connection: PgConnection.PgConnection,
   question: string
 ) {
-  const { rows } = yield* connection.query(`SELECT ${question} AS answer`, [HOLD_LOCK])
+  const { rows } = yield* connection.query(`SELECT ${question} AS answer`, [REFERENCE_LOCK])
   return rows[0]?.["answer"] === true
-}, Effect.timeout(ANSWER_LIMIT))
+}, Effect.timeout(QUERY_TIMEOUT))
 
 /** One attempt to take a share, without waiting for a server that is on its way. */
-export const tryHold = (
-  settings: Settings
-): Effect.Effect<Held | NotHeld, EmbeddedPostgresFailed, Scope.Scope> =>
+export const tryAcquireServer = (
+  settings: ServerSettings
+): Effect.Effect<ServerReference | NotAcquired, EmbeddedPostgresFailed, Scope.Scope> =>
   Effect.gen(function* () {
     const session = yield* PgConnection.make({
       host: settings.host,
@@ -65,26 +65,26 @@ export const tryHold = (
       password: Redacted.make(Redacted.value(settings.cluster.password)),
       database: DATABASE,
       ssl: false,
-      connectTimeout: ANSWER_LIMIT,
+      connectTimeout: QUERY_TIMEOUT,
       applicationName: "countersign holder"
     })
     const connection = yield* session.pin
-    if (!(yield* ask(connection, "pg_try_advisory_lock_shared($1::bigint)"))) return "busy" as const
+    if (!(yield* queryLock(connection, "pg_try_advisory_lock_shared($1::bigint)"))) return "busy" as const
     const queue = yield* connection.listen("countersign_holder")
     return { connection, lost: Effect.ignore(Effect.forever(Queue.take(queue))) }
   }).pipe(
     Effect.catchTags({
-      SqlError: (error) => explain(settings, error),
+      SqlError: (error) => explainFailure(settings, error),
       TimeoutError: () => Effect.succeed("busy" as const)
     })
   )
 
 /** Gives the share back; the last one stops the server. A connection that is lost has nothing to give back. */
-export const leave = (settings: Settings, held: Held): Effect.Effect<void> =>
+export const releaseServer = (settings: ServerSettings, held: ServerReference): Effect.Effect<void> =>
   Effect.gen(function* () {
-    yield* ask(held.connection, "pg_advisory_unlock_shared($1::bigint)")
+    yield* queryLock(held.connection, "pg_advisory_unlock_shared($1::bigint)")
     // Kept until the server is down: the lock is what makes newcomers wait.
-    if (yield* ask(held.connection, "pg_try_advisory_lock($1::bigint)")) yield* stop(settings)
+    if (yield* queryLock(held.connection, "pg_try_advisory_lock($1::bigint)")) yield* stopServer(settings)
   }).pipe(
     Effect.catchTags({
       SqlError: () => Effect.void,

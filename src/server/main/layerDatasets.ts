@@ -5,7 +5,7 @@ import { Organizations } from "../identity/Organizations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 import { CompiledSchemas } from "../tasks/CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { layerReadyStore } from "./store.ts"
+import { layerMatchingStore } from "./layerStore.ts"
 
 /** The datasets of a store that is there and migrated, and its organizations, and no more: for the command line. */
 export const layerDatasets = (store: StoreSettings) =>
@@ -13,5 +13,5 @@ export const layerDatasets = (store: StoreSettings) =>
     Layer.provide([CompiledSchemas.layer, Audit.layer]),
     Layer.provideMerge(Organizations.layer),
     Layer.provide(StoreClock.layer),
-    Layer.provide(layerReadyStore(store))
+    Layer.provide(layerMatchingStore(store))
   )

@@ -6,7 +6,7 @@ import type { Account } from "./Account.ts"
  * The environment of the server and its tools: none of ours, which holds secrets, and messages in English, because
  * they are read.
  */
-export const environment = (): NodeJS.ProcessEnv => {
+export const childEnvironment = (): NodeJS.ProcessEnv => {
   const kept: NodeJS.ProcessEnv = { LC_ALL: "C", TZ: "UTC" }
   for (const name of ["PATH", "LD_LIBRARY_PATH", "TMPDIR", "SystemRoot", "TEMP", "TMP"]) {
     const value = process.env[name]
@@ -19,7 +19,7 @@ export const environment = (): NodeJS.ProcessEnv => {
 const OUTPUT_LIMIT = 64 * 1024
 
 /** A tool to run, and as whom: `account` undefined is this process's own. */
-export interface Tool {
+export interface Command {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly account: Account | undefined
@@ -30,11 +30,11 @@ export interface Tool {
 }
 
 /** Node reports some failures of `spawn` by an event and some, such as EPERM of a change of account, by throwing. */
-const attemptSpawn = (options: Tool) => {
+const attemptSpawn = (options: Command) => {
   try {
     return spawn(options.command, options.args, {
       stdio: ["pipe", options.capture === true ? "pipe" : "ignore", "pipe"],
-      env: environment(),
+      env: childEnvironment(),
       windowsHide: true,
       ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
       ...(options.account === undefined ? {} : { uid: options.account.uid, gid: options.account.gid })
@@ -50,8 +50,8 @@ const attemptSpawn = (options: Tool) => {
  *
  * Node's own `spawn`: the tools of PostgreSQL run under another uid and gid, which Effect's spawner does not offer.
  */
-export const run = (
-  options: Tool
+export const runCommand = (
+  options: Command
 ): Effect.Effect<{ readonly code: number | undefined; readonly output: string }> =>
   Effect.callback((resume) => {
     const child = attemptSpawn(options)

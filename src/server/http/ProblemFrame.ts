@@ -21,9 +21,9 @@ import {
   RateLimited,
   Unavailable
 } from "../../api/Problems.ts"
-import { isOutOfReach } from "../store/Database/faults.ts"
-import { allowedMethods } from "./Frame/methods.ts"
-import { counted } from "../observability/Metrics/requests.ts"
+import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
+import { allowedMethods } from "./Envelope/allowedMethods.ts"
+import { recordRequest } from "../observability/Metrics/recordRequest.ts"
 
 /** The id of the request that is being answered: on its answer, in its problem, in the log. */
 export const RequestId = Context.Reference<string>("countersign/server/http/Frame/RequestId", {
@@ -51,7 +51,7 @@ export const layerEnvelope = HttpRouter.middleware(
         onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
         // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
         onFailure: (cause): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> =>
-          Effect.map(answerCause(cause), (response) => withHeaders(response, id))
+          Effect.map(causeResponse(cause), (response) => withHeaders(response, id))
       }).pipe(Effect.provideService(RequestId, id))
     }),
   { global: true }
@@ -61,8 +61,8 @@ export const layerEnvelope = HttpRouter.middleware(
  * Around every operation of the contract: what no service names becomes a problem, and every problem learns its request's id. And
  * each request is counted.
  */
-export const layerFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint, group }) =>
-  counted(
+export const layerProblemFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint, group }) =>
+  recordRequest(
     `${group.identifier}.${endpoint.identifier}`,
     Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
       for (const reason of cause.reasons) {
@@ -71,17 +71,17 @@ export const layerFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, {
         if (HttpApiError.HttpApiSchemaError.is(error)) {
           return error.kind === "Body" || error.kind === "ResponseHeaders"
             ? Effect.die(error)
-            : respond(malformed(error, endpoint))
+            : problemResponse(invalidRequest(error, endpoint))
         }
-        if (HttpServerRespondable.isRespondable(error)) return respond(error)
+        if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
       }
-      return answerCause(cause)
+      return causeResponse(cause)
     })
   )
 )
 
 /** The answer to what nobody caught. Interruption goes on: the server answers that by itself. */
-const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+const causeResponse = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
   if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
   for (const reason of cause.reasons) {
     const error = Cause.isFailReason(reason)
@@ -91,40 +91,40 @@ const answerCause = (cause: Cause.Cause<unknown>): Effect.Effect<HttpServerRespo
         : undefined
     if (HttpServerResponse.isHttpServerResponse(error)) return Effect.succeed(error)
     if (HttpServerError.isHttpServerError(error)) {
-      if (error.reason._tag === "RouteNotFound") return noRoute(error.reason.request)
+      if (error.reason._tag === "RouteNotFound") return unknownRoute(error.reason.request)
       if (error.reason._tag === "RequestParseError")
-        return respond(new InvalidRequest({ detail: "The request could not be read" }))
+        return problemResponse(new InvalidRequest({ detail: "The request could not be read" }))
     }
-    if (SqlError.isSqlError(error) && isOutOfReach(error)) {
+    if (SqlError.isSqlError(error) && isDatabaseUnavailable(error)) {
       return Effect.andThen(
-        ofRequest(Effect.logWarning("The store is out of reach", error.reason._tag)),
-        respond(new Unavailable({ detail: "The store is out of reach; try again in a moment" }))
+        withRequestId(Effect.logWarning("The store is out of reach", error.reason._tag)),
+        problemResponse(new Unavailable({ detail: "The store is out of reach; try again in a moment" }))
       )
     }
   }
   return Effect.andThen(
-    ofRequest(Effect.logError("A request failed by a fault of ours", cause)),
-    respond(new InternalError({ detail: "Name the request id when you report this" }))
+    withRequestId(Effect.logError("A request failed by a fault of ours", cause)),
+    problemResponse(new InternalError({ detail: "Name the request id when you report this" }))
   )
 }
 
 /** A line of the log with the id of the request that it is about: the id on an answer finds it. */
-const ofRequest = (line: Effect.Effect<void>): Effect.Effect<void> =>
+const withRequestId = (line: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.flatMap(RequestId, (request_id) => Effect.annotateLogs(line, { request_id }))
 
-const noRoute = (request: HttpServerRequest.HttpServerRequest) => {
+const unknownRoute = (request: HttpServerRequest.HttpServerRequest) => {
   const methods = allowedMethods(request.url)
   // A path that is known with this method was not matched for what stands in it: there is no such thing.
   return methods.length === 0 || methods.includes(request.method)
-    ? respond(new NotFound({ detail: "There is no such path; /docs lists those there are" }))
+    ? problemResponse(new NotFound({ detail: "There is no such path; /docs lists those there are" }))
     : Effect.map(
-        respond(new MethodNotAllowed({ detail: `This path accepts ${methods.join(", ")}` })),
+        problemResponse(new MethodNotAllowed({ detail: `This path accepts ${methods.join(", ")}` })),
         HttpServerResponse.setHeader("allow", methods.join(", "))
       )
 }
 
 /** A problem as its answer, with the id of its request. The problem itself stays as it is: services fail with shared ones. */
-export const respond = (problem: HttpServerRespondable.Respondable) =>
+export const problemResponse = (problem: HttpServerRespondable.Respondable) =>
   Effect.flatMap(RequestId, (request_id) => {
     const named: HttpServerRespondable.Respondable = Object.create(Object.getPrototypeOf(problem))
     const answer = HttpServerRespondable.toResponse(Object.assign(named, problem, { request_id }))
@@ -136,7 +136,7 @@ export const respond = (problem: HttpServerRespondable.Respondable) =>
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** What a request that does not decode is told: each field at fault, and never the value that was in it. */
-const malformed = (
+const invalidRequest = (
   error: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
 ): HttpServerRespondable.Respondable => {

@@ -5,7 +5,7 @@ const MAX_EDITS = 4
 const MAX_LENGTH = 80
 
 /** How many letters must be inserted, removed or replaced to make one text of the other (Levenshtein). */
-const distance = (left: string, right: string): number => {
+const editDistance = (left: string, right: string): number => {
   let row = Array.from({ length: right.length + 1 }, (_, index) => index)
   for (const [i, letter] of [...left].entries()) {
     const next = [i + 1]
@@ -19,11 +19,14 @@ const distance = (left: string, right: string): number => {
 }
 
 /** The known name that a misspelt one was probably meant to be; none where no name is near. */
-export const nearest = <Name extends string>(text: string, names: ReadonlyArray<Name>): Name | undefined => {
+export const nearestName = <Name extends string>(
+  text: string,
+  names: ReadonlyArray<Name>
+): Name | undefined => {
   if (text.length > MAX_LENGTH) return undefined
   let best: { readonly name: Name; readonly edits: number } | undefined
   for (const name of names) {
-    const edits = distance(text, name)
+    const edits = editDistance(text, name)
     if (edits <= MAX_EDITS && (best === undefined || edits < best.edits)) best = { name, edits }
   }
   return best?.name
