@@ -7,7 +7,7 @@ import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { format, resolveConfig } from "prettier"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
-import * as definitions from "../../src/server/observability/definitions.ts"
+import * as definitions from "../../src/server/observability/metricDefinitions.ts"
 import { readDocument, report, root } from "./markdown.ts"
 
 const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<string>>): string =>
@@ -35,8 +35,8 @@ const settings = (): string => {
     .filter(([, names]) => names.length > 0)
     .map(([title, names]) => {
       const rows = names.map((name) => {
-        const { meaning, unit, unset } = variables[name]
-        return [`\`${name}\``, unset, unit, meaning]
+        const { defaultText, description, unit } = variables[name]
+        return [`\`${name}\``, defaultText, unit, description]
       })
       return `## ${title}\n\n${table(["Variable", "Default", "Unit", "Meaning"], rows)}`
     })
