@@ -1,8 +1,8 @@
 import { Effect, Redacted } from "effect"
-import { digest, generateFrom, parse } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { apiKeyDigest, generateApiKeyFrom, parseApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../src/domain/Ids.ts"
 import { checkCollectorHeaders } from "../../src/domain/telemetry/CollectorHeaders.ts"
-import { rateLimit, take } from "../../src/domain/identity/RateLimit.ts"
+import { rateLimit, takeToken } from "../../src/domain/identity/RateLimit.ts"
 import { makeVerifiedKeyCache } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
 import { RateLimits } from "../../src/server/http/RateLimits.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
@@ -31,7 +31,7 @@ const measure = (what: string, call: () => void): ReadonlyArray<number> => {
 }
 
 const keys = Array.from({ length: 1_000 }, () =>
-  Redacted.value(generateFrom((size) => randomBytes(size)).key)
+  Redacted.value(generateApiKeyFrom((size) => randomBytes(size)).key)
 )
 const believed = makeVerifiedKeyCache()
 for (const key of keys) {
@@ -59,14 +59,14 @@ const program = Effect.gen(function* () {
   measure("a key's text made anew (in the two below)", () => void fresh(next()))
   const hit = measure("a key in use, found by its text", () => void believed.get(fresh(next()), 1))
   measure("a key looked up: form, checksum, digest", () => {
-    const parsed = parse(fresh(next()))
-    if (parsed._tag === "Success") digest(parsed.success.key)
+    const parsed = parseApiKey(fresh(next()))
+    if (parsed._tag === "Success") apiKeyDigest(parsed.success.key)
   })
 
   const rate = rateLimit(1e6)
   let full = 0
   let now = 0
-  measure("a request taken from a bucket", () => void (full = take(rate, full, (now += 1)).fullAt))
+  measure("a request taken from a bucket", () => void (full = takeToken(rate, full, (now += 1)).fullAt))
   const limits = yield* Effect.provide(RateLimits, RateLimits.layer({ perSecond: 1_000_000 }))
   const id = yield* KeyId.generate
   measure("the same as the service does, clock and all", () => void Effect.runSync(limits.admitRequest(id)))

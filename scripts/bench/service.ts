@@ -108,7 +108,7 @@ export const startService = async (
   databaseUrl: Redacted.Redacted,
   environment: Readonly<Record<string, string>> = {}
 ): Promise<Service> => {
-  const { key } = await Effect.runPromise(ApiKeyFormat.generate)
+  const { key } = await Effect.runPromise(ApiKeyFormat.generateApiKey)
   const port = await freePort()
   const main = process.env["BENCH_MAIN"] ?? "src/main.ts"
   const child = spawn(process.execPath, ["--max-semi-space-size=8", main, "serve"], {

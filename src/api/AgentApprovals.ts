@@ -4,7 +4,7 @@ import { Approval, ApprovalStatus, Decision } from "../domain/approvals/Approval
 import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Frame.ts"
+import { RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { AdminRequired, NotFound, SelfApproval } from "./Problems.ts"
 import { Comment } from "./Text.ts"

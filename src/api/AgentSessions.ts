@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/approvals/AgentSession.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,

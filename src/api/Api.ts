@@ -6,9 +6,9 @@ import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
-import { asPublished } from "./document.ts"
+import { publishDocument } from "./publishDocument.ts"
 import { FeedbackApi } from "./Feedback.ts"
-import { Frame, gatheringFaults } from "./Frame.ts"
+import { ProblemFrame, collectFieldErrors } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
@@ -33,10 +33,10 @@ export class Api extends HttpApi.make("countersign")
   .add(NotificationEndpointsApi)
   .add(AuditLogApi)
   .add(TelemetryDestinationsApi)
-  .annotate(HttpApi.ParseOptions, gatheringFaults)
+  .annotate(HttpApi.ParseOptions, collectFieldErrors)
   // What services answer was checked when it came in; checking each id again on its way out buys nothing.
   .annotate(HttpApi.SuccessParseOptions, { disableChecks: true })
-  .middleware(Frame)
+  .middleware(ProblemFrame)
   .annotateMerge(
     OpenApi.annotations({
       title: "Countersign",
@@ -44,7 +44,7 @@ export class Api extends HttpApi.make("countersign")
       description:
         "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents.",
       // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a transform is given the document, by the type of any record
-      transform: (document) => asPublished(document as OpenApi.OpenAPISpec, endpointOf)
+      transform: (document) => publishDocument(document as OpenApi.OpenAPISpec, endpointOf)
     })
   ) {}
 

@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
 import { RuleId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Frame.ts"
+import { RequestBody } from "./Middleware.ts"
 import { RulesChanged } from "./Problems.ts"
 
 /** The most rules an organization may have: each governed step walks the list. */

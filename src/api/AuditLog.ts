@@ -5,7 +5,7 @@ import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Frame.ts"
+import { RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 
 /** Which entries a list shows. Times are those of the change, `occurred_after` included and `occurred_before` not. */

@@ -5,7 +5,7 @@ import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../domain
 import { NewProvider } from "../domain/tasks/Provider.ts"
 import { Instructions, Release } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { ComparisonUnfinished, InvalidUrl, LimitReached, NotFound, ProviderKeyExists } from "./Problems.ts"
 
@@ -22,8 +22,8 @@ export const NewComparison = Schema.Struct({
 export type NewComparison = typeof NewComparison.Type
 
 /** A comparison as it was taken in, or stands. */
-export const ComparisonTaken = Schema.Struct({ comparison: Comparison }).annotate({
-  identifier: "ComparisonTaken"
+export const AcceptedComparison = Schema.Struct({ comparison: Comparison }).annotate({
+  identifier: "AcceptedComparison"
 })
 
 /** A comparison with a page of its results, newest example first. */
@@ -55,7 +55,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
       headers: idempotencyHeaders,
       params: { task_id: TaskId },
       payload: NewComparison,
-      success: ComparisonTaken.pipe(HttpApiSchema.status(202)),
+      success: AcceptedComparison.pipe(HttpApiSchema.status(202)),
       error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists]
     })
       .middleware(Idempotent)

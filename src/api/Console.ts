@@ -11,7 +11,7 @@ import { Actor } from "../domain/identity/Principal.ts"
 import { Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Frame, gatheringFaults, RequestBody } from "./Frame.ts"
+import { ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
 import { problem } from "./Problem.ts"
 import { InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
@@ -171,5 +171,5 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
   .add(ConsoleDatasetsApi)
-  .annotate(HttpApi.ParseOptions, gatheringFaults)
-  .middleware(Frame) {}
+  .annotate(HttpApi.ParseOptions, collectFieldErrors)
+  .middleware(ProblemFrame) {}

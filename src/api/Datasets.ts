@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { Dataset, Example, JsonObject } from "../domain/tasks/Dataset.ts"
 import { DatasetId, ExampleId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { DatasetBaseChanged, InvalidInput, NotFound } from "./Problems.ts"
 

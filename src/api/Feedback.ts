@@ -12,7 +12,7 @@ import {
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../domain/Ids.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CorrectionNeedsSafeValue,
@@ -80,13 +80,13 @@ export const PromotionPreview = Schema.Struct({
 export type PromotionPreview = typeof PromotionPreview.Type
 
 /** A promotion that was made. */
-export const Promoted = Schema.Struct({
+export const PromotionResult = Schema.Struct({
   dataset: Dataset,
   promoted: Schema.Array(FeedbackId),
   /** Names what is staged now. */
   feedback_revision: Schema.String
-}).annotate({ identifier: "Promoted" })
-export type Promoted = typeof Promoted.Type
+}).annotate({ identifier: "PromotionResult" })
+export type PromotionResult = typeof PromotionResult.Type
 
 /** Feedback on the answers of runs, its review, and its way into the next version of a task's dataset. */
 export class FeedbackApi extends HttpApiGroup.make("feedback")
@@ -153,7 +153,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       headers: idempotencyHeaders,
       params: { task_id: TaskId },
       payload: PromoteRequest,
-      success: Promoted.pipe(HttpApiSchema.status(201)),
+      success: PromotionResult.pipe(HttpApiSchema.status(201)),
       error: [NotFound, DatasetBaseChanged, FeedbackChanged, NothingStaged]
     })
       .middleware(Idempotent)

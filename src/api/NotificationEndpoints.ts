@@ -6,7 +6,7 @@ import { DeliveryId, EndpointId } from "../domain/Ids.ts"
 import { NotificationEndpoint } from "../domain/delivery/NotificationEndpoint.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
   InvalidUrl,
   InvalidWebhookEvents,

@@ -45,7 +45,7 @@ export const ToolOutcomeEvent = Schema.Struct({
 }).annotate({ identifier: "ToolOutcomeEvent" })
 
 /** An approval was asked for, nears its deadline, went to the admins, or is closed (`approval:decided`, by whatever closed it). */
-export const ApprovalMovedEvent = Schema.Struct({
+export const ApprovalTransitionedEvent = Schema.Struct({
   ...common,
   type: Schema.Literals([
     "approval:requested",
@@ -55,7 +55,7 @@ export const ApprovalMovedEvent = Schema.Struct({
   ]),
   step_id: StepId,
   approval: ApprovalSnapshot
-}).annotate({ identifier: "ApprovalMovedEvent" })
+}).annotate({ identifier: "ApprovalTransitionedEvent" })
 
 /** The session was closed. Nothing follows. */
 export const SessionClosedEvent = Schema.Struct({
@@ -68,7 +68,7 @@ export const SessionClosedEvent = Schema.Struct({
 export const SessionEvent = Schema.Union([
   StepGovernedEvent,
   ToolOutcomeEvent,
-  ApprovalMovedEvent,
+  ApprovalTransitionedEvent,
   SessionClosedEvent
 ]).annotate({ identifier: "SessionEvent" })
 export type SessionEvent = typeof SessionEvent.Type

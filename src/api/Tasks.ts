@@ -6,7 +6,7 @@ import { NewProvider } from "../domain/tasks/Provider.ts"
 import { TaskRun } from "../domain/tasks/Run.ts"
 import { Instructions, JsonSchema, Task } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   IdempotencyKeyInUse,

@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
 import { TelemetryDelivery, TelemetryDestination } from "../domain/telemetry/TelemetryDestination.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Frame.ts"
+import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
   DestinationExists,
   ExportFailed,

@@ -3,7 +3,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { NewApiKey } from "../api/ApiKeys.ts"
 import { ApiKey } from "../domain/identity/ApiKey.ts"
 import { KeyId } from "../domain/Ids.ts"
-import { generate } from "../domain/identity/ApiKeyFormat.ts"
+import { generateApiKey } from "../domain/identity/ApiKeyFormat.ts"
 import { Preset } from "../domain/identity/Scope.ts"
 import { ApiKeys } from "../server/identity/ApiKeys.ts"
 import { rotateMasterKey } from "../server/secrets/MasterKeys.ts"
@@ -105,7 +105,7 @@ const create = Command.make(
 )
 
 const generateKey = Command.make("generate", {}, () =>
-  Effect.flatMap(generate, ({ key }) => Console.log(Redacted.value(key)))
+  Effect.flatMap(generateApiKey, ({ key }) => Console.log(Redacted.value(key)))
 ).pipe(
   Command.withDescription(
     "Print the text of a new key and store it nowhere: for COUNTERSIGN_ADMIN_KEY, which makes it the first admin key of an empty store. Needs no settings."

@@ -24,7 +24,7 @@ let sequence = 0
  * the clock stands or goes back, a counter of 32 bits rises; it starts in the lower half, so that it does not overflow. The
  * machine's clock is read directly: the order of ids is the order of their making, also where a test moves Effect's clock.
  */
-export const timeOrdered = (): string => {
+export const uuidV7Hex = (): string => {
   const random = draw()
   const now = Date.now()
   if (now > last) {
@@ -61,7 +61,7 @@ const define = <B extends string>(
       })
     )
   )
-  const next = () => schema.make(`${prefix}_${timeOrdered()}`, { disableChecks: true })
+  const next = () => schema.make(`${prefix}_${uuidV7Hex()}`, { disableChecks: true })
   return Object.assign(schema, {
     /** A new identifier, later than all this process made before. */
     generate: Effect.sync(next),
@@ -153,7 +153,7 @@ export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
 )
 
 /** The first twelve digits of ids that are made at a time (UUIDv7, RFC 9562): those made before it sort before them. */
-export const uuidTime = (at: DateTime.Utc): string =>
+export const uuidTimePrefix = (at: DateTime.Utc): string =>
   Math.max(0, Math.floor(at.epochMilliseconds)).toString(16).padStart(12, "0")
 
 /**
@@ -161,4 +161,4 @@ export const uuidTime = (at: DateTime.Utc): string =>
  * them. Beside a condition on the time itself it keeps a list of long ago from reading all that came after.
  */
 export const idBound = (prefix: string, at: DateTime.Utc, days: number): string =>
-  `${prefix}_${uuidTime(DateTime.add(at, { days }))}`
+  `${prefix}_${uuidTimePrefix(DateTime.add(at, { days }))}`

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { Api } from "../../src/api/Api.ts"
 import { Authentication, scopesOf } from "../../src/api/Authorization.ts"
-import { generate } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { scopes } from "../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
@@ -46,7 +46,7 @@ layer(service(), { excludeTestServices: true })("every operation", (it) => {
         until: ({ status }) => status === 401
       })
       const good = Redacted.value(yield* countersign.key())
-      const unknown = Redacted.value((yield* generate).key)
+      const unknown = Redacted.value((yield* generateApiKey).key)
       const keys: Record<string, string | undefined> = {
         "no key": undefined,
         empty: "",

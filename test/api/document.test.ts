@@ -3,7 +3,7 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import { Redacted, Result } from "effect"
 import type { OpenApi } from "effect/http-api"
 import { Api, openApiDocument } from "../../src/api/Api.ts"
-import { notifications } from "../../src/api/notifications.ts"
+import { webhookDocs } from "../../src/api/webhookDocs.ts"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import * as Events from "../webhook/events.ts"
 
@@ -86,10 +86,10 @@ describe("the notifications of the document", () => {
   const ajv = new Ajv2020({ strict: false, formats: { "date-time": true } })
 
   it("are those that are sent, with the headers they are sent with", () => {
-    assert.strictEqual(Object.keys(notifications).length, Events.all.length)
+    assert.strictEqual(Object.keys(webhookDocs).length, Events.all.length)
     for (const body of Events.all.map(Object)) {
       const type = String(body.type)
-      const post = notifications[type]?.post
+      const post = webhookDocs[type]?.post
       const fits = ajv.compile(post?.requestBody.content["application/json"].schema ?? false)
       assert.isTrue(fits(body), JSON.stringify(fits.errors))
       assert.isFalse(fits({ ...body, type: "another" }))

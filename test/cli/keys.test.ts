@@ -1,6 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Result } from "effect"
-import { parse } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { parseApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
@@ -33,7 +33,7 @@ describe("countersign keys", () => {
           "--name",
           "Ann"
         )
-        assert.isTrue(Result.isSuccess(parse(out)))
+        assert.isTrue(Result.isSuccess(parseApiKey(out)))
         assert.include(err, "(Ann) of acme")
         const listed = yield* run("keys", "list", "--org", "acme")
         assert.include(listed.out, "Ann")

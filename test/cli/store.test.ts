@@ -1,7 +1,7 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Result } from "effect"
-import { parse } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { parseApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { migrations } from "../../src/server/store/migrations/index.ts"
@@ -37,7 +37,7 @@ describe("commands without a store", () => {
     Effect.gen(function* () {
       const { err, out } = yield* cli(["keys", "generate"], { DATABASE_URL: "no URL" })
       assert.strictEqual(err, "")
-      assert.isTrue(Result.isSuccess(parse(out)))
+      assert.isTrue(Result.isSuccess(parseApiKey(out)))
     })
   )
 })

@@ -1,17 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import {
-  generateTraceId,
-  idBound,
-  SessionId,
-  StepId,
-  timeOrdered,
-  type TraceId
-} from "../../src/domain/Ids.ts"
+import { generateTraceId, idBound, SessionId, StepId, uuidV7Hex, type TraceId } from "../../src/domain/Ids.ts"
 
 describe("identifiers", () => {
   it("sort by the order of their making, however many fall into one millisecond", () => {
-    const made = Array.from({ length: 50_000 }, timeOrdered)
+    const made = Array.from({ length: 50_000 }, uuidV7Hex)
     assert.deepStrictEqual(made, made.toSorted())
     assert.strictEqual(new Set(made).size, made.length)
   })

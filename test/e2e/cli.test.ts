@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { connect } from "../../src/client/index.ts"
-import { generateFrom } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKeyFrom } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 
@@ -74,7 +74,7 @@ describe("countersign serve", () => {
           const variables = yield* environment
           const given = (seed: number) =>
             Redacted.value(
-              generateFrom((size) => Uint8Array.from({ length: size }, (_, i) => (i * seed) % 248)).key
+              generateApiKeyFrom((size) => Uint8Array.from({ length: size }, (_, i) => (i * seed) % 248)).key
             )
           const first = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(7) })
           assert.include(first.out, "COUNTERSIGN_ADMIN_KEY is this store's first admin key")

@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { fileURLToPath } from "node:url"
-import { generateFrom } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKeyFrom } from "../../src/domain/identity/ApiKeyFormat.ts"
 import * as Database from "../../src/server/store/Database.ts"
 import * as flows from "../support/leaks/flows.ts"
 import { formsOf, leaksIn } from "../support/leaks/forms.ts"
@@ -68,7 +68,7 @@ describe("what the service was told in confidence", () => {
         const mail = yield* mailServer({ login: { user: "countersign", password, refusals: 1 } })
 
         const database = yield* cloneDatabase
-        const adminKey = generateFrom((size) => randomBytes(size)).key
+        const adminKey = generateApiKeyFrom((size) => randomBytes(size)).key
         hunt.secret("admin key", Redacted.value(adminKey).slice(21))
         const environment = {
           PORT: "0",

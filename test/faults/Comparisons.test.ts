@@ -22,10 +22,10 @@ const isRight = (asked: ModelQuestion): boolean =>
   numberOf(asked) % (asked.instructions === "Candidate." ? 10 : 2) !== 0
 
 /** Each example has its own count of tokens, so that one that is counted twice, or not at all, shows in the sum. */
-const tokensOf = (number: number): number => number * number + 1
+const tokenize = (number: number): number => number * number + 1
 
 const numbers = Array.from({ length: EXAMPLES }, (_, number) => number)
-const tokens = numbers.reduce((sum, number) => sum + tokensOf(number), 0)
+const tokens = numbers.reduce((sum, number) => sum + tokenize(number), 0)
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it) => {
   it.effect(
@@ -34,7 +34,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { url } = yield* TestDatabase
-        const { key } = yield* ApiKeyFormat.generate
+        const { key } = yield* ApiKeyFormat.generateApiKey
         const environment = {
           PORT: "0",
           DATABASE_URL: Redacted.value(url),
@@ -51,7 +51,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         })
         const model = yield* startModelServer((asked) => ({
           answer: { category: isRight(asked) ? "other" : "billing" },
-          input_tokens: tokensOf(numberOf(asked)),
+          input_tokens: tokenize(numberOf(asked)),
           output_tokens: 1
         }))
 

@@ -41,7 +41,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream"
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { url } = yield* TestDatabase
-        const { key } = yield* ApiKeyFormat.generate
+        const { key } = yield* ApiKeyFormat.generateApiKey
         const port = yield* freePort
         const environment = {
           PORT: String(port),

@@ -4,7 +4,7 @@ import { Pool } from "undici"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { openApiDocument } from "../../src/api/Api.ts"
-import { generate as generateKey } from "../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { nameServer } from "../support/dns.ts"
 import { cloneDatabase } from "../support/postgres.ts"
@@ -87,7 +87,7 @@ it.live(
           others: [
             Redacted.value(yield* countersign.key({ preset: "reviewer" })),
             Redacted.value(yield* countersign.key({}, "another")),
-            Redacted.value((yield* generateKey).key),
+            Redacted.value((yield* generateApiKey).key),
             "csk_",
             "x".repeat(4_000)
           ] as const

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import { generateTraceId, KeyId, OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import type { Principal } from "../../src/domain/identity/Principal.ts"
-import { type NewSessionEvent, sessionClosed } from "../../src/domain/approvals/SessionEvent.ts"
+import { type NewSessionEvent, sessionClosedEvent } from "../../src/domain/approvals/SessionEvent.ts"
 import { transaction } from "../../src/server/store/Database/transaction.ts"
 import { appendEvents } from "../../src/server/approvals/SessionEvents.ts"
 import type { SessionKey } from "../../src/server/approvals/SessionStream/Subscription.ts"
@@ -42,7 +42,7 @@ export const seedSession = Effect.fnUntraced(function* ({ actor, org_id }: Princ
 const outcome: NewSessionEvent = {
   type: "tool:outcome",
   step_id: StepId.make("step 1"),
-  about: { tool: "payments.refund", status: "succeeded", error: null }
+  payload: { tool: "payments.refund", status: "succeeded", error: null }
 }
 
 /** Records this many events of a session in one transaction. */
@@ -64,7 +64,7 @@ export const closeSession = (session: SessionKey) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     yield* sql`UPDATE agent_sessions SET closed_at = now() WHERE session_id = ${session.session_id}`
-    yield* recordEvents(session, [sessionClosed])
+    yield* recordEvents(session, [sessionClosedEvent])
   }).pipe(Effect.orDie)
 
 /** Runs as this principal. */

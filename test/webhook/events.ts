@@ -3,7 +3,7 @@ import { Approval } from "../../src/domain/approvals/Approval.ts"
 import {
   type ApprovalEventType,
   approvalEventTypes,
-  eventBody,
+  approvalEventBody,
   testEventBody
 } from "../../src/domain/approvals/ApprovalEvent.ts"
 import { EventId, OrgId } from "../../src/domain/Ids.ts"
@@ -56,7 +56,7 @@ const approvals: Record<ApprovalEventType, object> = {
 
 const write = (type: ApprovalEventType): unknown =>
   JSON.parse(
-    eventBody({
+    approvalEventBody({
       id: EventId.make(`evt_${hex}`),
       type,
       org_id: OrgId.make(`org_${hex}`),

@@ -21,7 +21,7 @@ export const isApprovalEmailType: (type: ApprovalEventType) => type is ApprovalE
  * To whom an event is told: to those who hold this scope. While the admins' window is open nobody else can do anything about it; that it
  * is over is for everyone who was asked.
  */
-export const audienceOf = (type: ApprovalEmailType, stage: ApprovalStage): Scope =>
+export const recipientScope = (type: ApprovalEmailType, stage: ApprovalStage): Scope =>
   type !== "approval.expired" && stage === "admin" ? "approvals.admin" : "approvals.decide"
 
 /** What a notice is made of. The arguments of the step are no part of it. */

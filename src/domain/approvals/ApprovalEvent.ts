@@ -24,14 +24,14 @@ export interface ApprovalTransitionEvent {
 }
 
 /** What may be sent to an endpoint: an approval's event, or its owner's test of it. */
-export type EventType = ApprovalEventType | "test"
+export type WebhookEventType = ApprovalEventType | "test"
 
 /**
  * The body of an event: the exact text that is signed, stored and sent, on every attempt and replay. The approval is as it
  * stood when the event was recorded. Arguments are never in it; `decided_at` and `decided_by` are absent from events that no
  * person caused.
  */
-export const eventBody = (event: {
+export const approvalEventBody = (event: {
   readonly id: EventId
   readonly type: ApprovalEventType
   readonly org_id: OrgId
@@ -71,7 +71,7 @@ export const testEventBody = (event: {
 }): string =>
   JSON.stringify({
     id: event.id,
-    type: "test" satisfies EventType,
+    type: "test" satisfies WebhookEventType,
     org_id: event.org_id,
     occurred_at: DateTime.formatIso(event.occurred_at),
     approval: null

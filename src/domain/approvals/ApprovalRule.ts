@@ -63,14 +63,14 @@ export interface Ruling {
 }
 
 /** What a rule looks at. */
-export interface RuledStep {
+export interface RuleInput {
   readonly tool: string
   readonly action_class: string
   readonly task_id: TaskId | null
 }
 
 /** The first rule that matches the step decides; where none does, a person is asked, with the defaults. */
-export const judge = (rules: ReadonlyArray<ApprovalRule>, step: RuledStep): Ruling => {
+export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInput): Ruling => {
   const rule = rules.find((candidate) => matches(candidate, step))
   if (rule === undefined) return builtIn
   return {
@@ -106,7 +106,7 @@ const builtIn: Ruling = {
   }
 }
 
-const matches = (rule: ApprovalRule, step: RuledStep): boolean =>
+const matches = (rule: ApprovalRule, step: RuleInput): boolean =>
   matchesPattern(rule.tool, step.tool) &&
   matchesPattern(rule.action_class, step.action_class) &&
   (rule.task_id === null || rule.task_id === step.task_id)

@@ -70,7 +70,11 @@ export interface TransitionResult {
 }
 
 /** A new approval, pending in the reviewers' window. */
-export const request = (terms: ApprovalTerms, requested_by: Actor["id"], now: Timestamp): ApprovalState => {
+export const requestApproval = (
+  terms: ApprovalTerms,
+  requested_by: Actor["id"],
+  now: Timestamp
+): ApprovalState => {
   const review_deadline_at = DateTime.add(now, { seconds: terms.review_seconds })
   return {
     status: "pending",
@@ -157,7 +161,7 @@ const told = (move: ApprovalTransition | undefined) =>
   move?.event === "approval.expiring" ? undefined : move
 
 /** When the approval next moves by itself; null once it is closed. */
-export const nextDueAt = (state: ApprovalState): Timestamp | null => {
+export const nextTransitionAt = (state: ApprovalState): Timestamp | null => {
   if (state.status !== "pending") return null
   return state.expiring_notified ? state.expires_at : expiringAt(state)
 }

@@ -21,7 +21,7 @@ export interface NewSessionEvent {
   readonly type: SessionEventType
   readonly step_id: StepId | null
   /** What the event is about, as it stands in the stream beside `id, type, session_id, step_id, occurred_at`. */
-  readonly about: Readonly<Record<string, Schema.Json>>
+  readonly payload: Readonly<Record<string, Schema.Json>>
 }
 
 /** The event under which a session's stream tells a move of an approval. It is also `approval:decided` when nobody decided. */
@@ -41,13 +41,13 @@ const sessionEventTypeOf = (event: ApprovalEventType): SessionEventType => {
 }
 
 /** An answered governed-step check, as the session records it. */
-export const stepGoverned = (
+export const stepGovernedEvent = (
   step: GovernedStep,
   asked: { readonly tool: string; readonly action_class: string }
 ): NewSessionEvent => ({
   type: "step:governed",
   step_id: step.step_id,
-  about: {
+  payload: {
     tool: asked.tool,
     action_class: asked.action_class,
     decision: step.decision,
@@ -59,18 +59,18 @@ export const stepGoverned = (
 })
 
 /** What became of a step, as the session records it: without the result, which the agent has. */
-export const toolOutcome = (outcome: StepOutcome, tool: string): NewSessionEvent => ({
+export const toolOutcomeEvent = (outcome: StepOutcome, tool: string): NewSessionEvent => ({
   type: "tool:outcome",
   step_id: outcome.step_id,
-  about: { tool, status: outcome.status, error: outcome.error }
+  payload: { tool, status: outcome.status, error: outcome.error }
 })
 
 /** The end of a session: its stream ends after this. */
-export const sessionClosed: NewSessionEvent = { type: "session:closed", step_id: null, about: {} }
+export const sessionClosedEvent: NewSessionEvent = { type: "session:closed", step_id: null, payload: {} }
 
 /** A move of an approval, as the session records it: without the arguments, which the step holds. */
-export const approvalTransitioned = ({ approval, event }: ApprovalTransitionEvent): NewSessionEvent => ({
+export const approvalTransitionedEvent = ({ approval, event }: ApprovalTransitionEvent): NewSessionEvent => ({
   type: sessionEventTypeOf(event),
   step_id: approval.step_id,
-  about: { approval: encodeWithoutArguments(approval) }
+  payload: { approval: encodeWithoutArguments(approval) }
 })

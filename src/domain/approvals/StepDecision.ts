@@ -22,7 +22,7 @@ type Mismatch = "tool" | "action_class" | "arguments"
  * What of a resumed step is not what was saved. `digest` is that of the resumed arguments under a given tool and class: under the
  * saved ones only the arguments can make it differ.
  */
-export const mismatches = (
+export const stepMismatches = (
   saved: SavedStep,
   resumed: { readonly tool: string; readonly action_class: string },
   digest: (under: { readonly tool: string; readonly action_class: string }) => string

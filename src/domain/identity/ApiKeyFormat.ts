@@ -29,13 +29,13 @@ export const PublicId = Schema.String.check(
 export type PublicId = typeof PublicId.Type
 
 /** A key whose form and checksum are right. Whether it is known, and to whom it belongs, only the store can say. */
-export interface ParsedKey {
+export interface ParsedApiKey {
   readonly publicId: PublicId
   readonly key: Redacted.Redacted<string>
 }
 
 /** Why a text is no key: not of the form, or of the form with a checksum that does not match (a typo). */
-export type KeyFault = "malformed" | "checksum"
+export type ApiKeyParseError = "malformed" | "checksum"
 
 /**
  * The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits. GitHub and npm end their
@@ -63,7 +63,7 @@ const checksumFits = (key: string): boolean =>
  * Reads a key. Every text with one wrong character, or two neighbours swapped before the checksum, is refused: a CRC-32
  * finds each burst of up to 32 bits. Of texts that merely have the form, one in 62^6 (5.7 * 10^10) passes.
  */
-export const parse = (text: string): Result.Result<ParsedKey, KeyFault> => {
+export const parseApiKey = (text: string): Result.Result<ParsedApiKey, ApiKeyParseError> => {
   // The length first: a regular expression has no business with a megabyte of header.
   if (text.length !== KEY_LENGTH || !whole.test(text)) return Result.fail("malformed")
   if (!checksumFits(text)) return Result.fail("checksum")
@@ -71,18 +71,18 @@ export const parse = (text: string): Result.Result<ParsedKey, KeyFault> => {
 }
 
 /** What is stored of a key beside its public id: the SHA-256 of its whole text, 32 bytes. */
-export const digest = (key: Redacted.Redacted<string>): Uint8Array =>
+export const apiKeyDigest = (key: Redacted.Redacted<string>): Uint8Array =>
   createHash("sha256").update(Redacted.value(key), "latin1").digest()
 
 /** Whether two digests are the same, in a time that does not tell where they differ. */
-export const digestEquals = (left: Uint8Array, right: Uint8Array): boolean =>
+export const digestsEqual = (left: Uint8Array, right: Uint8Array): boolean =>
   left.length === right.length && timingSafeEqual(left, right)
 
 /** A key's text up to its secret (`csk_<public id>_`): enough to tell keys apart, of no use to anyone. */
-export const hint = (publicId: PublicId): string => `${PREFIX}${publicId}_`
+export const apiKeyHint = (publicId: PublicId): string => `${PREFIX}${publicId}_`
 
 /** Where in a text a key stands: `start` inclusive, `end` exclusive, in UTF-16 code units. */
-export interface KeyOccurrence {
+export interface ApiKeyOccurrence {
   readonly start: number
   readonly end: number
   readonly publicId: PublicId
@@ -92,9 +92,9 @@ export interface KeyOccurrence {
  * Finds every key in a text, wherever it stands. Linear in the text's length: a candidate is of fixed length, and the
  * search goes on past the `csk_` of one that fails, since the end of a cut key may run into the start of a whole one.
  */
-export const recognise = (text: string): ReadonlyArray<KeyOccurrence> => {
+export const findApiKeys = (text: string): ReadonlyArray<ApiKeyOccurrence> => {
   const candidate = /csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}/g
-  const found: Array<KeyOccurrence> = []
+  const found: Array<ApiKeyOccurrence> = []
   for (let match = candidate.exec(text); match !== null; match = candidate.exec(text)) {
     const key = match[0]
     if (checksumFits(key)) {
@@ -125,14 +125,14 @@ const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array)
 }
 
 /** A new key from the given source of random bytes, which must be a secure one outside of tests. */
-export const generateFrom = (randomBytes: (size: number) => Uint8Array): ParsedKey => {
+export const generateApiKeyFrom = (randomBytes: (size: number) => Uint8Array): ParsedApiKey => {
   const digits = randomDigits(PUBLIC_ID_LENGTH + SECRET_LENGTH, randomBytes)
   const checked = `${PREFIX}${digits.slice(0, PUBLIC_ID_LENGTH)}_${digits.slice(PUBLIC_ID_LENGTH)}`
   const key = checked + base62Checksum(checked)
   return { publicId: publicIdOf(key), key: Redacted.make(key, { label: "ApiKey" }) }
 }
 
-/** A new key. Its text is to be shown once and stored nowhere: of it remain the public id and the {@link digest}. */
-export const generate: Effect.Effect<ParsedKey> = Effect.sync(() =>
-  generateFrom(SecureRandom.randomBytesUnsafe)
+/** A new key. Its text is to be shown once and stored nowhere: of it remain the public id and the {@link apiKeyDigest}. */
+export const generateApiKey: Effect.Effect<ParsedApiKey> = Effect.sync(() =>
+  generateApiKeyFrom(SecureRandom.randomBytesUnsafe)
 )

@@ -13,7 +13,7 @@ export interface RateLimit {
 }
 
 /** What became of one request. */
-export interface Taken {
+export interface RateLimitResult {
   readonly allowed: boolean
   /** When the bucket is full again: its state. */
   readonly fullAt: number
@@ -31,7 +31,7 @@ export const rateLimit = (perSecond: number): RateLimit => ({
 })
 
 /** Takes one request out of the bucket that is full at `fullAt`. One that is refused costs nothing. */
-export const take = (limit: RateLimit, fullAt: number, now: number): Taken => {
+export const takeToken = (limit: RateLimit, fullAt: number, now: number): RateLimitResult => {
   const next = Math.max(fullAt, now) + limit.intervalMillis
   const room = limit.windowMillis - (next - now)
   // A thousandth of a request: what sums of fractions may be off.

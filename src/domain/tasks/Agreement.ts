@@ -16,7 +16,7 @@ export interface Agreement {
 }
 
 /** Compares two answers as JSON, whatever the order of their keys; whole numbers exactly, others within a millionth. */
-export const agreementOf = (expected: JsonObject, actual: JsonObject): Agreement => {
+export const compareAnswers = (expected: JsonObject, actual: JsonObject): Agreement => {
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].toSorted()
   const fields = names.map(
     (name) =>

@@ -124,7 +124,7 @@ const classOf = (millis: number): number =>
   Math.floor(Math.log(Math.max(millis, SHORTEST_MS) / SHORTEST_MS) / Math.log(CLASS_GROWTH))
 
 /** What a tally shows. */
-export const summaryOf = (tally: ComparisonTally): ComparisonSummary => {
+export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
   const { both, candidate, candidate_only, fields, live, live_only, neither } = tally
   const of = both + candidate_only + live_only + neither
   return {

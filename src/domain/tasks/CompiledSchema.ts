@@ -1,11 +1,11 @@
 import { Predicate, Result, type Schema } from "effect"
 import { createHash } from "node:crypto"
 import { blueprint, type Blueprint, MAX_SCHEMA_BYTES } from "./CompiledSchema/Blueprint.ts"
-import { checkDialect } from "./CompiledSchema/dialect.ts"
+import { checkDialect } from "./CompiledSchema/checkDialect.ts"
 import type { SchemaFault } from "./CompiledSchema/SchemaFault.ts"
 import { faultsOf } from "./CompiledSchema/faults.ts"
 import { Meter, WorkLimitExceeded, workFor } from "./CompiledSchema/Meter.ts"
-import { makeValidator } from "./CompiledSchema/validators.ts"
+import { makeValidator } from "./CompiledSchema/makeValidator.ts"
 
 export type { SchemaFault } from "./CompiledSchema/SchemaFault.ts"
 

@@ -55,7 +55,7 @@ export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider]).annotat
 export type Provider = typeof Provider.Type
 
 /** The provider of a task that names none: it works at once, without a key or a network. */
-export const examplesProvider: ExamplesProvider = { kind: "examples", model: "nearest" }
+export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest" }
 
 /** The seconds that a run may take where a provider says nothing. */
 const DEFAULT_TIMEOUT_SECONDS = 60
@@ -87,7 +87,7 @@ export type NewProvider = typeof NewProvider.Type
 /** A provider as it is kept: with everything that was left unsaid, without its key. */
 export const withProviderDefaults = (given: NewProvider): Provider =>
   given.kind === "examples"
-    ? examplesProvider
+    ? defaultProvider
     : {
         kind: "openai",
         base_url: given.base_url.replace(/\/+$/, ""),

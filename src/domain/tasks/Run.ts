@@ -22,5 +22,5 @@ export type TaskRun = typeof TaskRun.Type
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
 /** The caller's place in its own trace, if the header names one: a run links to it, and starts a trace of its own. */
-export const traceparentOf = (header: string | undefined): string | null =>
+export const parseTraceparent = (header: string | undefined): string | null =>
   header !== undefined && TRACEPARENT.test(header) ? header : null

@@ -34,7 +34,7 @@ export class WordCounts {
   }
 
   /** Counts one more example for a word (a number of 32 bits); false, and nothing, where it leads to as many as it may. */
-  take(word: number): boolean {
+  tryCount(word: number): boolean {
     const high = word >>> 16
     const low = ROW + (word & 0xffff)
     const first = this.#counters[high] ?? 0

@@ -7,8 +7,8 @@ import { InvalidRequest, RulesChanged } from "../../api/Problems.ts"
 import {
   ApprovalRule,
   DEFAULT_REVIEW_SECONDS,
-  judge,
-  type RuledStep,
+  evaluateRules,
+  type RuleInput,
   type Ruling
 } from "../../domain/approvals/ApprovalRule.ts"
 import { type OrgId, RuleId } from "../../domain/Ids.ts"
@@ -21,7 +21,7 @@ export class Rules extends Context.Service<
   Rules,
   {
     /** What the rules say of a step, as they stand now. */
-    readonly judge: (org_id: OrgId, step: RuledStep) => Effect.Effect<Ruling>
+    readonly judge: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
     /** A stale revision is refused; without one the list is replaced as it is. */
     readonly replace: (
@@ -56,7 +56,7 @@ export class Rules extends Context.Service<
 
       return Rules.of({
         judge: Effect.fn("Rules.judge")(function* (org_id, step) {
-          return judge((yield* read(org_id)).rules, step)
+          return evaluateRules((yield* read(org_id)).rules, step)
         }),
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("approvals.read")

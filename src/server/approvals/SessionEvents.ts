@@ -77,5 +77,5 @@ const dataOf = (session_id: SessionId, number: number, event: NewSessionEvent, o
     session_id,
     step_id: event.step_id,
     occurred_at,
-    ...event.about
+    ...event.payload
   })

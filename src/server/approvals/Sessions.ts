@@ -7,7 +7,7 @@ import { NotFound } from "../../api/Problems.ts"
 import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { type ApprovalId, generateTraceId, SessionId } from "../../domain/Ids.ts"
-import { sessionClosed } from "../../domain/approvals/SessionEvent.ts"
+import { sessionClosedEvent } from "../../domain/approvals/SessionEvent.ts"
 import { toDate } from "../../domain/Time.ts"
 import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
@@ -129,7 +129,7 @@ export class Sessions extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND session_id = ${id}
               `
-              yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosed] }], now)
+              yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosedEvent] }], now)
               yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
               return { ...session, status: "closed" as const, closed_at: now }
             })

@@ -11,11 +11,15 @@ import {
 } from "../../api/Problems.ts"
 import type { GovernedStep, StepDecision, StepOutcome } from "../../domain/approvals/AgentSession.ts"
 import type { Ruling } from "../../domain/approvals/ApprovalRule.ts"
-import { request, transition } from "../../domain/approvals/ApprovalState.ts"
+import { requestApproval, transition } from "../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, type OrgId, type SessionId, type StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
-import { approvalTransitioned, stepGoverned, toolOutcome } from "../../domain/approvals/SessionEvent.ts"
-import { mismatches, currentDecision } from "../../domain/approvals/StepDecision.ts"
+import {
+  approvalTransitionedEvent,
+  stepGovernedEvent,
+  toolOutcomeEvent
+} from "../../domain/approvals/SessionEvent.ts"
+import { stepMismatches, currentDecision } from "../../domain/approvals/StepDecision.ts"
 import { stepDigest } from "../../domain/approvals/StepDigest.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { recordApprovalTransitions } from "./Approvals/recordTransitions.ts"
@@ -116,7 +120,7 @@ export class Steps extends Context.Service<
           requested_by_id: actor.id,
           requested_at: now
         })
-        const governed = stepGoverned(answer, step)
+        const governed = stepGovernedEvent(answer, step)
         if (pending === null) {
           // Immediate decisions are recorded in the session and sent to nobody.
           const traces = yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
@@ -125,7 +129,7 @@ export class Steps extends Context.Service<
         }
         yield* insertApproval(sql, pending)
         const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
-        const events = Arr.make(governed, approvalTransitioned(requested))
+        const events = Arr.make(governed, approvalTransitionedEvent(requested))
         const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
         yield* recordStepSpan(spans, traces, org_id, session_id, step, answer, now)
         yield* notifications.publish(org_id, [requested], now)
@@ -174,7 +178,7 @@ export class Steps extends Context.Service<
               const { answer } = yield* stand(org_id, known.value, now)
               if (answer.decision !== known.value.last_decision) {
                 yield* updateLastDecision(sql, org_id, session_id, answer)
-                const events = Arr.of(stepGoverned(answer, known.value))
+                const events = Arr.of(stepGovernedEvent(answer, known.value))
                 yield* appendEvents(sql, [{ org_id, session_id, events }], now)
               }
               return answer
@@ -209,7 +213,7 @@ export class Steps extends Context.Service<
                 occurred_at: now
               }
               yield* updateOutcome(sql, org_id, session_id, outcome)
-              const events = Arr.of(toolOutcome(outcome, known.value.tool))
+              const events = Arr.of(toolOutcomeEvent(outcome, known.value.tool))
               const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
               yield* recordOutcomeSpan(spans, traces, org_id, session_id, known.value, approval, outcome)
               return outcome
@@ -254,7 +258,7 @@ const sameStep = (
   digest: ReturnType<typeof digestOf>,
   step: StepRequest
 ): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
-  const mismatched = mismatches(known, step, digest)
+  const mismatched = stepMismatches(known, step, digest)
   if (mismatched.length > 0) {
     const detail = `The saved step has another ${mismatched.join(" and another ")}; nothing was consumed`
     return Effect.fail(new StepMismatch({ detail, mismatched }))
@@ -271,7 +275,7 @@ const newApproval = (
   ruling: Ruling,
   now: Timestamp
 ): ApprovalRow => {
-  const state = request(ruling.terms, actor.id, now)
+  const state = requestApproval(ruling.terms, actor.id, now)
   return {
     org_id,
     approval_id,

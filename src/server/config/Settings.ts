@@ -1,6 +1,6 @@
 import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
-import type { ParsedKey } from "../../domain/identity/ApiKeyFormat.ts"
+import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import { defaultDataDir } from "../store/EmbeddedPostgres.ts"
 import {
@@ -35,7 +35,7 @@ export interface Settings {
   /** Without a slash at its end. */
   readonly publicUrl: string
   readonly store: StoreSettings
-  readonly adminKey: ParsedKey | undefined
+  readonly adminKey: ParsedApiKey | undefined
   readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
   readonly metricsToken: Redacted.Redacted | undefined
   readonly egress: EgressOptions

@@ -8,10 +8,10 @@ import {
 } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { SqlError } from "effect/sql"
-import { timeOrdered } from "../../domain/Ids.ts"
+import { uuidV7Hex } from "../../domain/Ids.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
-import { FieldProblems, Frame } from "../../api/Frame.ts"
+import { ProblemFrame, FieldProblems } from "../../api/Middleware.ts"
 import type { FieldError } from "../../api/Problem.ts"
 import {
   InternalError,
@@ -46,7 +46,7 @@ const RETRY_AFTER_SECONDS = "1"
 export const layerEnvelope = HttpRouter.middleware(
   (route) =>
     Effect.suspend(() => {
-      const id = `req_${timeOrdered()}`
+      const id = `req_${uuidV7Hex()}`
       return Effect.matchCauseEffect(route, {
         onSuccess: (response) => Effect.succeed(withHeaders(response, id)),
         // `unhandled` stays in the type: the router asks that a middleware hides no error it was not told of.
@@ -61,23 +61,25 @@ export const layerEnvelope = HttpRouter.middleware(
  * Around every operation of the contract: what no service names becomes a problem, and every problem learns its request's id. And
  * each request is counted.
  */
-export const layerProblemFrame: Layer.Layer<Frame> = Layer.succeed(Frame, (operation, { endpoint, group }) =>
-  recordRequest(
-    `${group.identifier}.${endpoint.identifier}`,
-    Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
-      for (const reason of cause.reasons) {
-        if (!Cause.isFailReason(reason)) continue
-        const { error } = reason
-        if (HttpApiError.HttpApiSchemaError.is(error)) {
-          return error.kind === "Body" || error.kind === "ResponseHeaders"
-            ? Effect.die(error)
-            : problemResponse(invalidRequest(error, endpoint))
+export const layerProblemFrame: Layer.Layer<ProblemFrame> = Layer.succeed(
+  ProblemFrame,
+  (operation, { endpoint, group }) =>
+    recordRequest(
+      `${group.identifier}.${endpoint.identifier}`,
+      Effect.catchCause(operation, (cause: Cause.Cause<unknown>) => {
+        for (const reason of cause.reasons) {
+          if (!Cause.isFailReason(reason)) continue
+          const { error } = reason
+          if (HttpApiError.HttpApiSchemaError.is(error)) {
+            return error.kind === "Body" || error.kind === "ResponseHeaders"
+              ? Effect.die(error)
+              : problemResponse(invalidRequest(error, endpoint))
+          }
+          if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
         }
-        if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
-      }
-      return causeResponse(cause)
-    })
-  )
+        return causeResponse(cause)
+      })
+    )
 )
 
 /** The answer to what nobody caught. Interruption goes on: the server answers that by itself. */

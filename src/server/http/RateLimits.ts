@@ -3,7 +3,12 @@ import { HttpServerResponse } from "effect/http"
 import { NetAddress } from "effect/net"
 import { RateLimited } from "../../api/Problems.ts"
 import type { KeyId } from "../../domain/Ids.ts"
-import { rateLimit, type RateLimit, take, type Taken } from "../../domain/identity/RateLimit.ts"
+import {
+  rateLimit,
+  type RateLimit,
+  takeToken,
+  type RateLimitResult
+} from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
 /** How one request stands with the limit of its key. */
@@ -44,7 +49,7 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
   const addresses = makeBuckets(limit)
   const policy = `"key";q=${limit.perSecond};w=1`
 
-  const quotaOf = ({ allowed, remaining, waitMillis }: Taken): Quota => ({
+  const quotaOf = ({ allowed, remaining, waitMillis }: RateLimitResult): Quota => ({
     allowed,
     waitMillis,
     addHeaders: (answer) =>
@@ -89,13 +94,13 @@ const makeBuckets = (limit: RateLimit) => {
   let young = new Map<string, number>()
   let old = young
   let bornAt = Number.NEGATIVE_INFINITY
-  return (name: string, now: number): Taken => {
+  return (name: string, now: number): RateLimitResult => {
     if (now - bornAt >= limit.windowMillis) {
       old = now - bornAt >= 2 * limit.windowMillis ? new Map() : young
       young = new Map()
       bornAt = now
     }
-    const taken = take(limit, young.get(name) ?? old.get(name) ?? now, now)
+    const taken = takeToken(limit, young.get(name) ?? old.get(name) ?? now, now)
     young.set(name, taken.fullAt)
     return taken
   }

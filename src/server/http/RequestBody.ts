@@ -1,7 +1,7 @@
 import { ByteSize, Context, Effect, Layer, Result } from "effect"
 import { HttpIncomingMessage, type HttpServerError, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
-import { BodyLimit, FaultsLeft, RequestBody } from "../../api/Frame.ts"
+import { BodyLimit, FieldErrorBudget, RequestBody } from "../../api/Middleware.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "../../api/Problems.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { scan } from "../../domain/json/StrictJson.ts"
@@ -26,7 +26,7 @@ export const layer: Layer.Layer<RequestBody> = Layer.succeed(RequestBody, (opera
   const check = checkBody(Context.get(endpoint.annotations, BodyLimit))
   return Effect.andThen(
     check,
-    Effect.suspend(() => Effect.provideService(operation, FaultsLeft, { count: MAX_FAULTS }))
+    Effect.suspend(() => Effect.provideService(operation, FieldErrorBudget, { count: MAX_FAULTS }))
   )
 })
 

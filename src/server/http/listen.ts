@@ -3,7 +3,7 @@ import { type Duration, Effect, Layer } from "effect"
 import type { HttpServer, HttpServerError } from "effect/http"
 import { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
-import { timeOrdered } from "../../domain/Ids.ts"
+import { uuidV7Hex } from "../../domain/Ids.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
 /** How slow and how large a request may be before it is one of ours. */
@@ -100,7 +100,7 @@ const answerAlive = (response: ServerResponse): void => {
   const headers = {
     "content-type": "application/json",
     "content-length": String(Buffer.byteLength(body)),
-    "x-request-id": `req_${timeOrdered()}`,
+    "x-request-id": `req_${uuidV7Hex()}`,
     connection: "close"
   }
   response.writeHead(200, headers).end(body)

@@ -9,7 +9,7 @@ import {
   RequestTimeout,
   Unavailable
 } from "../../api/Problems.ts"
-import { timeOrdered } from "../../domain/Ids.ts"
+import { uuidV7Hex } from "../../domain/Ids.ts"
 
 /**
  * What is refused before there is a route: by the HTTP parser, by time, or because the routes are not there yet. Without these the
@@ -32,7 +32,7 @@ export type Refusal = keyof typeof refusals
 
 const answerTo = (refusal: Refusal) => {
   const [Problem, detail, more] = refusals[refusal]
-  const request_id = `req_${timeOrdered()}`
+  const request_id = `req_${uuidV7Hex()}`
   const problem = new Problem({ detail, request_id })
   const body = JSON.stringify(problem)
   const headers: Readonly<Record<string, string>> = {

@@ -102,14 +102,14 @@ export class ApiKeys extends Context.Service<
       const underWay = new Map<string, Deferred.Deferred<VerifiedKey | null>>()
 
       /** Asks the store for a key beside the request that brought it, which may go away while others wait for the same answer. */
-      const ask = (text: string, { key, publicId }: ApiKeyFormat.ParsedKey) =>
+      const ask = (text: string, { key, publicId }: ApiKeyFormat.ParsedApiKey) =>
         Effect.uninterruptible(
           Effect.clockWith((machine) => {
             const answer = Deferred.makeUnsafe<VerifiedKey | null>()
             underWay.set(text, answer)
             // Read before the store is asked: an answer that is long under way is believed the shorter for it.
             const now = monotonicMillis(machine)
-            return findKey(sql, publicId, ApiKeyFormat.digest(key)).pipe(
+            return findKey(sql, publicId, ApiKeyFormat.apiKeyDigest(key)).pipe(
               Effect.orDie,
               Effect.onExit((exit) =>
                 Effect.sync(() => {
@@ -128,7 +128,7 @@ export class ApiKeys extends Context.Service<
         text: string,
         admit: Effect.Effect<void, E, R> | undefined
       ) {
-        const parsed = ApiKeyFormat.parse(text)
+        const parsed = ApiKeyFormat.parseApiKey(text)
         if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
         // Whoever floods with keys that there are none of does not hold up those in use. However many requests bring a key at once,
         // one of them is admitted, and the others wait for its answer: what was admitted once is asked for once.
@@ -152,7 +152,7 @@ export class ApiKeys extends Context.Service<
         org_id: OrgId,
         input: NewApiKey,
         created_by: Actor | null,
-        given: Option.Option<ApiKeyFormat.ParsedKey>
+        given: Option.Option<ApiKeyFormat.ParsedApiKey>
       ) {
         const now = yield* clock.now
         const scopes = yield* scopesOf(input)
@@ -160,7 +160,7 @@ export class ApiKeys extends Context.Service<
         if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
           return yield* wrong("#/expires_at", "Expected a time to come")
         }
-        const { publicId, key } = Option.isSome(given) ? given.value : yield* ApiKeyFormat.generate
+        const { publicId, key } = Option.isSome(given) ? given.value : yield* ApiKeyFormat.generateApiKey
         const row: KeyRow = {
           org_id,
           key_id: yield* KeyId.generate,
@@ -177,7 +177,7 @@ export class ApiKeys extends Context.Service<
         }
         yield* atomically(
           Effect.gen(function* () {
-            yield* insertKey(sql, row, ApiKeyFormat.digest(key), input.scopes === undefined)
+            yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
             yield* audit.record({ org_id, actor: created_by }, "key.created", row.key_id, {
               name: row.name,
               preset: row.preset,
@@ -237,7 +237,7 @@ export class ApiKeys extends Context.Service<
           yield* revokeOf(yield* Authorized("keys.write"), id)
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
-          const given = Option.map(key, (text) => ApiKeyFormat.parse(Redacted.value(text)))
+          const given = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
           if (Option.isSome(given) && Result.isFailure(given.value))
             return yield* refused(given.value.failure)
           return yield* atomically(

@@ -1,7 +1,7 @@
 import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
-import { audienceOf, isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
+import { recipientScope, isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { Delivery } from "../delivery/Delivery.ts"
@@ -58,7 +58,7 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
       const recipients = yield* Effect.catchTag(findRecipients(sql, org_id, now), "SchemaError", Effect.die)
       const rows = yield* Effect.forEach(
         told.flatMap(({ approval, event }) => {
-          const audience = audienceOf(event, approval.stage)
+          const audience = recipientScope(event, approval.stage)
           return recipients
             .filter(({ scopes }) => scopes.includes(audience))
             .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))

@@ -1,7 +1,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { Context, Effect, Layer, type Redacted } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { timeOrdered } from "../../domain/Ids.ts"
+import { uuidV7Hex } from "../../domain/Ids.ts"
 import { countTogether } from "./Database/transaction.ts"
 
 /** Connections of the callers' pool, transactions and listeners included. */
@@ -39,7 +39,7 @@ export const layer = (
   PgClient.layer({
     url: options.url,
     // Of its own in each process: metrics tell its connections from those of others by it.
-    applicationName: `countersign ${timeOrdered().slice(-8)}`,
+    applicationName: `countersign ${uuidV7Hex().slice(-8)}`,
     maxConnections: options.maxConnections ?? MAX_CONNECTIONS,
     connectTimeout: "5 seconds",
     idleTimeout: IDLE_CONNECTION_TIMEOUT,

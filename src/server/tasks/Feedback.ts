@@ -4,7 +4,7 @@ import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type {
   FeedbackFilter,
   NewFeedback,
-  Promoted,
+  PromotionResult,
   PromoteRequest,
   PromotionPreview
 } from "../../api/Feedback.ts"
@@ -94,7 +94,7 @@ export class Feedback extends Context.Service<
       task_id: TaskId,
       request: PromoteRequest
     ) => Effect.Effect<
-      Promoted,
+      PromotionResult,
       NotFound | DatasetBaseChanged | FeedbackChanged | NothingStaged,
       Authorized<"datasets.write">
     >

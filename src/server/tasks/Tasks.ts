@@ -15,7 +15,7 @@ import { isSameJson } from "../../domain/json/CanonicalJson.ts"
 import { type OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import {
   withProviderDefaults,
-  examplesProvider,
+  defaultProvider,
   type NewProvider,
   Provider
 } from "../../domain/tasks/Provider.ts"
@@ -183,7 +183,7 @@ export class Tasks extends Context.Service<
             answer_schema: input.answer_schema,
             input_shape: inputs.digest,
             answer_shape: answers.digest,
-            provider: input.provider === undefined ? examplesProvider : withProviderDefaults(input.provider),
+            provider: input.provider === undefined ? defaultProvider : withProviderDefaults(input.provider),
             revision: 1,
             live_release_id: yield* ReleaseId.generate,
             dataset_id: null,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import fc from "fast-check"
 import {
-  audienceOf,
+  recipientScope,
   isApprovalEmailType,
   type ApprovalEmailInput,
   ApprovalEmailType,
@@ -156,13 +156,13 @@ You get this because the API key "Ada" of acme has your address and may decide a
   })
 })
 
-describe("audienceOf", () => {
+describe("recipientScope", () => {
   it("is whoever may decide, and the admins alone while it is theirs", () => {
-    assert.strictEqual(audienceOf("approval.requested", "reviewer"), "approvals.decide")
-    assert.strictEqual(audienceOf("approval.expiring", "reviewer"), "approvals.decide")
-    assert.strictEqual(audienceOf("approval.escalated", "admin"), "approvals.admin")
-    assert.strictEqual(audienceOf("approval.expiring", "admin"), "approvals.admin")
-    assert.strictEqual(audienceOf("approval.expired", "admin"), "approvals.decide")
+    assert.strictEqual(recipientScope("approval.requested", "reviewer"), "approvals.decide")
+    assert.strictEqual(recipientScope("approval.expiring", "reviewer"), "approvals.decide")
+    assert.strictEqual(recipientScope("approval.escalated", "admin"), "approvals.admin")
+    assert.strictEqual(recipientScope("approval.expiring", "admin"), "approvals.admin")
+    assert.strictEqual(recipientScope("approval.expired", "admin"), "approvals.decide")
   })
 })
 

@@ -1,6 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
-import { type ApprovalRule, judge, matchesPattern } from "../../../src/domain/approvals/ApprovalRule.ts"
+import {
+  type ApprovalRule,
+  evaluateRules,
+  matchesPattern
+} from "../../../src/domain/approvals/ApprovalRule.ts"
 import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
 
 const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
@@ -21,7 +25,7 @@ const step = { tool: "payments.refund", action_class: "write", task_id: null }
 
 describe("ApprovalRule", () => {
   it("lets the first rule that matches decide", () => {
-    const verdict = judge(
+    const verdict = evaluateRules(
       [
         rule({ tool: "payments.read" }),
         rule({ tool: "payments.*", effect: "reject", reason: "Never" }),
@@ -34,7 +38,7 @@ describe("ApprovalRule", () => {
   })
 
   it("asks a person where no rule matches: an hour, a warning a quarter before its end, then reject", () => {
-    assert.deepStrictEqual(judge([rule({ tool: "mail.send", effect: "allow" })], step), {
+    assert.deepStrictEqual(evaluateRules([rule({ tool: "mail.send", effect: "allow" })], step), {
       rule_id: null,
       effect: "require_approval",
       reason: "No rule matches, so a person is asked",
@@ -51,8 +55,8 @@ describe("ApprovalRule", () => {
   it("matches a task only where the rule names it", () => {
     const task_id = TaskId.make(`tsk_${"1".repeat(32)}`)
     const rules = [rule({ task_id, effect: "allow" })]
-    assert.strictEqual(judge(rules, { ...step, task_id }).effect, "allow")
-    assert.strictEqual(judge(rules, step).effect, "require_approval")
+    assert.strictEqual(evaluateRules(rules, { ...step, task_id }).effect, "allow")
+    assert.strictEqual(evaluateRules(rules, step).effect, "require_approval")
   })
 
   it.each([

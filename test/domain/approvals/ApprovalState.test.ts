@@ -6,8 +6,8 @@ import {
   type ApprovalTransition,
   type ApprovalState,
   type ApprovalTerms,
-  nextDueAt,
-  request,
+  nextTransitionAt,
+  requestApproval,
   transition
 } from "../../../src/domain/approvals/ApprovalState.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
@@ -52,7 +52,7 @@ const story = (
   from: ApprovalTerms,
   ...inputs: ReadonlyArray<readonly [seconds: number, input: ApprovalInput]>
 ) => {
-  let state = request(from, asker.id, start)
+  let state = requestApproval(from, asker.id, start)
   const told = inputs.map(([seconds, input]) => {
     const next = transition(state, input, at(seconds))
     state = next.state
@@ -136,10 +136,14 @@ describe("ApprovalState", () => {
   })
 
   it("asks for an admin once the reviewers' window is over, though nobody came by to escalate", () => {
-    const late = transition(request(terms, asker.id, start), decide("approve"), at(101))
+    const late = transition(requestApproval(terms, asker.id, start), decide("approve"), at(101))
     assert.strictEqual(late.refusal, "AdminRequired")
     assert.deepStrictEqual(events(late.transitions), ["approval.escalated"])
-    const admin = transition(request(terms, asker.id, start), decide("approve", reviewer, true), at(101))
+    const admin = transition(
+      requestApproval(terms, asker.id, start),
+      decide("approve", reviewer, true),
+      at(101)
+    )
     assert.deepStrictEqual(events(admin.transitions), ["approval.escalated", "approval.approved"])
     assert.strictEqual(admin.transitions[0]?.state.status, "pending")
   })
@@ -185,7 +189,7 @@ describe("ApprovalState", () => {
     const anyStory = fc.array(fc.tuple(fc.integer({ min: 0, max: 40 }), anyInput), { maxLength: 30 })
     fc.assert(
       fc.property(anyTerms, anyStory, (from, inputs) => {
-        let state = request(from, asker.id, start)
+        let state = requestApproval(from, asker.id, start)
         let second = 0
         const told: Array<string> = []
         for (const [pause, input] of inputs) {
@@ -218,8 +222,12 @@ describe("ApprovalState", () => {
   it("is moved by its due time, always, and is due no more once it is closed", () => {
     fc.assert(
       fc.property(anyTerms, (from) => {
-        let state = request(from, asker.id, start)
-        for (let due = nextDueAt(state), steps = 0; due !== null; due = nextDueAt(state), steps++) {
+        let state = requestApproval(from, asker.id, start)
+        for (
+          let due = nextTransitionAt(state), steps = 0;
+          due !== null;
+          due = nextTransitionAt(state), steps++
+        ) {
           assert.isBelow(steps, 5)
           const next = transition(state, time, due)
           assert.lengthOf(next.transitions, 1)

@@ -19,12 +19,12 @@ const base62 = (length: number) =>
 /** A key made by the code from bytes that fast-check chose. */
 const key = fc
   .uint8Array({ minLength: 118, maxLength: 118, max: 247 })
-  .map((bytes) => Redacted.value(ApiKeyFormat.generateFrom(() => bytes).key))
+  .map((bytes) => Redacted.value(ApiKeyFormat.generateApiKeyFrom(() => bytes).key))
 
 describe("ApiKeyFormat", () => {
   it("reads the vectors", () => {
     for (const text of vectors) {
-      const parsed = Result.getOrThrow(ApiKeyFormat.parse(text))
+      const parsed = Result.getOrThrow(ApiKeyFormat.parseApiKey(text))
       assert.strictEqual(parsed.publicId, text.slice(4, 20))
       assert.strictEqual(Redacted.value(parsed.key), text)
     }
@@ -48,7 +48,7 @@ describe("ApiKeyFormat", () => {
     ]
     for (const text of malformed) {
       assert.deepStrictEqual(
-        ApiKeyFormat.parse(text),
+        ApiKeyFormat.parseApiKey(text),
         Result.fail("malformed"),
         JSON.stringify(text.slice(0, 80))
       )
@@ -62,7 +62,7 @@ describe("ApiKeyFormat", () => {
       for (const digit of alphabet) {
         if (digit === good[at]) continue
         const typo = good.slice(0, at) + digit + good.slice(at + 1)
-        assert.deepStrictEqual(ApiKeyFormat.parse(typo), Result.fail("checksum"), `${digit} at ${at}`)
+        assert.deepStrictEqual(ApiKeyFormat.parseApiKey(typo), Result.fail("checksum"), `${digit} at ${at}`)
       }
     }
   })
@@ -72,7 +72,7 @@ describe("ApiKeyFormat", () => {
       fc.property(key, fc.integer({ min: 4, max: 62 }), (text, at) => {
         fc.pre(at !== 19 && at !== 20 && text[at] !== text[at + 1])
         const swapped = text.slice(0, at) + text[at + 1] + text[at] + text.slice(at + 2)
-        assert.deepStrictEqual(ApiKeyFormat.parse(swapped), Result.fail("checksum"))
+        assert.deepStrictEqual(ApiKeyFormat.parseApiKey(swapped), Result.fail("checksum"))
       }),
       { numRuns: 1_000 }
     )
@@ -81,7 +81,7 @@ describe("ApiKeyFormat", () => {
   it("refuses texts of the form that nobody made", () => {
     fc.assert(
       fc.property(base62(16), base62(49), (id, rest) => {
-        assert.deepStrictEqual(ApiKeyFormat.parse(`csk_${id}_${rest}`), Result.fail("checksum"))
+        assert.deepStrictEqual(ApiKeyFormat.parseApiKey(`csk_${id}_${rest}`), Result.fail("checksum"))
       }),
       { numRuns: 1_000 }
     )
@@ -91,10 +91,10 @@ describe("ApiKeyFormat", () => {
     Effect.gen(function* () {
       const seen = new Set<string>()
       for (let made = 0; made < 500; made++) {
-        const { publicId, key } = yield* ApiKeyFormat.generate
-        const parsed = Result.getOrThrow(ApiKeyFormat.parse(Redacted.value(key)))
+        const { publicId, key } = yield* ApiKeyFormat.generateApiKey
+        const parsed = Result.getOrThrow(ApiKeyFormat.parseApiKey(Redacted.value(key)))
         assert.strictEqual(parsed.publicId, publicId)
-        assert.isTrue(Redacted.value(key).startsWith(ApiKeyFormat.hint(publicId)))
+        assert.isTrue(Redacted.value(key).startsWith(ApiKeyFormat.apiKeyHint(publicId)))
         seen.add(Redacted.value(key))
       }
       assert.strictEqual(seen.size, 500)
@@ -104,26 +104,29 @@ describe("ApiKeyFormat", () => {
   it("favours no digit: bytes that would are thrown away", () => {
     const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
     const skewed = Uint8Array.from([...everyByte.subarray(248), ...everyByte.subarray(0, 110)])
-    const made = ApiKeyFormat.generateFrom(() => skewed)
+    const made = ApiKeyFormat.generateApiKeyFrom(() => skewed)
     assert.strictEqual(made.publicId, "0123456789ABCDEF")
-    assert.throws(() => ApiKeyFormat.generateFrom((size) => new Uint8Array(size).fill(255)), /random source/)
+    assert.throws(
+      () => ApiKeyFormat.generateApiKeyFrom((size) => new Uint8Array(size).fill(255)),
+      /random source/
+    )
   })
 
   it("digests the whole text and compares digests", () => {
-    const first = Result.getOrThrow(ApiKeyFormat.parse(vectors[0]!))
-    const second = Result.getOrThrow(ApiKeyFormat.parse(vectors[1]!))
-    const digest = ApiKeyFormat.digest(first.key)
+    const first = Result.getOrThrow(ApiKeyFormat.parseApiKey(vectors[0]!))
+    const second = Result.getOrThrow(ApiKeyFormat.parseApiKey(vectors[1]!))
+    const digest = ApiKeyFormat.apiKeyDigest(first.key)
     assert.strictEqual(
       Buffer.from(digest).toString("hex"),
       createHash("sha256").update(vectors[0]!).digest("hex")
     )
-    assert.isTrue(ApiKeyFormat.digestEquals(digest, ApiKeyFormat.digest(first.key)))
-    assert.isFalse(ApiKeyFormat.digestEquals(digest, ApiKeyFormat.digest(second.key)))
-    assert.isFalse(ApiKeyFormat.digestEquals(digest, digest.subarray(0, 31)))
+    assert.isTrue(ApiKeyFormat.digestsEqual(digest, ApiKeyFormat.apiKeyDigest(first.key)))
+    assert.isFalse(ApiKeyFormat.digestsEqual(digest, ApiKeyFormat.apiKeyDigest(second.key)))
+    assert.isFalse(ApiKeyFormat.digestsEqual(digest, digest.subarray(0, 31)))
   })
 
   it("does not show a key where it is printed", () => {
-    const parsed = ApiKeyFormat.parse(vectors[2]!)
+    const parsed = ApiKeyFormat.parseApiKey(vectors[2]!)
     assert.notInclude(JSON.stringify(parsed) + String(parsed), vectors[2]!.slice(21))
   })
 
@@ -135,21 +138,21 @@ describe("ApiKeyFormat", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(noise, key)), noise, (pairs, end) => {
         let text = ""
-        const expected: Array<ApiKeyFormat.KeyOccurrence> = []
+        const expected: Array<ApiKeyFormat.ApiKeyOccurrence> = []
         for (const [before, text_] of pairs) {
           const start = text.length + before.length
           text += before + text_
-          const { publicId } = Result.getOrThrow(ApiKeyFormat.parse(text_))
+          const { publicId } = Result.getOrThrow(ApiKeyFormat.parseApiKey(text_))
           expected.push({ start, end: start + text_.length, publicId })
         }
-        assert.deepStrictEqual(ApiKeyFormat.recognise(text + end), expected)
+        assert.deepStrictEqual(ApiKeyFormat.findApiKeys(text + end), expected)
       }),
       { numRuns: 1_000 }
     )
   })
 
   it("finds no key in long text made to be slow", () => {
-    assert.deepStrictEqual(ApiKeyFormat.recognise("csk_".repeat(500_000)), [])
-    assert.deepStrictEqual(ApiKeyFormat.recognise(`csk_${"a".repeat(16)}_`.repeat(100_000)), [])
+    assert.deepStrictEqual(ApiKeyFormat.findApiKeys("csk_".repeat(500_000)), [])
+    assert.deepStrictEqual(ApiKeyFormat.findApiKeys(`csk_${"a".repeat(16)}_`.repeat(100_000)), [])
   })
 })

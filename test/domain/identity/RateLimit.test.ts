@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
-import { rateLimit, take } from "../../../src/domain/identity/RateLimit.ts"
+import { rateLimit, takeToken } from "../../../src/domain/identity/RateLimit.ts"
 
 /** Sends at the given times; whether each was allowed. */
 const send = (perSecond: number, times: ReadonlyArray<number>) => {
   let fullAt = Number.NEGATIVE_INFINITY
   return times.map((now) => {
-    const taken = take(rateLimit(perSecond), fullAt, now)
+    const taken = takeToken(rateLimit(perSecond), fullAt, now)
     fullAt = taken.fullAt
     return taken
   })
@@ -36,7 +36,7 @@ describe("a rate with a burst", () => {
           assert.isTrue(burst.slice(0, -1).every(({ allowed }) => allowed))
           assert.isFalse(last?.allowed)
           assert.isAtMost(last?.waitMillis ?? 0, limit.intervalMillis + 1e-3)
-          assert.isTrue(take(limit, last?.fullAt ?? 0, now + (last?.waitMillis ?? 0)).allowed)
+          assert.isTrue(takeToken(limit, last?.fullAt ?? 0, now + (last?.waitMillis ?? 0)).allowed)
         }
       ),
       { numRuns: 50, seed: 3 }

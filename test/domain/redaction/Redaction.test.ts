@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Redacted, type Schema } from "effect"
 import fc from "fast-check"
 import { randomBytes } from "node:crypto"
-import { generateFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKeyFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import {
   KnownValues,
   MAX_NODES,
@@ -159,7 +159,7 @@ describe("redaction", () => {
   })
 
   it("finds keys of ours and values that are known wherever they are cut, by line ends and by what is not seen", () => {
-    const key = generateFrom(randomBytes).key
+    const key = generateApiKeyFrom(randomBytes).key
     const known = new KnownValues(["K4ffee-mit-Milch-und-Zucker"])
     const marks = [
       "\n",

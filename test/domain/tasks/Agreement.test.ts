@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { agreementOf } from "../../../src/domain/tasks/Agreement.ts"
+import { compareAnswers } from "../../../src/domain/tasks/Agreement.ts"
 import type { JsonObject } from "../../../src/domain/tasks/Dataset.ts"
 
-const agrees = (expected: JsonObject, actual: JsonObject) => agreementOf(expected, actual).agrees
+const agrees = (expected: JsonObject, actual: JsonObject) => compareAnswers(expected, actual).agrees
 
 describe("the agreement of two answers", () => {
   it("is that of JSON: whatever the order of keys, not of lists", () => {
@@ -33,7 +33,7 @@ describe("the agreement of two answers", () => {
   })
 
   it("names each top-level field, one that only one has too", () => {
-    assert.deepStrictEqual(agreementOf({ a: 1, b: 2, constructor: 1 }, { a: 1, b: 3, c: 4 }).fields, [
+    assert.deepStrictEqual(compareAnswers({ a: 1, b: 2, constructor: 1 }, { a: 1, b: 3, c: 4 }).fields, [
       ["a", true],
       ["b", false],
       ["c", false],

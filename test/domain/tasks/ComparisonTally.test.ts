@@ -4,7 +4,7 @@ import type { Outcome } from "../../../src/domain/tasks/Comparison.ts"
 import {
   ComparisonTally,
   emptyTally,
-  summaryOf,
+  summarizeTally,
   addToTally
 } from "../../../src/domain/tasks/ComparisonTally.ts"
 
@@ -24,7 +24,7 @@ const failed = outcome({ answer: null, agrees: false, failure: "The model server
 
 describe("the tally of a comparison", () => {
   it("shows nothing of nothing", () => {
-    const { candidate, difference, fields } = summaryOf(emptyTally)
+    const { candidate, difference, fields } = summarizeTally(emptyTally)
     assert.deepInclude(candidate, { agreed: 0, agreement: null, latency_ms: null, cost: null })
     assert.deepStrictEqual(difference, { value: 0, low: -1, high: 1 })
     assert.deepStrictEqual(fields, [])
@@ -40,7 +40,7 @@ describe("the tally of a comparison", () => {
       fields
     })
     tally = addToTally(tally, { candidate: failed, live: outcome(), fields })
-    const summary = summaryOf(tally)
+    const summary = summarizeTally(tally)
     assert.deepInclude(summary.candidate, { agreed: 2, failed: 1, input_tokens: 30, cost: 0.75 })
     assert.deepInclude(summary.live, { agreed: 2, failed: 0, cost: null })
     assert.strictEqual(summary.candidate.latency_ms?.mean, 200)
@@ -53,7 +53,7 @@ describe("the tally of a comparison", () => {
     for (let millis = 1; millis <= 1_000; millis++) {
       tally = addToTally(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
     }
-    const times = summaryOf(tally).candidate.latency_ms
+    const times = summarizeTally(tally).candidate.latency_ms
     assert.closeTo(times?.p50 ?? 0, 500, 25)
     assert.closeTo(times?.p95 ?? 0, 950, 47.5)
   })

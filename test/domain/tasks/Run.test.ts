@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { traceparentOf } from "../../../src/domain/tasks/Run.ts"
+import { parseTraceparent } from "../../../src/domain/tasks/Run.ts"
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 const span = "00f067aa0ba902b7"
 
 describe("a caller's traceparent", () => {
   it("is kept where it is one", () => {
-    assert.strictEqual(traceparentOf(`00-${trace}-${span}-01`), `00-${trace}-${span}-01`)
+    assert.strictEqual(parseTraceparent(`00-${trace}-${span}-01`), `00-${trace}-${span}-01`)
   })
 
   it.each([
@@ -19,6 +19,6 @@ describe("a caller's traceparent", () => {
     `00-${trace.toUpperCase()}-${span}-01`,
     `00-${trace}-${span}-01-more`
   ])("is left alone where it is none: %s", (header) => {
-    assert.isNull(traceparentOf(header))
+    assert.isNull(parseTraceparent(header))
   })
 })

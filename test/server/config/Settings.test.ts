@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Redacted, Result } from "effect"
-import { generateFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKeyFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import {
   decode,
   type Environment,
@@ -14,7 +14,7 @@ const machine = { cwd: "/srv/app", uid: 1000 }
 const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
 const otherMasterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index * 7)).toString("base64")
 const apiKey = Redacted.value(
-  generateFrom((size) => Uint8Array.from({ length: size }, (_, index) => index)).key
+  generateApiKeyFrom((size) => Uint8Array.from({ length: size }, (_, index) => index)).key
 )
 
 const accepted = (environment: Environment) => Result.getOrThrow(decode(environment, machine))

@@ -2,7 +2,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
-import { generate as generateKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
 import { RateLimits } from "../../../src/server/http/RateLimits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -78,7 +78,7 @@ layer(service(limited), { excludeTestServices: true })("a key that there is none
       const countersign = yield* Countersign
       const used = yield* countersign.key()
       assert.strictEqual((yield* send("/v1/agent-sessions", { key: used })).status, 200)
-      const unknown = Effect.flatMap(generateKey, ({ key }) => send("/v1/agent-sessions", { key }))
+      const unknown = Effect.flatMap(generateApiKey, ({ key }) => send("/v1/agent-sessions", { key }))
       const answers = yield* Effect.all(
         Array.from({ length: AT_ONCE }, () => unknown),
         { concurrency: AT_ONCE }

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array as Arr, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
-import { generate } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
@@ -150,7 +150,7 @@ layer(service(), { excludeTestServices: true })("a key that is looked up", (it) 
     Effect.gen(function* () {
       const keys = yield* ApiKeys
       const used = yield* (yield* Countersign).key()
-      const { key: unknown } = yield* generate
+      const { key: unknown } = yield* generateApiKey
       let admitted = 0
       const admit = Effect.sync(() => void admitted++)
       let statements = 0
@@ -188,7 +188,7 @@ layer(service(), { excludeTestServices: true })("the first admin key", (it) => {
   it.effect("is made once, by whoever comes first; once there is a key the given one is ignored", () =>
     Effect.gen(function* () {
       const keys = yield* ApiKeys
-      const { key: given } = yield* generate
+      const { key: given } = yield* generateApiKey
       const made = yield* Effect.all(
         Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: Option.some(given) })),
         { concurrency: "unbounded" }

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
-import { generateFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { generateApiKeyFrom } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { eventually } from "../eventually.ts"
 import type { Ask, Asked, Hunt } from "./hunt.ts"
 import type { Peer } from "./peers.ts"
@@ -166,7 +166,7 @@ export const feedback = Effect.fnUntraced(function* (scene: Scene, secrets: Read
     is(201)
   )
   const path = `/v1/tasks/${task.text("id")}`
-  const foreign = Redacted.value(generateFrom((size) => randomBytes(size)).key)
+  const foreign = Redacted.value(generateApiKeyFrom((size) => randomBytes(size)).key)
   hunt.secret(INPUT, foreign.slice(21))
   const run = yield* Effect.tap(
     ask("POST", `${path}/run`, { input: { text: `the key ${foreign}` }, answer: { note: "a" } }),

@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { useState } from "react"
-import { judge } from "../../../domain/approvals/ApprovalRule.ts"
+import { evaluateRules } from "../../../domain/approvals/ApprovalRule.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Field } from "../../ui/Field.tsx"
@@ -21,7 +21,7 @@ export const Tester = ({
   const [tool, setTool] = useState("")
   const [actionClass, setActionClass] = useState("write")
   const [task, setTask] = useState("")
-  const verdict = judge(
+  const verdict = evaluateRules(
     drafts.map(({ rule }) => rule),
     { tool, action_class: actionClass, task_id: isTaskId(task) ? task : null }
   )

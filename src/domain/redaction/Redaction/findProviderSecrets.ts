@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib"
-import { base62Checksum, recognise } from "../../identity/ApiKeyFormat.ts"
+import { base62Checksum, findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { type FormCheck, type ProviderForm, providerForms } from "./providerForms.ts"
 import { looksRandom } from "./looksRandom.ts"
@@ -27,7 +27,7 @@ const anyPrefix = new RegExp(
 /** Where keys of our own and secrets of providers stand, by form and, where there is one, checksum. */
 export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> => {
   const { text } = view
-  const found: Array<TextRange> = text.includes("csk_") ? [...recognise(text)] : []
+  const found: Array<TextRange> = text.includes("csk_") ? [...findApiKeys(text)] : []
   /** Where a run ended that a form found no secret in: it is not read again from its middle. */
   const read = new Map<ProviderForm, number>()
   anyPrefix.lastIndex = 0

@@ -1,4 +1,4 @@
-import { recognise } from "../../identity/ApiKeyFormat.ts"
+import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { findAssignments } from "./findAssignments.ts"
 import { findAuthorizations } from "./findAuthorizations.ts"
 import { findCommandOptions } from "./findCommandOptions.ts"
@@ -28,7 +28,7 @@ export const findSecrets = (text: string, known: KnownValues, layer = 0): Readon
     ...(whole === undefined ? [] : inView(whole, known, layer).map((span) => toOriginal(whole, span))),
     ...(all === undefined
       ? []
-      : [...known.find(all), ...recognise(all.text)].map((span) => toOriginal(all, span)))
+      : [...known.find(all), ...findApiKeys(all.text)].map((span) => toOriginal(all, span)))
   ])
 }
 

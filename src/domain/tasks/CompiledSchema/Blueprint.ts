@@ -45,7 +45,7 @@ type Place = ReadonlyArray<string>
  */
 export const blueprint = (
   schema: Readonly<Record<string, Schema.Json>>
-): Result.Result<Blueprint, SchemaFault> => new Draughtsman().draw(schema)
+): Result.Result<Blueprint, SchemaFault> => new SchemaPreparer().draw(schema)
 
 /** A schema that was met: the names of those that judge the same value, which a circle is looked for in. */
 interface Met {
@@ -61,7 +61,7 @@ interface Reference {
   readonly priced: Record<string, unknown>
 }
 
-class Draughtsman {
+class SchemaPreparer {
   readonly #met = new Map<string, Met>()
   readonly #anchors = new Map<string, string>()
   readonly #references: Array<Reference> = []

@@ -2,7 +2,7 @@ import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { ApprovalTransition } from "../../../domain/approvals/ApprovalState.ts"
-import { approvalTransitioned } from "../../../domain/approvals/SessionEvent.ts"
+import { approvalTransitionedEvent } from "../../../domain/approvals/SessionEvent.ts"
 import type { SessionId, TraceId } from "../../../domain/Ids.ts"
 import { approvalSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -58,7 +58,7 @@ export const recordTransitions = Effect.fnUntraced(function* (
   const groups = Object.values(Arr.groupBy(all, ({ row }) => row.session_id)).map((group) => ({
     org_id: Arr.headNonEmpty(group).row.org_id,
     session_id: Arr.headNonEmpty(group).row.session_id,
-    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalTransitioned))
+    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalTransitionedEvent))
   }))
   const traces = Arr.isArrayNonEmpty(groups)
     ? yield* appendEvents(sql, groups, now)

@@ -8,7 +8,7 @@ import {
   ApprovalStatus,
   DecisionSource
 } from "../../../domain/approvals/Approval.ts"
-import { type ApprovalState, nextDueAt } from "../../../domain/approvals/ApprovalState.ts"
+import { type ApprovalState, nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 
@@ -163,7 +163,7 @@ export const toApproval = (row: ApprovalRow): Approval => {
 
 /** Writes a new approval. */
 export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
-  const due = nextDueAt(stateOf(row))
+  const due = nextTransitionAt(stateOf(row))
   const values = yield* Schema.encodeEffect(ApprovalRow)(row)
   yield* sql`
     INSERT INTO approvals ${sql.insert({

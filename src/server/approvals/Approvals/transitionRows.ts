@@ -1,7 +1,7 @@
 /** Approvals that move, many at a time: those that are due, those of a session that ends, and where they have moved to. */
 import { Array as Arr, DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { nextDueAt } from "../../../domain/approvals/ApprovalState.ts"
+import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
@@ -104,7 +104,7 @@ export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyRead
       ${textArray(rows.map((row) => row.decided_by_id))}::text[],
       ${textArray(rows.map((row) => row.decided_by_name))}::text[],
       ${textArray(rows.map((row) => row.comment))}::text[],
-      ${timestamptzArray(rows.map((row) => nextDueAt(stateOf(row))))}::timestamptz[]
+      ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
     ) AS moved (
       org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source, decided_at,
       decided_by_id, decided_by_name, comment, next_due_at

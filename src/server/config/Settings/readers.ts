@@ -1,5 +1,5 @@
 import { type Array as Arr, Duration, Redacted, Result } from "effect"
-import { parse as parseKey, type ParsedKey } from "../../../domain/identity/ApiKeyFormat.ts"
+import { parseApiKey, type ParsedApiKey } from "../../../domain/identity/ApiKeyFormat.ts"
 import * as KeyRing from "../../secrets/SecretBox/KeyRing.ts"
 import type { Reader } from "./Variable.ts"
 
@@ -163,8 +163,8 @@ export const bearerToken: Reader<Redacted.Redacted> = (text) =>
     : Result.fail("must be a bearer token: 16 to 512 characters of A-Z a-z 0-9 . _ ~ + / -")
 
 /** An API key. */
-export const apiKey: Reader<ParsedKey> = (text) =>
-  Result.mapError(parseKey(text), (fault) =>
+export const apiKey: Reader<ParsedApiKey> = (text) =>
+  Result.mapError(parseApiKey(text), (fault) =>
     fault === "checksum"
       ? "must be an API key, and this one is mistyped: its checksum does not fit"
       : "must be an API key: csk_, 16 characters of 0-9A-Za-z, _, and 49 more of them"

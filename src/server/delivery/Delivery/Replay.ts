@@ -5,7 +5,7 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/Database/transaction.ts"
 import { type Channel, type ChannelPolicy } from "./Channel.ts"
-import { uuidTime } from "../../../domain/Ids.ts"
+import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { channelNamed, type DeliveryQueue } from "./Queue.ts"
 import { shardOf } from "./Shards.ts"
@@ -103,7 +103,7 @@ export const makeReplay = (
         `
         if (oldest === undefined) return { queued: 0, skipped: 0 }
         const { policy } = yield* channelNamed(channels, oldest.channel)
-        const idAt = (at: Timestamp) => oldest.delivery_id.slice(0, PREFIX_LENGTH) + uuidTime(at)
+        const idAt = (at: Timestamp) => oldest.delivery_id.slice(0, PREFIX_LENGTH) + uuidTimePrefix(at)
         // By their ids, too, which are indexed: a long log is not read for a short window.
         const inWindow = sql.and([
           sql`org_id = ${org_id}`,

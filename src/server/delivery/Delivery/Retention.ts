@@ -1,6 +1,6 @@
 import { DateTime, type Duration, Effect, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { uuidTime } from "../../../domain/Ids.ts"
+import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
@@ -93,7 +93,7 @@ export const makeRetention = (
           FROM deliveries l
           WHERE l.org_id = d.org_id
             AND l.destination_id = d.destination_id
-            AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTime(cutoff)}::text
+            AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTimePrefix(cutoff)}::text
             AND l.created_at < ${DateTime.toDateUtc(cutoff)}
           ORDER BY delivery_id
           LIMIT ${STEP_ROWS}::int

@@ -1,6 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { uuidTime } from "../../../domain/Ids.ts"
+import { uuidTimePrefix } from "../../../domain/Ids.ts"
 
 /**
  * Removes a channel's events from before `cutoff`, `limit` at most: organization by organization, by their ids, which begin with the
@@ -33,7 +33,7 @@ export const expireEvents = (
           SELECT event_id
           FROM ${sql(table)} e
           WHERE e.org_id = o.org_id
-            AND e.event_id < ${EVENT_PREFIX + uuidTime(cutoff)}
+            AND e.event_id < ${EVENT_PREFIX + uuidTimePrefix(cutoff)}
             AND e.occurred_at < ${DateTime.toDateUtc(cutoff)}
           ORDER BY event_id
           LIMIT ${limit}::int

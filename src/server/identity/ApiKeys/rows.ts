@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
-import { digestEquals, hint, PublicId } from "../../../domain/identity/ApiKeyFormat.ts"
+import { apiKeyHint, digestsEqual, PublicId } from "../../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
@@ -39,7 +39,7 @@ const decodeRows = Schema.decodeUnknownEffect(Schema.Array(KeyRow))
 export const decodeKey = (row: KeyRow): ApiKey => ({
   id: row.key_id,
   name: row.name,
-  hint: hint(row.public_id),
+  hint: apiKeyHint(row.public_id),
   preset: row.preset,
   scopes: row.scopes,
   email: row.email,
@@ -79,7 +79,7 @@ export const findKey = Effect.fnUntraced(function* (
     WHERE public_id = ${public_id}
   `
   const [row] = yield* Schema.decodeUnknownEffect(Schema.Array(VerifiedRow))(rows)
-  if (row === undefined || !digestEquals(row.digest, digest)) return null
+  if (row === undefined || !digestsEqual(row.digest, digest)) return null
   const known: VerifiedKey = {
     principal: {
       org_id: row.org_id,

@@ -1,6 +1,6 @@
 import { Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { eventBody, type ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
+import { approvalEventBody, type ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
@@ -27,7 +27,7 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
     event_id: id,
     type: event,
     approval_id: approval.approval_id,
-    body: Buffer.from(eventBody({ id, type: event, org_id, occurred_at: now, approval })),
+    body: Buffer.from(approvalEventBody({ id, type: event, org_id, occurred_at: now, approval })),
     occurred_at: now
   }))
   if (!Arr.isArrayNonEmpty(events)) return

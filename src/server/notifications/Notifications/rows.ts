@@ -1,6 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { ApprovalEventType, type EventType } from "../../../domain/approvals/ApprovalEvent.ts"
+import { ApprovalEventType, type WebhookEventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import { EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
@@ -182,7 +182,7 @@ export const findSubscribers = Effect.fnUntraced(function* (
 export interface EventRow {
   readonly org_id: OrgId
   readonly event_id: EventId
-  readonly type: EventType
+  readonly type: WebhookEventType
   /** Null in a test. */
   readonly approval_id: string | null
   readonly body: Uint8Array

@@ -1,6 +1,6 @@
 import { Array as Arr, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
-import { agreementOf } from "../../../domain/tasks/Agreement.ts"
+import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
 import { type ComparedExample, addToTally } from "../../../domain/tasks/ComparisonTally.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
@@ -147,7 +147,7 @@ const outcomeOf = (
     if (!("answer" in of)) {
       return { answer: null, agrees: false, disagreeing: [], failure: of.detail, ...spent }
     }
-    const { agrees, fields } = agreementOf(example.answer, of.answer)
+    const { agrees, fields } = compareAnswers(example.answer, of.answer)
     const disagreeing = fields.filter(([, agrees]) => !agrees).map(([field]) => field)
     return { answer: of.answer, agrees, disagreeing, failure: null, ...spent }
   })

@@ -2,7 +2,7 @@ import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { type Comparison, ComparisonResult, ComparisonStatus } from "../../../domain/tasks/Comparison.ts"
-import { ComparisonTally, summaryOf } from "../../../domain/tasks/ComparisonTally.ts"
+import { ComparisonTally, summarizeTally } from "../../../domain/tasks/ComparisonTally.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
@@ -63,7 +63,7 @@ export const toComparison = (row: ComparisonRow): Comparison => ({
   dataset_id: row.dataset_id,
   example_count: row.example_count,
   compared: row.compared,
-  summary: summaryOf(row.tally),
+  summary: summarizeTally(row.tally),
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name },
   finished_at: row.finished_at

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { type Example, JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
-import { tokensOf } from "../../../domain/tasks/tokens.ts"
+import { tokenize } from "../../../domain/tasks/tokenize.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { toPageWithinBytes, MAX_PAGE_BYTES } from "../../store/Pagination.ts"
 import type { WordCounts } from "../../../domain/tasks/WordCounts.ts"
@@ -191,13 +191,13 @@ export const insertExamples = Effect.fnUntraced(function* (
   counts: WordCounts
 ) {
   const ids = yield* Effect.replicateEffect(ExampleId.generate, placed.length)
-  const tokens = placed.map(({ example }) => tokensOf(example.input))
+  const tokens = placed.map(({ example }) => tokenize(example.input))
   const key = wordKey(task_id)
   const telling = placed.map(
     ({ digest }, index) =>
       inherited.get(digest) ??
       `{${(tokens[index] ?? [])
-        .filter((word) => counts.take(word))
+        .filter((word) => counts.tryCount(word))
         .map(key)
         .join(",")}}`
   )

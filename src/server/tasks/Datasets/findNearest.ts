@@ -2,7 +2,7 @@ import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
-import { tokensOf } from "../../../domain/tasks/tokens.ts"
+import { tokenize } from "../../../domain/tasks/tokenize.ts"
 import { int4Array, int8Array } from "../../store/pgArrays.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
 import { wordKey } from "./wordCounts.ts"
@@ -39,7 +39,7 @@ export const findNearest = Effect.fnUntraced(function* (
     LIMIT 1
   `.pipe(Effect.flatMap(decodeNearest))
   if (Arr.isReadonlyArrayNonEmpty(same)) return Option.some(same[0])
-  const tokens = tokensOf(input)
+  const tokens = tokenize(input)
   const near = tokens.length === 0 ? [] : yield* overlapping(sql, org_id, version, tokens)
   if (Arr.isReadonlyArrayNonEmpty(near)) return Option.some(near[0])
   const newest = yield* sql`

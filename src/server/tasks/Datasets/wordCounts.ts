@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
-import { hash } from "../../../domain/tasks/tokens.ts"
+import { hash } from "../../../domain/tasks/tokenize.ts"
 import { WordCounts } from "../../../domain/tasks/WordCounts.ts"
 
 /** A word of one task, as the index of all examples holds it: the task's own 32 bits, then the word's. */

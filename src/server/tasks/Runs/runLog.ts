@@ -5,7 +5,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { noUsage, type Usage } from "../../../domain/tasks/Provider.ts"
-import { type TaskRun, traceparentOf } from "../../../domain/tasks/Run.ts"
+import { type TaskRun, parseTraceparent } from "../../../domain/tasks/Run.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -53,7 +53,7 @@ export const beginRun = Effect.fnUntraced(function* (
     input: given.input,
     metadata: given.metadata ?? {},
     provider: plan.provider,
-    caller_traceparent: traceparentOf(traceparent),
+    caller_traceparent: parseTraceparent(traceparent),
     created_at: yield* clock.now,
     created_by: principal.actor
   }

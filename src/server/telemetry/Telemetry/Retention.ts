@@ -1,6 +1,6 @@
 import { DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { uuidTime } from "../../../domain/Ids.ts"
+import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
@@ -66,7 +66,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
             SELECT batch_id, destination_id, delivery_id
             FROM telemetry_batches b
             WHERE b.org_id = o.org_id
-              AND b.batch_id < ${`evt_${uuidTime(cutoff)}`}
+              AND b.batch_id < ${`evt_${uuidTimePrefix(cutoff)}`}
             ORDER BY batch_id
             LIMIT ${STEP_ROWS}::int
           ) b

@@ -74,7 +74,7 @@ export const known = (draw: Draw) => ({
 
 const apiKey = (draw: Draw): string =>
   Redacted.value(
-    ApiKeyFormat.generateFrom((size) => Uint8Array.from({ length: size }, () => draw.number(248))).key
+    ApiKeyFormat.generateApiKeyFrom((size) => Uint8Array.from({ length: size }, () => draw.number(248))).key
   )
 
 /** Secrets that say whose they are, as their providers' documentation describes them. */

@@ -3,7 +3,7 @@ import { DateTime, Effect, Layer } from "effect"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { KeyId, OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../../src/domain/Ids.ts"
-import { examplesProvider, noUsage } from "../../../../src/domain/tasks/Provider.ts"
+import { defaultProvider, noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { type FinishedRun, RunFinished } from "../../../../src/server/tasks/Runs.ts"
 import { layerRunSpans } from "../../../../src/server/tasks/Runs/layerRunSpans.ts"
 import { type Recorded, Spans } from "../../../../src/server/telemetry/Spans.ts"
@@ -24,7 +24,7 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
   answer,
   failure: null,
   metadata: {},
-  provider: examplesProvider,
+  provider: defaultProvider,
   usage: noUsage,
   calls: [],
   caller_traceparent: null,

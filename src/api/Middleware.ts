@@ -18,7 +18,7 @@ import {
 } from "./Problems.ts"
 
 /** Around every operation: gives each problem its `request_id`, and turns what no service names into a problem. */
-export class Frame extends HttpApiMiddleware.Service<Frame>()("countersign/api/Frame", {
+export class ProblemFrame extends HttpApiMiddleware.Service<ProblemFrame>()("countersign/api/ProblemFrame", {
   error: [InvalidRequest, Unavailable, InternalError]
 }) {}
 
@@ -28,17 +28,20 @@ export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("count
 }) {}
 
 /** How many more faults of this request are gathered; undefined: no limit. */
-export const FaultsLeft = Context.Reference<{ count: number } | undefined>("countersign/api/FaultsLeft", {
-  defaultValue: () => undefined
-})
+export const FieldErrorBudget = Context.Reference<{ count: number } | undefined>(
+  "countersign/api/FieldErrorBudget",
+  {
+    defaultValue: () => undefined
+  }
+)
 
 /**
- * Every fault of a request is gathered, so that a caller mends them all at once; but only while `FaultsLeft` lasts. A fault costs some
+ * Every fault of a request is gathered, so that a caller mends them all at once; but only while `FieldErrorBudget` lasts. A fault costs some
  * microseconds and a body has room for a million: past that the next one is the only one that is told.
  */
-export const gatheringFaults: SchemaAST.ParseOptions = {
+export const collectFieldErrors: SchemaAST.ParseOptions = {
   get errors() {
-    const left = Fiber.getCurrent()?.getRef(FaultsLeft)
+    const left = Fiber.getCurrent()?.getRef(FieldErrorBudget)
     return left === undefined || left.count-- > 0 ? "all" : "first"
   }
 }

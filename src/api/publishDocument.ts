@@ -1,13 +1,13 @@
 import type { HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { scopesOf } from "./Authorization.ts"
-import { notifications } from "./notifications.ts"
+import { webhookDocs } from "./webhookDocs.ts"
 
 /**
  * The OpenAPI 3.1 document as it is published. Problems are named by their code in Pascal case (`NotFound`), which is how generated clients
  * call them. Objects are left open: unknown keys of a body are ignored, and an answer may gain members. Headers that the frame writes are
  * added to those of the operation, and the scope that its gate asks for is named.
  */
-export const asPublished = (
+export const publishDocument = (
   document: OpenApi.OpenAPISpec,
   endpointOf: (operationId: string) => HttpApiEndpoint.Top | undefined
 ): OpenApi.OpenAPISpec => {
@@ -34,7 +34,7 @@ export const asPublished = (
     ...(renamed({
       ...document,
       paths: published(document.paths, endpointOf),
-      webhooks: notifications
+      webhooks: webhookDocs
     }) as OpenApi.OpenAPISpec),
     components
   }

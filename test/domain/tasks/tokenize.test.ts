@@ -1,32 +1,32 @@
 import { assert, describe, it } from "@effect/vitest"
-import { hash, MAX_TOKENS, tokensOf } from "../../../src/domain/tasks/tokens.ts"
+import { hash, MAX_TOKENS, tokenize } from "../../../src/domain/tasks/tokenize.ts"
 
 const words = (...list: ReadonlyArray<string>) => [...new Set(list.map(hash))].toSorted((a, b) => a - b)
 
 describe("the tokens of a value", () => {
   it("are its words, whatever their case and width, and its numbers by their fields", () => {
     assert.deepStrictEqual(
-      tokensOf({ text: "Where is MY parcel? ｐａｒｃｅｌ" }),
+      tokenize({ text: "Where is MY parcel? ｐａｒｃｅｌ" }),
       words("where", "is", "my", "parcel")
     )
     assert.deepStrictEqual(
-      tokensOf({ order: 4711, paid: true, note: null }),
+      tokenize({ order: 4711, paid: true, note: null }),
       words("order=4711", "paid=true", "note=null")
     )
-    assert.deepStrictEqual(tokensOf({ a: [{ b: "Grüße" }, "größe"] }), words("grüße", "größe"))
-    assert.deepStrictEqual(tokensOf({}), [])
+    assert.deepStrictEqual(tokenize({ a: [{ b: "Grüße" }, "größe"] }), words("grüße", "größe"))
+    assert.deepStrictEqual(tokenize({}), [])
   })
 
   it("are single characters where a script has no space between words", () => {
-    assert.deepStrictEqual(tokensOf({ text: "包裹在哪里" }), words("包", "裹", "在", "哪", "里"))
+    assert.deepStrictEqual(tokenize({ text: "包裹在哪里" }), words("包", "裹", "在", "哪", "里"))
   })
 
   it("are bounded, whatever the value", () => {
     const many = Array.from({ length: 10_000 }, (_, n) => `word${n}`)
-    assert.lengthOf(tokensOf({ many }), MAX_TOKENS)
-    assert.lengthOf(tokensOf({ text: many.join(" ") }), MAX_TOKENS)
+    assert.lengthOf(tokenize({ many }), MAX_TOKENS)
+    assert.lengthOf(tokenize({ text: many.join(" ") }), MAX_TOKENS)
     let deep: { inner?: unknown } = { inner: "leaf" }
     for (let level = 0; level < 50; level++) deep = { inner: deep }
-    assert.deepStrictEqual(tokensOf(JSON.parse(JSON.stringify(deep))), words("leaf"))
+    assert.deepStrictEqual(tokenize(JSON.parse(JSON.stringify(deep))), words("leaf"))
   })
 })

@@ -15,7 +15,7 @@ const WORDS =
  * each number, truth value and null together with the name of its field. Distinct, in rising order, at most `MAX_TOKENS`. Two words
  * share a number once in four milliards, which a ranking can bear.
  */
-export const tokensOf = (value: Schema.Json): ReadonlyArray<number> => {
+export const tokenize = (value: Schema.Json): ReadonlyArray<number> => {
   const tokens = new Set<number>()
   let left = MAX_CHARACTERS
   const waiting: Array<readonly [field: string, value: Schema.Json]> = [["", value]]

@@ -1,8 +1,8 @@
 /** What the document tells of the requests that this service sends: OpenAPI 3.1, `webhooks`. */
-import type { EventType } from "../domain/approvals/ApprovalEvent.ts"
+import type { WebhookEventType } from "../domain/approvals/ApprovalEvent.ts"
 
 /** Each type with what it tells, and the status that its approval has then. */
-const events: Record<EventType, readonly [says: string, status: string | null]> = {
+const events: Record<WebhookEventType, readonly [says: string, status: string | null]> = {
   "approval.requested": ["A step waits for a person.", "pending"],
   "approval.expiring": ["The window to decide in is nearly over.", "pending"],
   "approval.escalated": ["The reviewers' window is over, and the admins' is open.", "pending"],
@@ -82,7 +82,7 @@ const headersOf = (type: string) => [
 ]
 
 /** Every notification: its headers, its body, and how a receiver verifies it. */
-export const notifications = Object.fromEntries(
+export const webhookDocs = Object.fromEntries(
   Object.entries(events).map(([type, [says, status]]) => [
     type,
     {
