@@ -27,7 +27,11 @@ const inOneForm = (text: string): string => {
   }
 }
 
-const linesOf = (text: string): ReadonlyArray<string> => inOneForm(text).trim().split("\n").map(stable)
+const linesOf = (text: string): ReadonlyArray<string> =>
+  inOneForm(text)
+    .replaceAll(/^\n+|\s+$/g, "")
+    .split("\n")
+    .map(stable)
 
 /** The lines as one pattern. `…` stands for the rest of a value, and alone on a line for any number of lines. */
 const patternOf = (shown: string): string =>
