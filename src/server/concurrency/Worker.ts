@@ -76,7 +76,8 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
 
   const loop = run.pipe(Effect.matchCauseEffect({ onFailure: failed, onSuccess: succeeded }), Effect.forever)
   const waitsFirst = worker.firstRun === "after_pause" || every === undefined
-  return waitsFirst ? Effect.andThen(pause(every), loop) : loop
+  // A counter that appears only with its first failure cannot be alerted on.
+  return Effect.andThen(Metric.update(failures, 0), waitsFirst ? Effect.andThen(pause(every), loop) : loop)
 }
 
 /** Starts workers side by side. They end when the scope closes. */
