@@ -4,12 +4,12 @@ import path from "node:path"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 
-/** Where programs are bundled to: below the packages that stay outside, so that they are found. */
+/** Output folder, inside `node_modules` so that external packages resolve. */
 const cache = path.join(root, "node_modules", ".cache", "countersign-bench")
 
 /**
- * Programs as they would be deployed: bundled, with Effect inside and what else is of npm outside, as `scripts/build.ts` makes the
- * service. Run from its sources each would carry the compiler of their types in its memory. Answers with the files, by name.
+ * Bundles programs as they would be deployed: Effect inside, other npm packages external, as in `scripts/build.ts`. Run from TypeScript
+ * sources, each process would also hold the type stripper in memory. Returns a function from a program's name to its file.
  */
 export const bundle = async <Name extends string>(
   sources: Readonly<Record<Name, string>>

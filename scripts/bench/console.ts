@@ -1,7 +1,7 @@
 /**
- * The console in a real browser, against the service as a process of its own: what its script weighs; how soon the first page can be used
- * with a cold cache, for who has to sign in and for who is signed in; how an inbox of ten thousand scrolls; and how soon a decision shows.
- * The browser and the service share the machine: what another program takes from it is in the figures.
+ * The console in a real browser, against the service in a process of its own: size of its script; time until the first page is usable
+ * with a cold cache, signed out and signed in; frame times while scrolling an inbox of ten thousand; time until a decision shows.
+ * The browser and the service share the machine, so the figures include whatever else runs on it.
  */
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
@@ -9,7 +9,7 @@ import { spawnSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 import * as Database from "../../src/server/store/Database.ts"
-import { line, machine, median, quantile } from "./measure.ts"
+import { atMost, machine, median, quantile } from "./measure.ts"
 import { startService, startStore } from "./service.ts"
 
 const pending = 10_000
@@ -20,7 +20,7 @@ const scrollMillis = 4_000
 const program = process.env["COUNTERSIGN_TEST_BROWSER"] ?? "/usr/bin/chromium"
 const out = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** Approvals that wait, as the service would have written them, each with its session; they close one after the other in a day. */
+/** Writes pending approvals with consecutive deadlines, each with its session, as the service would have written them. */
 const seed = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [row] = yield* sql<{ readonly org_id: string; readonly key_id: string }>`
@@ -47,22 +47,22 @@ const seed = Effect.gen(function* () {
   yield* sql`ANALYZE`
 })
 
-/** One visit, as the browser saw it. */
+/** Figures of one visit, taken in the browser. */
 interface Visit {
-  /** From asking for the address until it could be used, in milliseconds. */
+  /** Milliseconds from navigation until the page is usable. */
   readonly usable: number
-  /** The script that was loaded until then, in KB as it was sent. */
+  /** KB of JavaScript loaded until then, compressed as sent. */
   readonly script: number
 }
 
-/** Notes in each page when what it is waited for is first there to be used. */
+/** Records in each page when the element at `selector` first appears and the page can handle input. */
 const noteWhen = (context: BrowserContext, selector: string) =>
   context.addInitScript(`
     window.usable = new Promise((resolve) => {
       const watching = new MutationObserver(() => {
         if (document.querySelector(${JSON.stringify(selector)}) === null) return
         watching.disconnect()
-        // Painted, and the page's program at rest: what is pressed now is answered.
+        // After the paint and with an idle main thread: input is handled from here on.
         requestAnimationFrame(() => setTimeout(() => {
           const scripts = performance.getEntriesByType("resource").filter(({ name }) => name.endsWith(".js"))
           const bytes = scripts.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)
@@ -75,7 +75,7 @@ const noteWhen = (context: BrowserContext, selector: string) =>
 
 type State = Awaited<ReturnType<BrowserContext["storageState"]>>
 
-/** One visit with nothing kept from another: a window of its own. */
+/** One visit in a fresh browser context, with an empty cache. */
 const visit = async (browser: Browser, url: string, selector: string, state?: State): Promise<Visit> => {
   const context = await browser.newContext(state === undefined ? {} : { storageState: state })
   try {
@@ -100,7 +100,7 @@ const signIn = async (browser: Browser, origin: string, key: string): Promise<St
   return state
 }
 
-/** Scrolls the whole list back and forth, as fast as a hand on a bar does; answers with how long each frame took. */
+/** Scrolls the whole list back and forth, as fast as a dragged scroll bar, and returns the duration of each frame. */
 const scroll = async (page: Page): Promise<ReadonlyArray<number>> => {
   const frames: unknown = await page.evaluate(`new Promise((resolve) => {
     const list = document.querySelector('[role=listbox]')
@@ -120,7 +120,7 @@ const scroll = async (page: Page): Promise<ReadonlyArray<number>> => {
   return Array.isArray(frames) ? frames.map(Number) : []
 }
 
-/** From the key that decides until the page shows who did, in milliseconds. */
+/** Milliseconds from the key press that decides until the page shows who decided. */
 const decide = async (page: Page): Promise<number> => {
   await page.keyboard.press("j")
   await page.getByRole("button", { name: "Approve" }).waitFor()
@@ -152,27 +152,29 @@ const browser = await chromium.launch({ executablePath: program, args: ["--no-sa
 try {
   out(`\nThe console; ${machine()}, Chromium ${browser.version()}\n`)
   const veryFirst = await visit(browser, `${origin}/console`, "input[name=key]")
-  out(`the very first visit after a start: ${veryFirst.usable.toFixed(0)} ms`)
+  out(`first visit after a start: ${veryFirst.usable.toFixed(0)} ms`)
   const visits = async (what: string, selector: string, state?: State) => {
     const all: Array<Visit> = []
     for (let round = 0; round < coldRounds; round++)
       all.push(await visit(browser, `${origin}/console`, selector, state))
     out(
-      line(
-        `${what}, cold cache (goal: 1000)`,
+      atMost(
+        `${what}, cold cache`,
         all.map(({ usable }) => usable),
+        1_000,
         "ms"
       )
     )
     out(
-      line(
-        "  its script, as sent (goal: 250)",
+      atMost(
+        "  its script, compressed",
         all.map(({ script }) => script),
+        250,
         "KB"
       )
     )
   }
-  await visits("to sign in", "input[name=key]")
+  await visits("sign-in page", "input[name=key]")
   await database.runPromise(seed)
   const state = await signIn(browser, origin, key)
   await visits(`${pending} approvals`, "[role=option]", state)
@@ -182,11 +184,11 @@ try {
   await page.getByText(`Waiting ${pending.toLocaleString("en")}`).waitFor()
   const frames = await scroll(page)
   out(
-    `scrolling ${pending}: a frame takes ${median(frames).toFixed(1)} ms, 99 of 100 within ${quantile(frames, 0.99).toFixed(1)}, the longest ${Math.max(...frames).toFixed(1)}`
+    `scrolling ${pending}: frame time p50 ${median(frames).toFixed(1)} ms, p99 ${quantile(frames, 0.99).toFixed(1)} ms, max ${Math.max(...frames).toFixed(1)} ms`
   )
   const decided: Array<number> = []
   for (let count = 0; count < decisions; count++) decided.push(await decide(page))
-  out(line("a decision shows after (goal: 200)", decided, "ms"))
+  out(atMost("decision to display", decided, 200, "ms"))
 } finally {
   await browser.close()
   service.kill("SIGTERM")

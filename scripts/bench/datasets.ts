@@ -1,7 +1,8 @@
 /**
- * Versions of a large dataset: how fast examples come in, how long a version with ten corrections takes on a million of them, against
- * the same on a thousand, and how long it takes to read a page at either end of a version, to tell two versions apart, and to find the
- * nearest example, of short texts and of long ones. Look-ups are many: the store plans the first five of a connection by their values, and those after for any.
+ * Large datasets: import rate; time to derive a version with ten corrections from a million examples, beside the same from a thousand;
+ * time to read a page of the newest and of the first version, to compare two versions, and to find the nearest example among short and
+ * among long texts. Each look-up runs 100 times, because PostgreSQL plans the first five executions of a prepared statement for their
+ * values and may use a generic plan for the later ones.
  */
 import { Context, Effect, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
@@ -16,27 +17,27 @@ import { findNearest } from "../../src/server/tasks/Datasets/findNearest.ts"
 import { findVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { line, machine } from "./measure.ts"
+import { atMost, line, machine } from "./measure.ts"
 
 const large = Number(process.env["EXAMPLES"] ?? 1_000_000)
-/** Of those, the ones that come in one by one, as an import brings them. The rest are copies that the store makes of them. */
+/** Examples imported line by line. The database makes the rest as copies of them. */
 const imported = Math.min(large, 20_000)
 const small = 1_000
 const rounds = 20
 const corrections = 10
 const lookUps = 100
 
-/** Words of a text, and of a long one: an e-mail, say. */
+/** Words of a short text, and of a long one such as an e-mail. */
 const short = 24
 const long = 150
-/** Examples of long texts. */
+/** Examples with long texts. */
 const ofLong = 5_000
 
-/** A vocabulary whose words are as unevenly used as those of a language (Zipf): few everywhere, most seldom. */
+/** A vocabulary with word frequencies like those of a natural language (Zipf's law). */
 const vocabulary = 50_000
 const word = (random: number): string => `w${Math.floor(vocabulary ** random)}`
 
-/** A generator of numbers from 0 to 1 that gives the same ones every time (Mulberry32). */
+/** A seeded generator of numbers from 0 to 1 (Mulberry32), so that every run uses the same texts. */
 const seeded = (seed: number) => () => {
   seed = (seed + 0x6d2b79f5) | 0
   let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
@@ -51,7 +52,7 @@ const textOf = (index: number, words: number): string => {
 
 const inputOf = (index: number, words: number) => ({ text: textOf(index, words) })
 
-/** Half of an example's words, and as many others. */
+/** An input with half of an example's words and as many other words. */
 const halfOf = (index: number, words: number) => ({
   text: `${textOf(index, words / 2)} ${textOf(imported + index, words / 2)}`
 })
@@ -88,7 +89,7 @@ const program = Effect.gen(function* () {
     return { task_id: id, dataset_id: dataset.id, seconds: (performance.now() - begin) / 1000 }
   })
 
-  /** Examples of other inputs with the same texts, until there are as many. Their words lead to enough others already. */
+  /** Copies the examples under other input digests. The word index is left empty: its words reach enough examples already. */
   const multiply = Effect.fnUntraced(function* (task_id: TaskId, copies: number) {
     yield* sql`SET LOCAL statement_timeout = 0`
     yield* sql`
@@ -172,7 +173,7 @@ const program = Effect.gen(function* () {
     yield* timed(Effect.provide(changes.between(manyBase, manyBefore), reader), differences)
   }
 
-  const lookedUp = Effect.fnUntraced(function* (id: DatasetId, words: number) {
+  const timeLookUps = Effect.fnUntraced(function* (id: DatasetId, words: number) {
     const times: Array<number> = []
     const version = Option.getOrThrow(yield* findVersion(sql, org_id, id))
     for (let index = 0; index < lookUps; index++) {
@@ -180,19 +181,19 @@ const program = Effect.gen(function* () {
     }
     return times
   })
-  const nearest = yield* lookedUp(manyBase, short)
-  const nearestLong = yield* lookedUp((yield* filled(ofLong, long)).dataset_id, long)
+  const nearest = yield* timeLookUps(manyBase, short)
+  const nearestLong = yield* timeLookUps((yield* filled(ofLong, long)).dataset_id, long)
 
-  console.log(`\nDatasets: ${large} examples of ${short} words, ${rounds} rounds; ${machine()}\n`)
-  console.log(`examples imported ${Math.round(imported / many.seconds).toLocaleString("en")} a second`)
-  console.log(line(`a version of ${corrections} corrections, on ${small}`, ofFew, "ms"))
-  console.log(line(`the same on ${large} (goal: 200)`, ofMany, "ms"))
+  console.log(`\nDatasets: ${large} examples with ${short} words, ${rounds} rounds; ${machine()}\n`)
+  console.log(`import: ${Math.round(imported / many.seconds).toLocaleString("en")} examples per second`)
+  console.log(line(`version with ${corrections} corrections, of ${small}`, ofFew, "ms"))
+  console.log(atMost(`the same of ${large}`, ofMany, 200, "ms"))
   console.log(line("100 examples of the newest version", pages["the newest"] ?? [], "ms"))
   console.log(line("100 examples of the first version", pages["the first"] ?? [], "ms"))
-  console.log(line("what the newest version changed", differences, "ms"))
+  console.log(line("changes between two versions", differences, "ms"))
   console.log(line("nearest example, by words", nearest, "ms"))
-  console.log(line(`nearest of ${ofLong} examples of ${long} words`, nearestLong, "ms"))
+  console.log(line(`nearest of ${ofLong} examples with ${long} words`, nearestLong, "ms"))
 })
 
 await Effect.runPromise(Effect.provide(program, Countersign.layer()).pipe(Effect.scoped))
-process.exit(0)
+process.exit()

@@ -1,23 +1,23 @@
 /**
- * Deadlines of approvals: how long 10,000 that are due in the same second take to be moved, each of a session of its own, without and
- * with an endpoint that is subscribed, and with one whose queue is full; what processor time that takes here and in the store; and, at
- * low load, how long after its deadline the event of an approval is committed.
+ * Deadlines of approvals. Time to process 10,000 approvals that fall due in the same second, each in its own session: without a webhook
+ * endpoint, with one subscribed, and with one whose queue is full; the processor time of the service and of PostgreSQL; and, at low load,
+ * the time from a deadline to the commit of its event.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { readFileSync } from "node:fs"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { line, machine, processorSeconds } from "./measure.ts"
+import { atMost, line, machine, processorSeconds } from "./measure.ts"
 
 const due = 10_000
 const rounds = 5
 const single = 40
 
-/** How long after they were written the approvals are due: the writing must not be measured. */
+/** Time from writing the approvals to their deadline, so that the writing is not measured. */
 const ahead = "4 seconds"
 
-/** Approvals whose window ends soon, all at once, each with its session, as the service would have written them. */
+/** Writes approvals with the same deadline, each with its session, as the service would have written them. */
 const seed = (organization: string, round: number) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -51,7 +51,7 @@ const seed = (organization: string, round: number) =>
     yield* Effect.sleep(Math.max(0, last?.millis ?? 0))
   })
 
-/** Processor time of the store's server so far, in seconds, with all of its processes; Linux only, else NaN. */
+/** Processor time of all PostgreSQL processes so far, in seconds. Linux only, else NaN. */
 const storeSeconds = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const [backend] = yield* sql<{ readonly pid: number }>`SELECT pg_backend_pid() AS pid`
@@ -79,7 +79,7 @@ const program = Effect.gen(function* () {
   const names = ["quiet", "subscribed", "full"] as const
   for (let round = 0; round <= rounds; round++) {
     for (const [index, name] of names.entries()) {
-      // A new endpoint each time has room for all; one that never answers has none from the second round on.
+      // A new endpoint per round has an empty queue; the queue of the one that never answers is full from the second round on.
       const organization = name === "subscribed" ? `${name} ${round}` : name
       if (name === "subscribed" || (name === "full" && round === 0)) {
         const client = yield* countersign.client({}, organization)
@@ -87,7 +87,7 @@ const program = Effect.gen(function* () {
       }
       yield* seed(organization, round * names.length + index)
       const before = { wall: performance.now(), here: process.cpuUsage(), store: yield* storeSeconds }
-      // The loop of the service does the work.
+      // The deadline worker of the service does the work.
       yield* Effect.repeat(
         Effect.andThen(
           Effect.sleep("20 millis"),
@@ -129,16 +129,16 @@ const program = Effect.gen(function* () {
 
   console.log(`\nDeadlines: ${due} approvals due in the same second, ${rounds} rounds; ${machine()}\n`)
   for (const [name, what] of [
-    ["quiet", "nobody subscribed"],
+    ["quiet", "no endpoint"],
     ["subscribed", "one endpoint subscribed"],
-    ["full", "one whose queue is full"]
+    ["full", "one endpoint with a full queue"]
   ] as const) {
-    console.log(line(`${what}: moved (goal: 2000)`, sides[name].wall, "ms"))
-    console.log(line("  processor time here", sides[name].here, "ms"))
-    console.log(line("  processor time of the store", sides[name].store, "ms"))
+    console.log(atMost(`${what}: all processed`, sides[name].wall, 2_000, "ms"))
+    console.log(line("  processor time, service", sides[name].here, "ms"))
+    console.log(line("  processor time, PostgreSQL", sides[name].store, "ms"))
   }
-  console.log(line("deadline to event, low load (goal: 250)", late, "ms"))
+  console.log(atMost("deadline to event, low load", late, 250, "ms"))
 })
 
 await Effect.runPromise(Effect.provide(program, Countersign.layer()).pipe(Effect.scoped))
-process.exit(0)
+process.exit()

@@ -7,11 +7,12 @@ import { PublicUrl, makeUrlRule } from "../../src/domain/network/PublicUrl.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { makeConnections } from "../../src/server/egress/Egress/Connections.ts"
 import { nameServer } from "../../test/support/dns.ts"
-import { alternate, limit, line, machine, median } from "./measure.ts"
+import { alternate, atMost, line, machine, median } from "./measure.ts"
 
 /**
- * What the care for outgoing requests costs, in microseconds of this process: the rule alone, the check as each attempt makes it, and a
- * whole request next to the same by undici alone, in turn, eight in flight to a server in this process, whose share is in both.
+ * Processor time of the SSRF checks on outgoing requests, in microseconds: the address rule alone, the check of one delivery attempt, and
+ * a whole request beside the same request by undici alone, in interleaved rounds with eight in flight. The server runs in this process, so
+ * its share is in both figures.
  */
 
 const ROUNDS = 15
@@ -19,7 +20,7 @@ const CHECKS = 20_000
 const REQUESTS = 1_000
 const IN_FLIGHT = 8
 
-const sync = (what: string, run: () => void): ReadonlyArray<number> => {
+const measure = (run: () => void): ReadonlyArray<number> => {
   const round = (): number => {
     const before = process.cpuUsage()
     for (let count = 0; count < CHECKS; count++) run()
@@ -27,12 +28,11 @@ const sync = (what: string, run: () => void): ReadonlyArray<number> => {
     return (user + system) / CHECKS
   }
   round()
-  const values = Array.from({ length: ROUNDS }, round)
-  console.log(line(what, values, "µs"))
-  return values
+  return Array.from({ length: ROUNDS }, round)
 }
+const show = (what: string, run: () => void): void => console.log(line(what, measure(run), "µs"))
 
-/** A round of requests, by the processor time of one. */
+/** A round of requests; returns the processor time of one. */
 const round = (request: Effect.Effect<unknown, unknown>) => async (): Promise<number> => {
   const before = process.cpuUsage()
   await Effect.runPromise(
@@ -48,7 +48,7 @@ const round = (request: Effect.Effect<unknown, unknown>) => async (): Promise<nu
 const body = Buffer.from(JSON.stringify({ hello: "world" }))
 const headers = { "content-type": "application/json" }
 
-/** One POST by undici alone, its body read to the end. */
+/** One POST by undici alone, its response body read to the end. */
 const bare = (pool: Pool): Effect.Effect<void, Error> =>
   Effect.callback<void, Error>((resume) => {
     pool.dispatch(
@@ -78,19 +78,21 @@ const program = Effect.gen(function* () {
   const url = "https://hooks.acme.com/services/T00000000/B00000000?source=countersign"
   const ipv4 = NetAddress.ipFromStringUnsafe("93.184.216.34")
   const ipv6 = NetAddress.ipFromStringUnsafe("2606:2800:220:1:248:1893:25c8:1946")
-  sync("the text of a URL, at creation", () => void PublicUrl.parse(url, rule))
-  sync("of this, new URL alone", () => void URL.parse(url))
-  sync("one IPv4 address", () => void classifyAddress(rule.addresses, ipv4, 443))
-  sync("one IPv6 address", () => void classifyAddress(rule.addresses, ipv6, 443))
-  // As an attempt does it: the URL was read before, all addresses of the look-up are judged, the kept pool is found.
+  show("parse and check a URL at creation", () => void PublicUrl.parse(url, rule))
+  show("of this, new URL alone", () => void URL.parse(url))
+  show("check one IPv4 address", () => void classifyAddress(rule.addresses, ipv4, 443))
+  show("check one IPv6 address", () => void classifyAddress(rule.addresses, ipv6, 443))
+  // As in a delivery attempt: the URL is parsed already, all resolved addresses are checked, the connection pool exists.
   const connections = yield* makeConnections([])
   const remembered = new Map([[url, Result.getOrThrow(PublicUrl.parse(url, rule))]])
   connections.to("nep_1", Result.getOrThrow(PublicUrl.parse(url, rule)), ipv4)
-  const check = sync("the check of an attempt: both addresses, and the pool", () => {
+  const check = measure(() => {
     const known = remembered.get(url)
     if (known === undefined || [ipv4, ipv6].some((one) => known.checkAddress(one, rule) !== undefined)) return
     if ([ipv4, ipv6].some((one) => connections.has("nep_1", known, one))) connections.to("nep_1", known, ipv4)
   })
+
+  console.log(atMost("check of an attempt: two addresses, pool reused", check, 10, "µs"))
 
   const pool = new Pool(`http://127.0.0.1:${port}`, { allowH2: false })
   const { send } = yield* Egress.pipe(
@@ -120,14 +122,13 @@ const program = Effect.gen(function* () {
       rounds: ROUNDS
     })
   )
-  console.log(line("a request by undici alone, connection kept", alone, "µs"))
-  console.log(line("by Egress, a literal address", literal, "µs"))
-  console.log(line("by Egress, a name, looked up each time", named, "µs"))
+  console.log(line("request by undici alone, connection reused", alone, "µs"))
+  console.log(line("request by Egress, literal address", literal, "µs"))
+  console.log(line("request by Egress, name resolved each time", named, "µs"))
   const more = median(literal.map((value, index) => value - (alone[index] ?? Number.NaN)))
   console.log(
-    `All of Egress adds ${more.toFixed(1)} µs to a request of undici; a look-up is two packets and back.`
+    `Egress adds ${more.toFixed(1)} µs to a request by undici; a name look-up adds two packets in each direction.`
   )
-  console.log(limit("The address check, its pool kept", check, 10, "µs"))
   yield* Effect.promise(() => pool.close())
   server.closeAllConnections()
   server.close()

@@ -1,7 +1,16 @@
 /**
- * `npm run bench [-- name [part …] …]`: runs the named benchmarks, or says which there are. What follows a name and is none itself is a
- * part of it.
+ * Runs benchmarks: `npm run bench [-- [--record] NAME [PART …] …]`. Without a name, runs `ground`. A word after a name that is not a
+ * benchmark itself is a part of it (`delivery compare fairness`).
+ *
+ * Each benchmark runs in a process of its own. The exit code is 1 if one of them misses a limit or fails. `--record` appends the output
+ * to `scripts/bench/RESULTS.md`, with the date, the commit and the machine, so that a number quoted elsewhere can be traced.
  */
+import { execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
+import { appendFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { machine } from "./measure.ts"
+
 const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Promise<unknown>>> = {
   ground: () => import("./ground.ts"),
   deadlines: () => import("./deadlines.ts"),
@@ -15,17 +24,54 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   console: () => import("./console.ts")
 }
 
-const [first = "ground", ...rest] = process.argv.slice(2)
-const wanted: Array<{ readonly name: string; readonly parts: Array<string> }> = [{ name: first, parts: [] }]
-for (const word of rest) {
-  if (Object.hasOwn(benchmarks, word)) wanted.push({ name: word, parts: [] })
-  else wanted.at(-1)?.parts.push(word)
-}
-for (const { name, parts } of wanted) {
-  const run = benchmarks[name]
-  if (run === undefined) {
-    console.error(`There is no benchmark named ${name}; there are: ${Object.keys(benchmarks).join(", ")}`)
-    process.exit(1)
+const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))
+
+/** The benchmarks named on the command line, each with its parts. */
+const parseNames = (words: ReadonlyArray<string>) => {
+  const named: Array<{ readonly name: string; readonly parts: Array<string> }> = []
+  for (const word of words.length === 0 ? ["ground"] : words) {
+    if (Object.hasOwn(benchmarks, word)) named.push({ name: word, parts: [] })
+    else if (named.length > 0) named.at(-1)?.parts.push(word)
+    else {
+      console.error(`Unknown benchmark ${word}. Available: ${Object.keys(benchmarks).join(", ")}`)
+      process.exit(2)
+    }
   }
-  await run(parts)
+  return named
+}
+
+/** Runs one benchmark in a child process, shows its output as it comes, and returns it with the exit code. */
+const runInChild = async (name: string, parts: ReadonlyArray<string>) => {
+  const child = spawn(process.execPath, [fileURLToPath(import.meta.url), "--in-process", name, ...parts], {
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  const chunks: Array<string> = []
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    chunks.push(chunk)
+    process.stdout.write(chunk)
+  })
+  const [status] = await once(child, "close")
+  return { output: chunks.join(""), succeeded: status === 0 }
+}
+
+const git = (...args: ReadonlyArray<string>): string => execFileSync("git", args, { encoding: "utf8" }).trim()
+
+/** One section of `RESULTS.md`. */
+const section = (title: string, output: string): string => {
+  const changed = git("status", "--porcelain", "--", "src", "scripts") === "" ? "" : " with local changes"
+  const date = new Date().toISOString().slice(0, 10)
+  return `\n## ${title}, ${date}\n\nCommit ${git("rev-parse", "--short", "HEAD")}${changed}. ${machine()}.\n\n\`\`\`text\n${output.trim()}\n\`\`\`\n`
+}
+
+const words = process.argv.slice(2)
+if (words[0] === "--in-process") {
+  const [, name = "", ...parts] = words
+  await benchmarks[name]?.(parts)
+} else {
+  const isRecorded = words.includes("--record")
+  for (const { name, parts } of parseNames(words.filter((word) => word !== "--record"))) {
+    const { output, succeeded } = await runInChild(name, parts)
+    if (!succeeded) process.exitCode = 1
+    if (isRecorded) appendFileSync(results, section([name, ...parts].join(" "), output))
+  }
 }

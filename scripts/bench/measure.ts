@@ -1,24 +1,27 @@
-/** What every benchmark here shares: rounds that alternate, medians with their spread, and the machine by name. */
+/** Shared by all benchmarks: interleaved rounds, medians with their spread, limits, and a description of the machine. */
 import { cpus, totalmem } from "node:os"
 import { readFileSync } from "node:fs"
 
-/** The value in the middle. */
+/** The median. */
 export const median = (values: ReadonlyArray<number>): number => quantile(values, 0.5)
 
-/** The value below which the share `q` of all lies. */
+/** The `q` quantile, `q` from 0 to 1. */
 export const quantile = (values: ReadonlyArray<number>, q: number): number => {
   const sorted = values.toSorted((left, right) => left - right)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? Number.NaN
 }
 
-/** Runs each side once a round, in turn, so that what disturbs the machine disturbs all; the first rounds warm up. */
+/**
+ * Runs every side once per round, interleaved, so that a disturbance of the machine affects all sides alike. Returns one value per side
+ * and measured round; the first `warmUp` rounds are discarded.
+ */
 export const alternate = async (
   sides: ReadonlyArray<() => Promise<number>>,
   options: { readonly warmUp: number; readonly rounds: number }
 ): Promise<ReadonlyArray<ReadonlyArray<number>>> => {
   const results = sides.map(() => new Array<number>())
   for (let round = 0; round < options.warmUp + options.rounds; round++) {
-    // Each second round the other way about, so that no side always follows the same one.
+    // Every second round runs in reverse order, so that no side always follows the same one.
     const order = sides.map((_, index) => (round % 2 === 0 ? index : sides.length - 1 - index))
     for (const index of order) {
       const value = await sides[index]?.()
@@ -29,8 +32,8 @@ export const alternate = async (
 }
 
 /**
- * How long each call took, in milliseconds from when it was due: so many a second, evenly, whether or not the ones before are answered.
- * Who waits for answers measures too little.
+ * Open-loop load: starts calls at an even rate, whether or not earlier ones have completed, and returns the latency of each in
+ * milliseconds from when it was due. A closed loop, which waits for answers, would hide slow ones (coordinated omission).
  */
 export const evenly = async (
   perSecond: number,
@@ -49,25 +52,33 @@ export const evenly = async (
   return times
 }
 
-/** One line: median, lowest and highest. */
+/** One line of output: median, lowest and highest. */
 export const line = (what: string, values: ReadonlyArray<number>, unit: string): string =>
   `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`
 
-/** One sentence: a figure, and the most that it may be. */
-export const limit = (what: string, values: ReadonlyArray<number>, most: number, unit: string): string => {
-  const value = median(values)
-  return `${what}: ${value.toFixed(1)} ${unit}, of ${most} ${unit} at most: ${value <= most ? "holds" : "DOES NOT HOLD"}`
+/** Whether a limit holds, as the end of a line. A missed limit makes the process exit with code 1. */
+const verdict = (holds: boolean): string => {
+  if (!holds) process.exitCode = 1
+  return holds ? "holds" : "MISSED"
 }
 
-/** The machine, as a reader needs to know it. */
+/** One line of output with an upper limit on the median. */
+export const atMost = (what: string, values: ReadonlyArray<number>, limit: number, unit: string): string =>
+  `${line(what, values, unit)}   at most ${limit}: ${verdict(median(values) <= limit)}`
+
+/** One line of output with a lower limit on the median. */
+export const atLeast = (what: string, values: ReadonlyArray<number>, limit: number, unit: string): string =>
+  `${line(what, values, unit)}   at least ${limit}: ${verdict(median(values) >= limit)}`
+
+/** Processors, memory and Node version of this machine. */
 export const machine = (): string => {
   const [first] = cpus()
   return `${cpus().length} × ${first?.model ?? "unknown processor"}, ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}`
 }
 
 /**
- * Processor time that the host gave to other machines while this one had work, in seconds, since it started; Linux only, else NaN. Where
- * two virtual processors are taken away for 20 ms, no program on them answers in 10.
+ * Steal time since boot, in seconds: processor time that the host gave to other virtual machines while this one had work. Linux only,
+ * else NaN. It explains outliers: if the host takes both processors away for 20 ms, no program on them answers within 10 ms.
  */
 const stolenSeconds = (): number => {
   try {
@@ -77,11 +88,11 @@ const stolenSeconds = (): number => {
   }
 }
 
-/** Rounds of delays: what each gave, and how much of the processors' time was stolen meanwhile. */
+/** Rounds of `evenly`, each with its latency quantiles and the share of processor time stolen during it. */
 export const delayRounds = (perSecond: number, seconds: number, call: () => Promise<unknown>) => {
   const rounds: Array<{ readonly p50: number; readonly p99: number; readonly stolen: number }> = []
   return {
-    /** Answers with the 99th percentile, in milliseconds. */
+    /** Runs one round and returns its 99th percentile in milliseconds. */
     round: async (): Promise<number> => {
       const before = stolenSeconds()
       const times = await evenly(perSecond, seconds, call)
@@ -90,7 +101,7 @@ export const delayRounds = (perSecond: number, seconds: number, call: () => Prom
       rounds.push({ p50: quantile(times, 0.5), p99, stolen })
       return p99
     },
-    /** What was measured after the first `warmUp` rounds; `calm`: in that half of them in which the least was stolen. */
+    /** Figures of the rounds after the first `warmUp`. `calm` has the half of them with the least steal time. */
     measured: (warmUp: number) => {
       const all = rounds.slice(warmUp)
       const calm = all
@@ -106,10 +117,10 @@ export const delayRounds = (perSecond: number, seconds: number, call: () => Prom
   }
 }
 
-/** Resident memory of a process, in MB; Linux only, else NaN. */
+/** Resident memory of a process in MB. Linux only, else NaN. */
 export const residentMegabytes = (pid: number): number => kilobytesOf(pid, "VmRSS") / 1024
 
-/** The most that it ever was, likewise. */
+/** Peak resident memory of a process in MB. Linux only, else NaN. */
 export const peakMegabytes = (pid: number): number => kilobytesOf(pid, "VmHWM") / 1024
 
 const kilobytesOf = (pid: number, field: "VmRSS" | "VmHWM"): number => {
@@ -121,7 +132,7 @@ const kilobytesOf = (pid: number, field: "VmRSS" | "VmHWM"): number => {
   }
 }
 
-/** Processor time a process has used, in seconds; Linux only, else NaN. */
+/** Processor time used by a process so far, in seconds. Linux only, else NaN. */
 export const processorSeconds = (pid: number): number => {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []

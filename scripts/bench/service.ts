@@ -1,4 +1,4 @@
-/** What benchmarks measure against: a PostgreSQL that is thrown away, and the service as a process of its own. */
+/** Test fixtures of benchmarks: a temporary PostgreSQL server, and the service as a separate process. */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, ManagedRuntime, Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
@@ -13,7 +13,7 @@ import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { migrate } from "../../src/server/store/Database/migrate.ts"
 
-/** A port of loopback that nobody listened on a moment ago. */
+/** A free loopback port. */
 export const freePort = async (): Promise<number> => {
   const server = createServer().listen(0, "127.0.0.1")
   await once(server, "listening")
@@ -22,12 +22,12 @@ export const freePort = async (): Promise<number> => {
   return typeof address === "object" && address !== null ? address.port : 0
 }
 
-/** One PostgreSQL, as durable as in production, gone with its files at the end. */
+/** A PostgreSQL server with production durability settings. Its files are deleted on disposal. */
 export interface Store {
   readonly url: Redacted.Redacted
-  /** A migrated database of its own on it; answers with its URL. */
+  /** Creates a migrated database and returns its URL. */
   readonly database: (name: string) => Promise<Redacted.Redacted>
-  /** Processor time of all of its processes so far, in seconds; Linux only, else NaN. */
+  /** Processor time of all server processes so far, in seconds. Linux only, else NaN. */
   readonly processorSeconds: () => number
   readonly dispose: () => Promise<void>
 }
@@ -64,10 +64,10 @@ export const startStore = async (): Promise<Store> => {
   }
 }
 
-/** Ticks of user and system time a second: what Linux shows in `/proc`, whatever the kernel's own. */
+/** Unit of the times in `/proc`, in ticks per second. Linux reports 100 whatever the kernel's own tick rate is. */
 const TICKS = 100
 
-/** A process, its children, and those of its children that have ended. */
+/** Processor seconds of a process, its children, and its children's terminated children. */
 const secondsOfFamily = (parent: number): number => {
   let ticks = Number.NaN
   try {
@@ -84,7 +84,7 @@ const secondsOfFamily = (parent: number): number => {
   return ticks / TICKS
 }
 
-/** The fields of `/proc/PID/stat` from the state on; none of a process that has just ended. */
+/** The fields of `/proc/PID/stat` from the state on. Empty if the process has ended. */
 const statOf = (pid: string): ReadonlyArray<string> => {
   try {
     return readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? []
@@ -93,17 +93,17 @@ const statOf = (pid: string): ReadonlyArray<string> => {
   }
 }
 
-/** The service as a process. */
+/** The service in a child process. */
 export interface Service {
   readonly pid: number
   readonly port: number
-  /** An admin's key of it. */
+  /** An admin API key. */
   readonly key: string
   readonly child: ChildProcess
   readonly ended: Promise<unknown>
 }
 
-/** Starts `countersign serve` over a store; done when it is ready. `BENCH_MAIN` names another build of it. */
+/** Starts `countersign serve` on a database and waits until it is ready. `BENCH_MAIN` names the entry point of another build. */
 export const startService = async (
   databaseUrl: Redacted.Redacted,
   environment: Readonly<Record<string, string>> = {}

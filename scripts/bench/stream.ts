@@ -1,7 +1,7 @@
 /**
- * Ten thousand quiet streams, each of a session of its own, on one process of the service: the memory they hold, what they cost while
- * nothing happens (processor, transactions of the store), and how soon an event reaches its subscriber, measured from the call that
- * causes it and from that call's answer; then the same for one session that a thousand follow.
+ * Ten thousand idle event streams on one replica, each of its own session: memory, and processor time and database transactions while
+ * nothing happens; then the latency of an event to its subscriber, from the request that causes it and from that request's response; then
+ * the same for one session with a thousand subscribers.
  */
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
@@ -13,7 +13,7 @@ import { line, machine, processorSeconds, quantile, residentMegabytes } from "./
 import { startService, startStore } from "./service.ts"
 
 const subscribers = 10_000
-const openingAtOnce = 200
+const concurrentOpens = 200
 const quietMillis = 30_000
 const events = 1_000
 const eventsPerSecond = 50
@@ -33,7 +33,7 @@ const url = await store.database("bench_stream")
 const database = ManagedRuntime.make(Database.layer({ url, maxConnections: 2 }))
 const { child: service, ended, key: secret, pid, port } = await startService(url)
 
-/** When the next event of this stream arrived. */
+/** Callbacks for the arrival of the next event, by stream. */
 const arrivals = new Map<Socket, (at: number) => void>()
 
 const subscribe = (number: number): Promise<Socket> =>
@@ -61,8 +61,8 @@ const nextEvent = (socket: Socket): Promise<number> =>
 
 const subscribeAll = async (numbers: ReadonlyArray<number>): Promise<ReadonlyArray<Socket>> => {
   const sockets: Array<Socket> = []
-  for (let at = 0; at < numbers.length; at += openingAtOnce) {
-    sockets.push(...(await Promise.all(numbers.slice(at, at + openingAtOnce).map(subscribe))))
+  for (let at = 0; at < numbers.length; at += concurrentOpens) {
+    sockets.push(...(await Promise.all(numbers.slice(at, at + concurrentOpens).map(subscribe))))
   }
   return sockets
 }
@@ -81,7 +81,7 @@ const transactions = () =>
     })
   )
 
-/** What the service costs while nobody asks for anything: percent of one processor, and transactions of the store a second. */
+/** Cost of the idle service: percent of one processor, and database transactions per second. */
 const whileQuiet = async () => {
   const [cpu, count] = [processorSeconds(pid), await transactions()]
   await pause(quietMillis)
@@ -95,7 +95,7 @@ const whileQuiet = async () => {
 const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 8 })
 let steps = 0
 
-/** A step that a rule allows at once: one event of its session. Answers with when it was sent and when it was answered. */
+/** Submits a step that a rule allows, which causes one event of its session. Returns when it was sent and when it was answered. */
 const cause = async (number: number): Promise<{ readonly sent: number; readonly answered: number }> => {
   const sent = performance.now()
   const { body, statusCode } = await pool.request({
@@ -106,7 +106,7 @@ const cause = async (number: number): Promise<{ readonly sent: number; readonly 
   })
   const answered = performance.now()
   await body.dump()
-  if (statusCode !== 200) throw new Error(`the step was answered ${statusCode}`)
+  if (statusCode !== 200) throw new Error(`the step got status ${statusCode}`)
   return { sent, answered }
 }
 
@@ -138,17 +138,17 @@ try {
   const opening = performance.now()
   const sockets = await subscribeAll(Array.from({ length: subscribers }, (_, index) => index + 1))
   const opened = performance.now() - opening
-  out(line(`${subscribers} streams opened, a second`, [(subscribers / opened) * 1_000], ""))
+  out(line(`${subscribers} streams opened, per second`, [(subscribers / opened) * 1_000], ""))
 
-  // Backends report what they did up to ten seconds later.
+  // PostgreSQL backends publish their statistics up to ten seconds later.
   await pause(15_000)
   const quiet = await whileQuiet()
-  out(line("processor of the service, no streams", [idle.processor], "%"))
-  out(line(`processor of the service, ${subscribers} quiet streams`, [quiet.processor], "%"))
-  out(line("statements a second, no streams", [idle.transactions], ""))
-  out(line(`statements a second, ${subscribers} quiet streams`, [quiet.transactions], ""))
+  out(line("processor use of the service, no streams", [idle.processor], "%"))
+  out(line(`processor use of the service, ${subscribers} idle streams`, [quiet.processor], "%"))
+  out(line("transactions per second, no streams", [idle.transactions], ""))
+  out(line(`transactions per second, ${subscribers} idle streams`, [quiet.transactions], ""))
   out(line("memory of the service, no streams", [before], "MB"))
-  out(line(`memory of the service, ${subscribers} quiet streams`, [residentMegabytes(pid)], "MB"))
+  out(line(`memory of the service, ${subscribers} idle streams`, [residentMegabytes(pid)], "MB"))
 
   const fromCall: Array<number> = []
   const fromAnswer: Array<number> = []

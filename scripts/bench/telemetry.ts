@@ -1,4 +1,4 @@
-/** Telemetry: `npm run bench -- telemetry [cost|latency|overload …]`; all three where none is named. */
+/** Telemetry: `npm run bench -- telemetry [cost|latency|overload …]`; without a part, all three. */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
@@ -7,14 +7,14 @@ import { latency } from "./telemetry/latency.ts"
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 
-/** Runs a program in a process of its own, with the flags that the service starts with. */
-const program = async (name: "cost" | "overload", ...words: ReadonlyArray<string>): Promise<void> => {
+/** Runs a program in a process of its own, with the Node flags of `npm start`. */
+const program = async (name: "cost" | "overload", ...args: ReadonlyArray<string>): Promise<void> => {
   const fileOf = await bundle({ cost: here("telemetry/cost.ts"), overload: here("telemetry/overload.ts") })
-  const own = spawn(process.execPath, ["--max-semi-space-size=8", fileOf(name), ...words], {
+  const child = spawn(process.execPath, ["--max-semi-space-size=8", fileOf(name), ...args], {
     stdio: "inherit"
   })
-  const [status] = await once(own, "exit")
-  if (status !== 0) throw new Error(`the process of ${name} ended with ${String(status)}`)
+  const [status] = await once(child, "exit")
+  if (status !== 0) process.exitCode = 1
 }
 
 const parts: Readonly<Record<string, () => Promise<void>>> = {
@@ -26,12 +26,12 @@ const parts: Readonly<Record<string, () => Promise<void>>> = {
   }
 }
 
-/** Runs the parts named, one after the other. */
+/** Runs the named parts one after another. */
 export const run = async (names: ReadonlyArray<string>): Promise<void> => {
   for (const name of names.length === 0 ? Object.keys(parts) : names) {
     const part = parts[name]
     if (part === undefined)
-      throw new Error(`telemetry has no part ${name}; it has ${Object.keys(parts).join(", ")}`)
+      throw new Error(`Unknown part ${name}. Available: ${Object.keys(parts).join(", ")}`)
     await part()
   }
 }

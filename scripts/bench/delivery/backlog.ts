@@ -1,7 +1,7 @@
 /**
- * What a backlog costs: a million deliveries wait, 990,000 of them for 9,900 endpoints that cool down, and those of the other hundred
- * go on. Two processes on one PostgreSQL, each over a database of its own, one without the backlog, in turn; then the same while
- * another transaction stays open in the database with the backlog, so that no dead row can be removed there.
+ * Cost of a backlog: 990,000 deliveries queued for 9,900 endpoints in cooldown, while deliveries to other endpoints continue. Two
+ * processes on one PostgreSQL server, one with the backlog and one without, each on its own database, in interleaved rounds; then the same
+ * while another transaction stays open in the database with the backlog, so that vacuum cannot remove dead rows there.
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Exit, type Redacted, Scope } from "effect"
@@ -9,6 +9,8 @@ import { setTimeout as pause } from "node:timers/promises"
 import { shardOf } from "../../../src/server/delivery/Delivery/Shards.ts"
 import {
   alternate,
+  atLeast,
+  atMost,
   line,
   machine,
   median,
@@ -26,13 +28,13 @@ const ROUNDS = 5
 const WARM_UP = 1
 const IDLE_MILLIS = 10_000
 
-/** The id of a delivery that was just made, in SQL: the time, and a number. */
+/** SQL expression for the id of a new delivery: the current time and a number. */
 const ID = `'ndl_' || lpad(to_hex((extract(epoch FROM current_date) * 1000)::bigint), 12, '0') ||
   lpad(to_hex(number * ${WAITING_EACH} + n), 20, '0')`
 
 /**
- * Endpoints that cool down for an hour, each with what waits for it, as the engine would have written it. Written before the process
- * starts: it finds them, and need not live through one transaction of a million rows, which nothing in the service writes.
+ * Writes endpoints in cooldown for an hour, each with its queued deliveries, as the engine would have written them. Runs before the
+ * process starts, which therefore never has to handle a transaction of a million rows; the service writes none of that size.
  */
 const writeBacklog = (url: Redacted.Redacted) =>
   Effect.gen(function* () {
@@ -64,7 +66,7 @@ const writeBacklog = (url: Redacted.Redacted) =>
     yield* connection.query("VACUUM ANALYZE deliveries")
   })
 
-/** A transaction that has read and stays open. */
+/** Opens a transaction that has read and stays open. */
 const holdTransaction = Effect.fnUntraced(function* (url: Redacted.Redacted) {
   const connection = yield* PgConnection.make({ url })
   yield* connection.query("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -87,7 +89,7 @@ export const backlog = async (): Promise<void> => {
     )
     console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
     console.log(
-      `${EVENTS * ENDPOINTS} deliveries a round while ${COOLING * WAITING_EACH} wait for ${COOLING} endpoints that cool down\n`
+      `${EVENTS * ENDPOINTS} deliveries per round beside ${COOLING * WAITING_EACH} queued for ${COOLING} endpoints in cooldown\n`
     )
     const cost: Array<number> = []
     const rounds = async (what: string) => {
@@ -105,19 +107,19 @@ export const backlog = async (): Promise<void> => {
       console.log(line("without a backlog", free, "deliveries/s"))
       console.log(line(what, held, "deliveries/s"))
       const ratios = held.map((rate, index) => (rate / (free[index] ?? Number.NaN)) * 100)
-      console.log(`${line("ratio of the rounds (goal: at least 85)", ratios, "%")}\n`)
+      console.log(`${atLeast("ratio of the rounds", ratios, 85, "%")}\n`)
       console.log(`ratio of the medians ${((median(held) / median(free)) * 100).toFixed(0)} %`)
     }
-    await rounds("with it")
+    await rounds("with the backlog")
     console.log(line("memory without a backlog", [residentMegabytes(without.pid)], "MB"))
-    console.log(line("memory with it (goal: under 250)", [residentMegabytes(behind.pid)], "MB"))
-    console.log(line("the most since its start, likewise", [peakMegabytes(behind.pid)], "MB"))
-    console.log(line("processor while nothing is sent, without", [await idle(without)], "%"))
-    console.log(line("processor while nothing is sent, with it", [await idle(behind)], "%"))
+    console.log(atMost("memory with the backlog", [residentMegabytes(behind.pid)], 250, "MB"))
+    console.log(line("peak memory with the backlog", [peakMegabytes(behind.pid)], "MB"))
+    console.log(line("idle processor use without a backlog", [await idle(without)], "%"))
+    console.log(line("idle processor use with the backlog", [await idle(behind)], "%"))
     await Effect.runPromise(holdTransaction(behind.url).pipe(Effect.provideService(Scope.Scope, scope)))
-    await rounds("with it, and a transaction held open")
-    console.log(line("memory with it (goal: under 250)", [residentMegabytes(behind.pid)], "MB"))
-    console.log(line("the most since its start, likewise", [peakMegabytes(behind.pid)], "MB"))
+    await rounds("with the backlog and an open transaction")
+    console.log(atMost("memory with the backlog", [residentMegabytes(behind.pid)], 250, "MB"))
+    console.log(line("peak memory with the backlog", [peakMegabytes(behind.pid)], "MB"))
   } finally {
     await Effect.runPromise(Scope.close(scope, Exit.void))
     await harness.dispose()

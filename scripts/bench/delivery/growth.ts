@@ -1,7 +1,7 @@
 /**
- * Whether tables stay as they are: a million deliveries through the engine while what is older than some seconds is removed, and the
- * size of each table with its indexes on the way. Nothing is sent over sockets, since this is about the store alone. Attempts are kept
- * in partitions, one a day, that are dropped whole: within a day they grow, and are shown beside the rest.
+ * Table growth: a million deliveries go through the engine while retention removes rows older than ten seconds; prints the size of each
+ * table with its indexes along the way. Nothing is sent over sockets, because this measures the database alone. Attempts are partitioned
+ * by day and dropped a partition at a time, so their size grows within the day.
  */
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, type Redacted } from "effect"
@@ -14,12 +14,12 @@ const DELIVERIES = Number(process.env["BENCH_DELIVERIES"] ?? "1000000")
 const SAMPLES = 10
 const EVENTS = 2_000
 const KEEP_MILLIS = 10_000
-/** Longest wait for retention to catch up with the last of them. */
+/** Time for retention to remove the last deliveries. */
 const SETTLE_MILLIS = 20_000
 
 const TABLES = ["delivery_queue", "deliveries", "approval_events", "delivery_destinations", "delivery_shards"]
 
-/** Megabytes of each table with its indexes, and of all attempts. */
+/** Megabytes of each table with its indexes, and of all partitions of attempts. */
 const sizes = (url: Redacted.Redacted) =>
   Effect.runPromise(
     Effect.scoped(
@@ -45,7 +45,7 @@ export const growth = async (): Promise<void> => {
       BENCH_KEEP_MILLIS: String(KEEP_MILLIS)
     })
     console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
-    console.log(`${DELIVERIES} deliveries, kept for ${KEEP_MILLIS / 1_000} s; megabytes with indexes\n`)
+    console.log(`${DELIVERIES} deliveries, retained for ${KEEP_MILLIS / 1_000} s; megabytes with indexes\n`)
     console.log(["deliveries", ...TABLES, "attempts"].map((name) => name.padStart(22)).join(""))
     const show = async (done: number) => {
       const all = await sizes(runner.url)
@@ -63,7 +63,7 @@ export const growth = async (): Promise<void> => {
       next += DELIVERIES / SAMPLES
     }
     console.log(
-      `${Math.round((DELIVERIES / (performance.now() - begin)) * 1_000)} deliveries a second, publishing included`
+      `${Math.round((DELIVERIES / (performance.now() - begin)) * 1_000)} deliveries per second, including publishing`
     )
     await pause(SETTLE_MILLIS)
     await show(DELIVERIES)

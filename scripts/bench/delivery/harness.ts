@@ -1,4 +1,4 @@
-/** One PostgreSQL, one receiver, and the processes that deliver to it, each over a database of its own. */
+/** One PostgreSQL server, one receiver process, and the delivering processes, each on its own database. */
 import { Redacted, Schema } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -8,20 +8,20 @@ import { bundle } from "../bundle.ts"
 import { ENDPOINTS } from "./message.ts"
 import { type Command, type Published, Reply } from "./protocol.ts"
 
-/** The sides there are. */
+/** The sides of the comparison. */
 export type SideName = "raw" | "graphile" | "pgBoss" | "ours"
 
-/** A side, from outside. */
+/** A running side, as the benchmark controls it. */
 export interface Runner {
   readonly name: SideName
   readonly pid: number
-  /** The database it works on. */
+  /** Its database. */
   readonly url: Redacted.Redacted
   readonly ask: (command: Command) => Promise<Reply>
   readonly stop: () => Promise<void>
 }
 
-/** What one round cost, in microseconds of processor time a delivery. */
+/** Figures of one round: rate, and processor time per delivery in microseconds. */
 export interface Round {
   readonly perSecond: number
   readonly sender: number
@@ -29,7 +29,7 @@ export interface Round {
   readonly receiver: number
 }
 
-/** The common ground of one run. */
+/** The set-up of one run. */
 export interface Harness {
   readonly store: Store
   /** `prepare` runs on the side's database before its process starts. */
@@ -38,21 +38,21 @@ export interface Harness {
     environment?: Readonly<Record<string, string>>,
     prepare?: (url: Redacted.Redacted) => Promise<void>
   ) => Promise<Runner>
-  /** So many events are committed at once; how many deliveries a second until the last is made and written down. */
+  /** Commits events in one transaction and measures deliveries per second until the last is recorded. */
   readonly round: (runner: Runner, events: number) => Promise<Round>
-  /** Milliseconds from the commit to the receiver, of each delivery of events that are committed at a steady rate. */
+  /** Commits events at a steady rate and returns the milliseconds from commit to arrival of each delivery. */
   readonly latencies: (runner: Runner, perSecond: number, millis: number) => Promise<ReadonlyArray<number>>
   readonly dispose: () => Promise<void>
 }
 
 const here = (file: string): string => fileURLToPath(new URL(file, import.meta.url))
 
-const Heard = Schema.Union([
+const ReceiverMessage = Schema.Union([
   Schema.TaggedStruct("Listening", { port: Schema.Int }),
   Schema.TaggedStruct("Count", { count: Schema.Int }),
   Schema.TaggedStruct("Arrivals", { list: Schema.Array(Schema.Tuple([Schema.String, Schema.Number])) })
 ])
-const decodeHeard = Schema.decodeUnknownSync(Heard)
+const decodeReceiverMessage = Schema.decodeUnknownSync(ReceiverMessage)
 const decodeReply = Schema.decodeUnknownSync(Reply)
 
 const startReceiver = async () => {
@@ -62,16 +62,16 @@ const startReceiver = async () => {
   let taken: (list: ReadonlyArray<readonly [string, number]>) => void = () => {}
   const port = await new Promise<number>((resume) => {
     child.on("message", (message) => {
-      const heard = decodeHeard(message)
-      switch (heard._tag) {
+      const received = decodeReceiverMessage(message)
+      switch (received._tag) {
         case "Listening":
-          return resume(heard.port)
+          return resume(received.port)
         case "Count":
-          count = heard.count
+          count = received.count
           if (count >= waiting.count) waiting.done()
           return
         case "Arrivals":
-          return taken(heard.list)
+          return taken(received.list)
       }
     })
   })
@@ -197,6 +197,6 @@ export const startHarness = async (): Promise<Harness> => {
   }
 }
 
-/** One line of latencies. */
+/** One line of output with latency quantiles. */
 export const latencyLine = (what: string, millis: ReadonlyArray<number>): string =>
-  `${what.padEnd(44)} p50 ${median(millis).toFixed(1)}  p95 ${quantile(millis, 0.95).toFixed(1)}  p99 ${quantile(millis, 0.99).toFixed(1)}  most ${millis.reduce((a, b) => Math.max(a, b), 0).toFixed(1)} ms`
+  `${what.padEnd(44)} p50 ${median(millis).toFixed(1)}  p95 ${quantile(millis, 0.95).toFixed(1)}  p99 ${quantile(millis, 0.99).toFixed(1)}  max ${millis.reduce((a, b) => Math.max(a, b), 0).toFixed(1)} ms`

@@ -1,4 +1,4 @@
-/** What every side sends: the same bytes, signed the same way, to the same receiver. */
+/** The message that every side sends: the same bytes, signed in the same way, to the same receiver. */
 import { Effect, Result } from "effect"
 import { type Dispatcher, Agent, request } from "undici"
 import {
@@ -8,26 +8,26 @@ import {
   type SigningKeys
 } from "../../../src/domain/delivery/WebhookSignature.ts"
 
-/** Organizations, and endpoints of each: an event goes to all endpoints of one. */
+/** Organizations, and endpoints per organization. An event goes to all endpoints of one organization. */
 export const ORGANIZATIONS = 10
 export const ENDPOINTS = 5
 
-/** Requests under way at once, for every side. */
+/** Concurrent requests, for every side. */
 export const CONCURRENCY = 64
 
-/** The longest a request may take. */
+/** Request time-out. */
 const TIMEOUT_MILLIS = 5_000
 
-/** An event of the size that an approval's has. */
+/** An event body with the size of an approval event. */
 export const body = JSON.stringify({ id: "evt", type: "approval.requested", text: "x".repeat(800) })
 
-/** The receiver's path of an endpoint. */
+/** The path of an endpoint at the receiver. */
 export const pathOf = (organization: number, endpoint: number): string => `/${organization}/${endpoint}`
 
-/** Where the receiver takes requests and never answers. */
+/** The path at which the receiver accepts requests and never answers. */
 export const HANGING_PATH = "/hang"
 
-/** A job of a peer: what a worker needs to know. Secrets it has in memory. */
+/** A job in a peer's queue. The worker has the secrets in memory. */
 export interface Job {
   readonly event_id: string
   readonly path: string
@@ -42,7 +42,7 @@ export const jobsOf = (event_id: string, organization: number): ReadonlyArray<Jo
     body
   }))
 
-/** Signs and sends one message as most would write it; rejects unless it is answered 2xx. */
+/** Makes a function that signs and sends one message the way most applications would. It rejects unless the answer is 2xx. */
 export const makePost = async (port: number): Promise<(job: Job) => Promise<void>> => {
   const dispatcher: Dispatcher = new Agent({
     connections: CONCURRENCY,
@@ -58,7 +58,7 @@ export const makePost = async (port: number): Promise<(job: Job) => Promise<void
   }
   return async (job) => {
     const signing = keys.get(job.path)
-    if (signing === undefined) throw new Error(`nobody is at ${job.path}`)
+    if (signing === undefined) throw new Error(`no endpoint at ${job.path}`)
     const answer = await request(`http://127.0.0.1:${port}${job.path}`, {
       method: "POST",
       dispatcher,

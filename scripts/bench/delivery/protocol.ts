@@ -1,61 +1,61 @@
 /**
- * What the benchmark says to the processes that deliver, and what they answer. Times are of the machine's monotonic clock, in
- * microseconds, which all processes read alike.
+ * Messages between the benchmark and the delivering processes. Times are microseconds of the machine's monotonic clock, which is the same
+ * for all processes.
  */
 import { Schema } from "effect"
 
 export const nowMicros = (): number => Number(process.hrtime.bigint() / 1_000n)
 
-/** Events of the organizations in turn, each for all endpoints of one, in one transaction. Answered by `Published`. */
+/** Publishes events in one transaction, round-robin over the organizations, each to all endpoints of one. Answered by `Published`. */
 const Publish = Schema.TaggedStruct("Publish", { events: Schema.Int })
-/** So many events a second for so long, each in a transaction of its own. Answered by `Published`. */
+/** Publishes `perSecond` events for `millis`, each in its own transaction. Answered by `Published`. */
 const PublishAtRate = Schema.TaggedStruct("PublishAtRate", { perSecond: Schema.Number, millis: Schema.Int })
-/** Queues so many deliveries for an endpoint that takes requests and never answers. Answered by `Settled` once they are committed. */
+/** Queues deliveries for an endpoint that accepts requests and never answers. Answered by `Settled` once they are committed. */
 const QueueForHanging = Schema.TaggedStruct("QueueForHanging", { deliveries: Schema.Int })
-/** Asks to be told when nothing is left to do or to write down. Answered by `Settled`. */
+/** Answered by `Settled` once everything is sent and recorded. */
 const Settle = Schema.TaggedStruct("Settle", {})
-/** Asks for processor time and memory. Answered by `Usage`. */
+/** Answered by `Usage`. */
 const Measure = Schema.TaggedStruct("Measure", {})
 const Stop = Schema.TaggedStruct("Stop", {})
 
 export const Command = Schema.Union([Publish, PublishAtRate, QueueForHanging, Settle, Measure, Stop])
 export type Command = typeof Command.Type
 
-/** `list`: each event with the time right after its commit. */
+/** `list` has the id of each event with the time right after its commit. */
 const Published = Schema.TaggedStruct("Published", {
   at: Schema.Number,
   list: Schema.Array(Schema.Tuple([Schema.String, Schema.Number]))
 })
 const Settled = Schema.TaggedStruct("Settled", { at: Schema.Number })
 const Usage = Schema.TaggedStruct("Usage", { cpuMicros: Schema.Number, residentBytes: Schema.Number })
-/** The process is up. */
+/** Sent once, when the process is ready for commands. */
 const Ready = Schema.TaggedStruct("Ready", {})
 
 export const Reply = Schema.Union([Published, Settled, Usage, Ready])
 export type Reply = typeof Reply.Type
 export type Published = typeof Published.Type
 
-/** What one transaction has committed, and the time right after it. */
+/** The event ids of one transaction, and the time right after its commit. */
 export interface Committed {
   readonly ids: ReadonlyArray<string>
   readonly at: number
 }
 
-/** How a side of the comparison does what it is told. */
+/** One side of the comparison: how it carries out commands. */
 export interface Side {
-  /** One transaction of so many events. */
+  /** Publishes events in one transaction. */
   readonly publish: (events: number) => Promise<Committed>
   readonly queueForHanging?: (deliveries: number) => Promise<void>
-  /** Done when nothing is left. */
+  /** Completes once everything is sent and recorded. */
   readonly settled: () => Promise<void>
   readonly stop: () => Promise<void>
 }
 
 const decodeCommand = Schema.decodeUnknownSync(Command)
 
-/** Runs a side as a process: does what it is told, one thing after the other. */
+/** Runs a side in this process: carries out the commands of the parent process. */
 export const serveSide = (side: Side): void => {
-  const tell = (reply: Reply) => void process.send?.(reply)
+  const reply = (reply: Reply) => void process.send?.(reply)
   const publish = async (events: number) => {
     const { at, ids } = await side.publish(events)
     return ids.map((id): readonly [string, number] => [id, at])
@@ -73,25 +73,25 @@ export const serveSide = (side: Side): void => {
     await Promise.all(under)
     return list
   }
-  const obey = async (command: Command): Promise<void> => {
+  const execute = async (command: Command): Promise<void> => {
     switch (command._tag) {
       case "Publish": {
         const list = await publish(command.events)
-        return tell({ _tag: "Published", at: list[0]?.[1] ?? nowMicros(), list })
+        return reply({ _tag: "Published", at: list[0]?.[1] ?? nowMicros(), list })
       }
       case "PublishAtRate": {
         const list = await atRate(command.perSecond, command.millis)
-        return tell({ _tag: "Published", at: list[0]?.[1] ?? nowMicros(), list })
+        return reply({ _tag: "Published", at: list[0]?.[1] ?? nowMicros(), list })
       }
       case "QueueForHanging":
         await side.queueForHanging?.(command.deliveries)
-        return tell({ _tag: "Settled", at: nowMicros() })
+        return reply({ _tag: "Settled", at: nowMicros() })
       case "Settle":
         await side.settled()
-        return tell({ _tag: "Settled", at: nowMicros() })
+        return reply({ _tag: "Settled", at: nowMicros() })
       case "Measure": {
         const { system, user } = process.cpuUsage()
-        return tell({ _tag: "Usage", cpuMicros: user + system, residentBytes: process.memoryUsage.rss() })
+        return reply({ _tag: "Usage", cpuMicros: user + system, residentBytes: process.memoryUsage.rss() })
       }
       case "Stop":
         await side.stop()
@@ -99,19 +99,19 @@ export const serveSide = (side: Side): void => {
     }
   }
   process.on("message", (message) => {
-    obey(decodeCommand(message)).catch((cause: unknown) => {
+    execute(decodeCommand(message)).catch((cause: unknown) => {
       console.error(cause)
       process.exit(1)
     })
   })
   process.on("disconnect", () => process.exit(0))
-  tell({ _tag: "Ready" })
+  reply({ _tag: "Ready" })
 }
 
-/** Between two looks at whether anything is left. */
-const LOOK_MILLIS = 5
+/** Poll interval of `pollUntilDone`. */
+const POLL_MILLIS = 5
 
-/** Looks until nothing is left. */
-export const untilNothing = async (left: () => Promise<boolean>): Promise<void> => {
-  while (await left()) await new Promise((resume) => setTimeout(resume, LOOK_MILLIS))
+/** Polls until `hasWork` returns false. */
+export const pollUntilDone = async (hasWork: () => Promise<boolean>): Promise<void> => {
+  while (await hasWork()) await new Promise((resume) => setTimeout(resume, POLL_MILLIS))
 }

@@ -1,11 +1,11 @@
-/** The receiver: a process of its own that answers at once, counts, and remembers when each event came to each path. */
+/** The webhook receiver process: answers immediately, counts, and records when each event arrived at each path. */
 import { createServer } from "node:http"
 import { HANGING_PATH } from "./message.ts"
 import { nowMicros } from "./protocol.ts"
 
 let arrivals: Array<readonly [string, number]> = []
 let count = 0
-let told = 0
+let reported = 0
 
 const server = createServer((request, response) => {
   if (request.url === HANGING_PATH) return
@@ -22,11 +22,11 @@ server.listen(0, "127.0.0.1", () => {
   })
 })
 setInterval(() => {
-  if (count === told) return
-  told = count
+  if (count === reported) return
+  reported = count
   process.send?.({ _tag: "Count", count })
 }, 10)
-// Any message asks for what has arrived since the last one.
+// Any message requests the arrivals since the previous request.
 process.on("message", () => {
   process.send?.({ _tag: "Arrivals", list: arrivals })
   arrivals = []

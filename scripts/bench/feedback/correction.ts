@@ -1,6 +1,6 @@
 import type { JsonObject } from "../../../src/domain/tasks/Dataset.ts"
 
-/** A shape as teams have them: an object with texts, a choice, numbers and a list of objects. */
+/** A typical answer schema: an object with texts, an enum, numbers and a list of objects. */
 export const answerSchema: JsonObject = {
   type: "object",
   additionalProperties: false,
@@ -26,7 +26,7 @@ export const answerSchema: JsonObject = {
   }
 }
 
-/** An answer of the shape whose JSON has about so many bytes. */
+/** An answer that fits `answerSchema`, with about `bytes` bytes of JSON. */
 export const correctionOf = (bytes: number): JsonObject => {
   const items: Array<JsonObject> = []
   const correction = () => ({

@@ -1,7 +1,7 @@
 /**
- * The peer of the ground benchmark: Fastify and `pg`, as their documentation recommends, doing what `POST /v1/agent-sessions` does
- * and nothing else: the bearer key by a map of digests, the body by a compiled schema, the same statement, an answer with the same
- * members through a compiled serializer.
+ * The peer of the `ground` benchmark: Fastify and `pg`, set up as their documentation recommends, with the work of
+ * `POST /v1/agent-sessions` alone: bearer key looked up in a map of digests, body validated by a compiled schema, the same statement, a
+ * response with the same members through a compiled serializer.
  */
 import Fastify from "fastify"
 import { createHash, randomBytes, randomUUID } from "node:crypto"

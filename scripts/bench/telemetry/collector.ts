@@ -1,4 +1,4 @@
-/** A collector stub, a process of its own: reads requests, compressed or not, answers as OTLP does, and tells how many spans it has. */
+/** A stub of an OTLP collector, in a process of its own: decodes requests, answers them, and reports the number of spans received. */
 import { Schema } from "effect"
 import { createServer } from "node:http"
 import { gunzipSync } from "node:zlib"
@@ -6,7 +6,7 @@ import { gunzipSync } from "node:zlib"
 /** Requests to this path are never answered. */
 const HANGING = "/hang"
 
-/** Requests to this path are answered after a while. */
+/** Requests to this path are answered after `SLOW_MILLIS`. */
 const SLOW = "/slow"
 const SLOW_MILLIS = 200
 
@@ -22,7 +22,7 @@ const Request = Schema.fromJsonString(
 const decode = Schema.decodeUnknownSync(Request)
 
 let spans = 0
-let told = 0
+let reported = 0
 
 const server = createServer((request, response) => {
   const chunks: Array<Buffer> = []
@@ -45,8 +45,8 @@ server.listen(0, "127.0.0.1", () => {
   process.send?.({ port: typeof address === "object" && address !== null ? address.port : 0 })
 })
 setInterval(() => {
-  if (spans === told) return
-  told = spans
+  if (spans === reported) return
+  reported = spans
   process.send?.({ spans })
 }, 5)
 process.on("disconnect", () => process.exit(0))

@@ -1,8 +1,8 @@
 /**
- * Processor time of this process from the end of a span to its acceptance by a collector: ours, by the store and compressed, against
- * OpenTelemetry's SDK with its batch processor and its OTLP/HTTP JSON exporter, in rounds that alternate. Both are given spans that are made
- * already, of ten attributes, in batches of 512, and end so many of them in a turn of the event loop. What counts is all of the process:
- * its threads for compression, ciphers and garbage, and for ours the engine that carries batches. The store's own processes are shown beside.
+ * Processor time from the end of a span to its acceptance by a collector: this service (queued in the database, compressed) beside
+ * OpenTelemetry's SDK with its batch processor and OTLP/HTTP JSON exporter, in interleaved rounds. Both get spans of ten attributes that
+ * exist already, in batches of 512, 128 spans per tick of the event loop. The figure is that of the whole process: its threads for
+ * compression, encryption and garbage collection, and for this service the delivery engine. PostgreSQL is shown separately.
  */
 import { SpanKind } from "@opentelemetry/api"
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http"
@@ -13,27 +13,27 @@ import { setTimeout as pause } from "node:timers/promises"
 import { generateTraceId } from "../../../src/domain/Ids.ts"
 import { type Span, spanIdOf } from "../../../src/domain/telemetry/Span.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
-import { alternate, line, machine, median } from "../measure.ts"
+import { alternate, atLeast, line, machine, median } from "../measure.ts"
 import { startStore } from "../service.ts"
-import { organizationAt, recordSome, startHouse } from "./house.ts"
+import { organizationExportingTo, recordTraces, startPipeline } from "./pipeline.ts"
 import { startCollector } from "./stub.ts"
 import { attributesOf } from "./traces.ts"
 
 const SPANS = 512 * 16
 const ROUNDS = 16
 
-/** Until the compiler has seen what there is: ours is four times as much code as theirs, and its rounds fall for as long as this. */
+/** Rounds until the JIT compiler has settled: figures of this service, which has four times as much code, fall until then. */
 const WARM_UP = 16
 
-/** Spans that end before the event loop goes round, on both sides. */
-const AT_ONCE = 128
+/** Spans that end in one tick of the event loop, on both sides. */
+const SPANS_PER_TICK = 128
 
 const out = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** One turn of the event loop. */
-const turn = () => new Promise<void>((resume) => void setImmediate(resume))
+/** The next tick of the event loop. */
+const nextTick = () => new Promise<void>((resume) => void setImmediate(resume))
 
-/** Microseconds of processor time a span. */
+/** Microseconds of processor time per span. */
 const measured = async (work: () => Promise<unknown>): Promise<number> => {
   const before = process.cpuUsage()
   await work()
@@ -43,11 +43,11 @@ const measured = async (work: () => Promise<unknown>): Promise<number> => {
 
 const store = await startStore()
 const collector = await startCollector()
-const house = startHouse(await store.database("bench_telemetry"), {
+const pipeline = startPipeline(await store.database("bench_telemetry"), {
   queueLimit: SPANS * 100,
   spansPerSecond: 10_000_000
 })
-const org_id = await house.runPromise(organizationAt(collector.url))
+const org_id = await pipeline.runPromise(organizationExportingTo(collector.url))
 const sdk = (compression: "none" | "gzip") => {
   process.env["OTEL_EXPORTER_OTLP_COMPRESSION"] = compression
   return new TracerProvider({
@@ -63,8 +63,8 @@ const sdk = (compression: "none" | "gzip") => {
 const plain = sdk("none")
 const zipped = sdk("gzip")
 
-// Whether an organization has a destination is looked up once: before the rounds.
-await house.runPromise(recordSome(org_id, 1))
+// The look-up of the destination is cached before the rounds.
+await pipeline.runPromise(recordTraces(org_id, 1))
 await collector.until(1)
 let expected = 1
 let storeSeconds = 0
@@ -77,7 +77,7 @@ const isWaiting = Effect.gen(function* () {
   return row?.waiting === true
 })
 const ours = async (): Promise<number> => {
-  const ready = await house.runPromise(
+  const ready = await pipeline.runPromise(
     Effect.forEach(Array.from({ length: SPANS }), (_, number) =>
       Effect.map(generateTraceId, (trace_id): Span => ({
         trace_id,
@@ -94,7 +94,7 @@ const ours = async (): Promise<number> => {
   expected += SPANS
   const before = store.processorSeconds()
   const result = await measured(async () => {
-    await house.runPromise(
+    await pipeline.runPromise(
       Effect.gen(function* () {
         const spans = yield* Spans
         for (const [number, span] of ready.entries()) {
@@ -104,13 +104,13 @@ const ours = async (): Promise<number> => {
             whole: true,
             make: () => [span]
           })
-          if (number % AT_ONCE === AT_ONCE - 1) yield* Effect.promise(turn)
+          if (number % SPANS_PER_TICK === SPANS_PER_TICK - 1) yield* Effect.promise(nextTick)
         }
       })
     )
     await collector.until(expected)
-    // What follows on a delivery is ours too, and in nobody else's round.
-    while (await house.runPromise(isWaiting)) await pause(5)
+    // Recording the delivery is part of this side, and must not run in a round of another side.
+    while (await pipeline.runPromise(isWaiting)) await pause(5)
   })
   storeSeconds += store.processorSeconds() - before
   return result
@@ -124,7 +124,7 @@ const theirs = (provider: TracerProvider) => async (): Promise<number> => {
   return measured(async () => {
     for (const [number, span] of ready.entries()) {
       span.end()
-      if (number % AT_ONCE === AT_ONCE - 1) await turn()
+      if (number % SPANS_PER_TICK === SPANS_PER_TICK - 1) await nextTick()
     }
     await provider.forceFlush()
     await collector.until(expected)
@@ -136,19 +136,18 @@ const [we = [], they = [], theyToo = []] = await alternate([ours, theirs(plain),
   rounds: ROUNDS
 })
 out(machine())
-out(line("OpenTelemetry SDK, batch, OTLP/HTTP JSON", they, "µs of CPU a span"))
-out(line("the same, gzip", theyToo, "µs of CPU a span"))
-out(line("Countersign, by the store, gzip", we, "µs of CPU a span"))
+out(line("OpenTelemetry SDK, batch, OTLP/HTTP JSON", they, "µs of CPU per span"))
+out(line("OpenTelemetry SDK, the same with gzip", theyToo, "µs of CPU per span"))
+out(line("Countersign, queued in the database, gzip", we, "µs of CPU per span"))
 const beside = (storeSeconds * 1e6) / (SPANS * (ROUNDS + WARM_UP))
-out(`${"the store's own processes, beside".padEnd(44)} ${beside.toFixed(1).padStart(10)} µs of CPU a span`)
-const times = (values: ReadonlyArray<number>, more: number) =>
-  (median(values) / (median(we) + more)).toFixed(2)
-out(
-  `spans per second of CPU, to the SDK plain: ${times(they, 0)} × (goal: 2), to the SDK with gzip: ${times(theyToo, 0)} ×`
-)
-out(`the store counted as ours: ${times(they, beside)} × and ${times(theyToo, beside)} ×`)
+out(`${"PostgreSQL, beside Countersign".padEnd(44)} ${beside.toFixed(1).padStart(10)} µs of CPU per span`)
+const times = (values: ReadonlyArray<number>, postgres: number) => median(values) / (median(we) + postgres)
+out(atLeast("spans per CPU second, ratio to the SDK", [times(they, 0)], 2, "×"))
+out(line("the same, SDK with gzip", [times(theyToo, 0)], "×"))
+out(line("PostgreSQL included, ratio to the SDK", [times(they, beside)], "×"))
+out(line("PostgreSQL included, SDK with gzip", [times(theyToo, beside)], "×"))
 await plain.shutdown()
 await zipped.shutdown()
-await house.dispose()
+await pipeline.dispose()
 collector.stop()
 await store.dispose()

@@ -1,7 +1,7 @@
-/** The same spans for both sides: a call to a model, with what one usually says of it. */
+/** The spans that both sides export: a model call with typical attributes. */
 import type { Attributes } from "../../../src/domain/telemetry/Span.ts"
 
-/** Attributes of a call. */
+/** Attributes of a model call. */
 export const attributesOf = (number: number) =>
   ({
     "gen_ai.operation.name": "chat",

@@ -1,12 +1,12 @@
 /**
- * A worker on graphile-worker, set as its page on performance has it: a local queue, results written in batches, a connection more
- * than it needs. https://worker.graphile.org/docs/performance
+ * A worker on graphile-worker, configured as its performance page recommends: a local queue, batched completion, one spare connection.
+ * https://worker.graphile.org/docs/performance
  */
 import { Logger, makeWorkerUtils, run } from "graphile-worker"
 import { randomUUID } from "node:crypto"
 import pg from "pg"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
-import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, pollUntilDone } from "../protocol.ts"
 
 const post = await makePost(Number(process.env["BENCH_PORT"]))
 const connectionString = process.env["DATABASE_URL"] ?? ""
@@ -36,7 +36,7 @@ const runner = await run({
   noHandleSignals: true,
   taskList: {
     webhook: async (payload) => {
-      if (!isJob(payload)) throw new Error("no job of ours")
+      if (!isJob(payload)) throw new Error("unexpected payload")
       await post(payload)
     }
   }
@@ -54,7 +54,7 @@ serveSide({
     return { ids, at: nowMicros() }
   },
   settled: () =>
-    untilNothing(async () => {
+    pollUntilDone(async () => {
       const { rowCount } = await pool.query("SELECT 1 FROM graphile_worker._private_jobs LIMIT 1")
       return rowCount !== 0
     }),

@@ -1,4 +1,4 @@
-/** The engine with its webhook channel, as the service has it, in a process of its own. */
+/** The delivery engine with its webhook channel, configured as in the service. */
 import { Array as Arr, DateTime, Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
@@ -15,20 +15,20 @@ import * as WebhookChannel from "../../../../src/server/notifications/Notificati
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { body, CONCURRENCY, ENDPOINTS, HANGING_PATH, ORGANIZATIONS, pathOf } from "../message.ts"
-import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, pollUntilDone } from "../protocol.ts"
 
-/** Deliveries that are enqueued by one statement, as a service does with what falls due together. */
+/** Deliveries per enqueue statement, as when many approvals fall due together. */
 const ENQUEUE = 500
 
 const url = Redacted.make(process.env["DATABASE_URL"] ?? "")
 const receiver = `http://127.0.0.1:${process.env["BENCH_PORT"]}`
 const keepMillis = Number(process.env["BENCH_KEEP_MILLIS"] ?? "0")
 
-/** Sends nothing and takes everything for delivered: for what is about the store alone. */
-const egressOfNothing = Layer.succeed(
+/** Reports every delivery as successful without sending it, to measure the database alone. */
+const layerNoEgress = Layer.succeed(
   Egress,
   Egress.of({
-    vet: () => Effect.die("nothing is vetted here"),
+    vet: () => Effect.die("not used by this benchmark"),
     send: () => Effect.succeed({ status: 204, retryAfter: undefined, body: new Uint8Array(), complete: true })
   })
 )
@@ -36,7 +36,7 @@ const egressOfNothing = Layer.succeed(
 const services = Layer.mergeAll(
   SecretBox.layer({ masterKeys: [Redacted.make(randomBytes(32).toString("base64"))] }),
   process.env["BENCH_SEND"] === "nothing"
-    ? egressOfNothing
+    ? layerNoEgress
     : Egress.layer({
         dnsServers: [],
         allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.1/32")),
@@ -46,7 +46,7 @@ const services = Layer.mergeAll(
       }),
   StoreClock.layer
 ).pipe(Layer.provideMerge(Database.layer({ url })))
-/** Failures never lead to a cooldown where the worst of a receiver that hangs is to be seen. */
+/** Consecutive failures before a cooldown. The fairness benchmark sets it out of reach, so that attempts hang throughout. */
 const cooldownAfter = Number(process.env["BENCH_COOLDOWN_AFTER"] ?? "5")
 
 const runtime = ManagedRuntime.make(
@@ -87,13 +87,13 @@ const organizations = await runtime.runPromise(
   )
 )
 
-interface Subscribed {
+interface Subscriber {
   readonly org_id: OrgId
   readonly endpoints: ReadonlyArray<EndpointId>
 }
 
-/** One transaction: an event for each, and a delivery of it for each of its endpoints. */
-const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
+/** Publishes one event per organization to all of its endpoints, in one transaction. */
+const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscriber>) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
     const delivery = yield* Delivery
@@ -130,7 +130,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscribed>) =>
         }),
         { discard: true }
       ).pipe(
-        // Before what the engine does at the end of the transaction: of that, the sending has begun.
+        // Registered first, so that the time is taken before the engine's own hook, which starts sending.
         (inside) =>
           Effect.andThen(
             afterCommitSync(() => void (at = nowMicros())),
@@ -148,7 +148,7 @@ const publish = (count: number) =>
 const lanes = organizations.flatMap(({ endpoints, org_id }) =>
   endpoints.map((endpoint) => ({ org_id, endpoint, shard: shardOf(endpoint) }))
 )
-const left = Effect.gen(function* () {
+const hasQueued = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql`
     SELECT 1 AS found
@@ -170,7 +170,7 @@ const left = Effect.gen(function* () {
   return rows.length > 0
 })
 
-/** For an endpoint of the first organization, so that what is shared within it is shared with the hanging one. */
+/** Adds the hanging endpoint to the first organization, so that it shares the limits of that organization. */
 const queueForHanging = Effect.fnUntraced(function* (deliveries: number) {
   const [{ org_id }] = organizations
   const destination_id = yield* makeEndpoint(org_id, HANGING_PATH)
@@ -182,6 +182,6 @@ const queueForHanging = Effect.fnUntraced(function* (deliveries: number) {
 serveSide({
   queueForHanging: (deliveries) => runtime.runPromise(queueForHanging(deliveries)),
   publish: (events) => runtime.runPromise(publish(events)),
-  settled: () => untilNothing(() => runtime.runPromise(left)),
+  settled: () => pollUntilDone(() => runtime.runPromise(hasQueued)),
   stop: () => runtime.dispose()
 })

@@ -1,13 +1,13 @@
 /**
- * A worker on pg-boss, set for throughput as its documentation of `work()` has it: several workers, each of which fetches a batch,
- * works on all of it at once and settles job by job, fetches on while batches come back full, and is woken by notifications.
+ * A worker on pg-boss, configured for throughput as its documentation of `work()` recommends: several workers; each fetches a batch, runs
+ * it concurrently, completes job by job, fetches again while batches are full, and is woken by LISTEN/NOTIFY.
  * https://pgboss.io/api/workers
  */
 import { randomUUID } from "node:crypto"
 import pg from "pg"
 import { PgBoss } from "pg-boss"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
-import { nowMicros, serveSide, untilNothing } from "../protocol.ts"
+import { nowMicros, serveSide, pollUntilDone } from "../protocol.ts"
 
 const QUEUE = "webhook"
 const WORKERS = 4
@@ -53,7 +53,7 @@ serveSide({
     return { ids, at: nowMicros() }
   },
   settled: () =>
-    untilNothing(async () => {
+    pollUntilDone(async () => {
       const { rowCount } = await pool.query(
         `SELECT 1 FROM pgboss.job WHERE name = '${QUEUE}' AND state < 'completed' LIMIT 1`
       )

@@ -1,4 +1,4 @@
-/** The limit: the same requests, as many at once, and no store at all. What is published is sent from memory. */
+/** The upper bound: the same requests with the same concurrency, sent from memory without a database. */
 import { randomUUID } from "node:crypto"
 import { CONCURRENCY, type Job, jobsOf, makePost, ORGANIZATIONS } from "../message.ts"
 import { nowMicros, serveSide } from "../protocol.ts"

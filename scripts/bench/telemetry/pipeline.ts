@@ -1,4 +1,4 @@
-/** The rooms that spans go through, in this process, over a store that is thrown away: from `Spans` to the collector. */
+/** The export pipeline of spans, from `Spans` to the collector, in this process on a temporary database. */
 import { Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
@@ -18,8 +18,8 @@ import { destinationPlace, insertDestination } from "../../../src/server/telemet
 import { encodeHeaders } from "../../../src/server/telemetry/Telemetry/send.ts"
 import { attributesOf } from "./traces.ts"
 
-/** Starts them. */
-export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
+/** Starts the pipeline. */
+export const startPipeline = (url: Redacted.Redacted, options: SpansOptions) =>
   ManagedRuntime.make(
     Spans.layer(options).pipe(
       Layer.provideMerge(
@@ -43,8 +43,8 @@ export const startHouse = (url: Redacted.Redacted, options: SpansOptions) =>
     )
   )
 
-/** An organization whose collector is there. */
-export const organizationAt = Effect.fnUntraced(function* (url: string) {
+/** Creates an organization that exports to the collector at `url`. */
+export const organizationExportingTo = Effect.fnUntraced(function* (url: string) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
   const org_id = yield* OrgId.generate
@@ -65,8 +65,8 @@ export const organizationAt = Effect.fnUntraced(function* (url: string) {
   return org_id
 })
 
-/** Records traces of one span, as a service does. */
-export const recordSome = Effect.fnUntraced(function* (org_id: OrgId, count: number) {
+/** Records `count` traces of one span, as the service does. */
+export const recordTraces = Effect.fnUntraced(function* (org_id: OrgId, count: number) {
   const spans = yield* Spans
   for (let number = 0; number < count; number++) {
     const trace_id = yield* generateTraceId
