@@ -2,8 +2,15 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityFaults, Browser, goTo, inBrowser, overflow, signedIn } from "../support/browser.ts"
-import { furnished, hostile } from "../support/furnished.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  goTo,
+  skipWithoutBrowser,
+  horizontalOverflow,
+  openSignedIn
+} from "../support/browser.ts"
+import { seedConsoleOrg, hostileTexts } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(
@@ -20,7 +27,7 @@ interface Tried {
 
 const press = (name: string | RegExp) => (page: Page) => page.getByRole("button", { name }).first().click()
 
-type Places = Effect.Success<ReturnType<typeof furnished>>
+type Places = Effect.Success<ReturnType<typeof seedConsoleOrg>>
 
 /** What reviewers and agents have to do with, each page with what hangs on it. */
 const review = (at: Places): ReadonlyArray<Tried> => [
@@ -65,7 +72,7 @@ const settings = (at: Places): ReadonlyArray<Tried> => [
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
   "every page of the console",
   (it) => {
-    const test = inBrowser(it)
+    const test = skipWithoutBrowser(it)
 
     for (const [name, pagesOf] of [
       ["of reviews and agents", review],
@@ -76,13 +83,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         () =>
           Effect.gen(function* () {
             const { key } = yield* Countersign
-            const at = yield* furnished(name, hostile)
-            const { faults, page } = yield* signedIn(yield* key({ name: "Grace" }, name), "/approvals")
+            const at = yield* seedConsoleOrg(name, hostileTexts)
+            const { faults, page } = yield* openSignedIn(yield* key({ name: "Grace" }, name), "/approvals")
             const judge = Effect.fnUntraced(function* (path: string) {
               yield* Effect.promise(() => page.emulateMedia({ colorScheme: "light" }))
-              assert.deepStrictEqual(yield* accessibilityFaults(page), [], path)
+              assert.deepStrictEqual(yield* accessibilityViolations(page), [], path)
               yield* Effect.promise(() => page.emulateMedia({ colorScheme: "dark" }))
-              assert.deepStrictEqual(yield* accessibilityFaults(page, "contrast"), [], `${path}, dark`)
+              assert.deepStrictEqual(yield* accessibilityViolations(page, "contrast"), [], `${path}, dark`)
             })
             for (const { open = [], path, shows } of pagesOf(at)) {
               yield* Effect.promise(async () => {
@@ -96,7 +103,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
               }
               yield* Effect.promise(async () => {
                 await page.setViewportSize({ width: 390, height: 844 })
-                assert.strictEqual(await overflow(page), 0, `${path} on a phone`)
+                assert.strictEqual(await horizontalOverflow(page), 0, `${path} on a phone`)
               })
               // What is decided on a phone.
               if (path.startsWith("/approvals")) yield* judge(`${path} on a phone`)
@@ -120,7 +127,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
       () =>
         Effect.gen(function* () {
           const { key } = yield* Countersign
-          const { page } = yield* signedIn(yield* key({}, "empty"), "/approvals")
+          const { page } = yield* openSignedIn(yield* key({}, "empty"), "/approvals")
           for (const [path, shows] of [
             ["/approvals", "Nothing waits for you"],
             ["/feedback", "Nothing to review"],
@@ -134,7 +141,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
               await goTo(page, path)
               await page.getByText(shows).waitFor()
             })
-            assert.deepStrictEqual(yield* accessibilityFaults(page), [], path)
+            assert.deepStrictEqual(yield* accessibilityViolations(page), [], path)
           }
         }).pipe(Effect.scoped, Effect.orDie),
       60_000

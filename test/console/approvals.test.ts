@@ -4,7 +4,7 @@ import type { Page } from "playwright-core"
 import { INBOX_FIRST_PAGE } from "../../src/api/Console.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, overflow, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, horizontalOverflow, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -43,12 +43,12 @@ const look = (page: Page, seen: boolean): Promise<unknown> =>
   )
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the inbox in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   describe("a reviewer", () => {
     test("approves by keyboard what a real agent waits for, and it goes on with the comment", () =>
       Effect.gen(function* () {
-        const { faults, page } = yield* signedIn(
+        const { faults, page } = yield* openSignedIn(
           yield* as("keyboard", { preset: "reviewer", name: "Ada" }),
           "/approvals"
         )
@@ -76,7 +76,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
     test("is told when an approval closes under their hand, and by whom", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
-        const { page } = yield* signedIn(yield* as("race", { preset: "reviewer", name: "Ada" }), "/approvals")
+        const { page } = yield* openSignedIn(
+          yield* as("race", { preset: "reviewer", name: "Ada" }),
+          "/approvals"
+        )
         const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "race")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /mail\.send/ }).click()
@@ -112,7 +115,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           }
         })
         if (approval_id === null) return yield* Effect.die("a person should be asked")
-        const { page } = yield* signedIn(yield* as("late", { preset: "reviewer" }), "/feedback")
+        const { page } = yield* openSignedIn(yield* as("late", { preset: "reviewer" }), "/feedback")
         yield* Effect.promise(async () => {
           await page.route("**/console/inbox/stream", (route) => route.abort())
           await page.goto(`/console/approvals/${approval_id}`)
@@ -135,7 +138,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         yield* admin.approval_rules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 50 }] }
         })
-        const { page } = yield* signedIn(yield* as("running", { preset: "reviewer" }), "/approvals")
+        const { page } = yield* openSignedIn(yield* as("running", { preset: "reviewer" }), "/approvals")
         yield* agentWaits({ id: "one", tool: "cache.clear" }, "running")
         yield* Effect.promise(async () => {
           const left = page.locator("time.countdown").first()
@@ -156,7 +159,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         yield* admin.approval_rules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 2, timeout_action: "allow" }] }
         })
-        const { page } = yield* signedIn(yield* as("silence", { preset: "reviewer" }), "/approvals")
+        const { page } = yield* openSignedIn(yield* as("silence", { preset: "reviewer" }), "/approvals")
         const { waiting } = yield* agentWaits({ id: "one", tool: "cache.clear" }, "silence")
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
         yield* Effect.promise(async () => {
@@ -189,7 +192,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             }),
           { concurrency: 8, discard: true }
         )
-        const { page } = yield* signedIn(yield* as("many", { preset: "reviewer" }), "/approvals")
+        const { page } = yield* openSignedIn(yield* as("many", { preset: "reviewer" }), "/approvals")
         yield* Effect.promise(async () => {
           await page.getByText(`Waiting ${MANY}`).waitFor()
           const last = page.locator(`[role=option][aria-posinset="${MANY}"]`)
@@ -210,7 +213,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
     test("has no connection while nobody sees the page, and learns what was missed on return", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
-        const { page } = yield* signedIn(yield* as("away", { preset: "reviewer" }), "/approvals")
+        const { page } = yield* openSignedIn(yield* as("away", { preset: "reviewer" }), "/approvals")
         const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "away")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /mail\.send/ }).click()
@@ -244,8 +247,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             rules: [{ effect: "require_approval", review_seconds: 1, escalation_seconds: 600 }]
           }
         })
-        const reviewer = yield* signedIn(yield* as("escalated", { preset: "reviewer" }), "/approvals")
-        const boss = yield* signedIn(yield* as("escalated", { preset: "admin", name: "Boss" }), "/approvals")
+        const reviewer = yield* openSignedIn(yield* as("escalated", { preset: "reviewer" }), "/approvals")
+        const boss = yield* openSignedIn(
+          yield* as("escalated", { preset: "admin", name: "Boss" }),
+          "/approvals"
+        )
         const { waiting } = yield* agentWaits({ id: "one", tool: "deploy.release" }, "escalated")
         yield* Effect.promise(async () => {
           await reviewer.page.getByRole("option", { name: /deploy\.release/ }).click()
@@ -272,7 +278,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           params: { id: session_id },
           payload: { step_id: StepId.make("one"), tool: "crm.update", action_class: "write" }
         })
-        const { page } = yield* signedIn(key, "/approvals")
+        const { page } = yield* openSignedIn(key, "/approvals")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /crm\.update/ }).click()
           await page.getByText("wants another person to decide").waitFor()
@@ -285,7 +291,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
     test("leaves nothing to who signs in next, in this tab and in others, and stays where it failed", () =>
       Effect.gen(function* () {
         const { url } = yield* Countersign
-        const { page } = yield* signedIn(
+        const { page } = yield* openSignedIn(
           yield* as("leaving", { preset: "reviewer", name: "Ada" }),
           "/approvals"
         )
@@ -324,7 +330,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
   describe("content of others", () => {
     test("is text, whatever it holds", () =>
       Effect.gen(function* () {
-        const { faults, page } = yield* signedIn(yield* as("hostile", { preset: "reviewer" }), "/approvals")
+        const { faults, page } = yield* openSignedIn(
+          yield* as("hostile", { preset: "reviewer" }),
+          "/approvals"
+        )
         const { waiting } = yield* agentWaits(
           {
             id: "<script>document.title='owned'</script>",
@@ -348,7 +357,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await shown.getByText("U+200B").waitFor()
           assert.strictEqual(await page.locator("#injected, img, svg[onload], [onerror]").count(), 0)
           assert.strictEqual(await page.title(), "Approvals · Countersign")
-          assert.strictEqual(await overflow(page), 0)
+          assert.strictEqual(await horizontalOverflow(page), 0)
         })
         assert.deepStrictEqual(faults, [])
         yield* Fiber.interrupt(waiting)

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { listening } from "../support/listening.ts"
@@ -49,7 +49,7 @@ const receiver = Effect.acquireRelease(
 )
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpoints in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test(
     "an admin creates one, keeps its secret, sees a delivery arrive, and replays one that failed",
@@ -57,7 +57,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const hook = yield* receiver
-        const { faults, page } = yield* signedIn({ preset: "admin", name: "Grace" }, "/endpoints")
+        const { faults, page } = yield* openSignedIn({ preset: "admin", name: "Grace" }, "/endpoints")
         const secret = yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "New endpoint" }).click()
           await page.getByLabel("Address").fill(hook.url)
@@ -109,7 +109,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
         const agent = yield* client({ preset: "runtime" }, "window")
         const { session_id } = yield* agent.sessions.create({})
-        const { page } = yield* signedIn(yield* key({}, "window"), `/endpoints/${endpoint.id}`)
+        const { page } = yield* openSignedIn(yield* key({}, "window"), `/endpoints/${endpoint.id}`)
         for (const step of ["one", "two", "three"]) {
           yield* agent.sessions.step({
             params: { id: session_id },
@@ -161,7 +161,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
           admin.notification_endpoints.list(),
           ({ endpoints }) => (endpoints[0]?.cooldown_until ?? null) !== null
         )
-        const { faults, page } = yield* signedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
+        const { faults, page } = yield* openSignedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
         yield* Effect.promise(async () => {
           await page.getByText("failed 5 times in a row, so it is left alone until").waitFor()
           await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
@@ -182,7 +182,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         const { endpoint, secret } = yield* admin.notification_endpoints.create({
           payload: { url: hook.url }
         })
-        const { faults, page } = yield* signedIn(yield* key({}, "settings"), `/endpoints/${endpoint.id}`)
+        const { faults, page } = yield* openSignedIn(yield* key({}, "settings"), `/endpoints/${endpoint.id}`)
         const rotated = yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Events" }).click()
           for (const event of ["requested", "expiring", "escalated", "approved", "rejected"])

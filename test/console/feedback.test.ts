@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, goTo, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, goTo, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -40,7 +40,7 @@ const corrected = (organization: string, corrections: ReadonlyArray<Record<strin
   })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedback in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test(
     "a reviewer stages and rejects by keyboard, beside the answer, and is offered no promotion",
@@ -52,7 +52,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
           { payer: "<b id=injected>Bob</b>", amount: 7 }
         ])
         const reviewer = yield* key({ preset: "reviewer", name: "Ada" }, "review")
-        const { faults, page } = yield* signedIn(reviewer, "/feedback")
+        const { faults, page } = yield* openSignedIn(reviewer, "/feedback")
         yield* Effect.promise(async () => {
           // Looked at before, and kept for a while: what is reviewed must be in there all the same.
           await goTo(page, `/promotion/${task.id}`)
@@ -105,7 +105,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
           for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
         })
         yield* stageAll
-        const { page } = yield* signedIn(yield* key({ preset: "admin" }, "promote"), `/promotion/${task.id}`)
+        const { page } = yield* openSignedIn(
+          yield* key({ preset: "admin" }, "promote"),
+          `/promotion/${task.id}`
+        )
         yield* Effect.promise(() => page.getByRole("button", { name: "Promote one correction" }).waitFor())
         yield* give("a later invoice", { payer: "Hedy", amount: 3 })
         yield* stageAll
@@ -133,7 +136,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
         const { admin, task } = yield* corrected("base", [{ payer: "Grace", amount: 2 }])
         const { feedback } = yield* admin.feedback.list({ query: { status: "pending" } })
         for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
-        const { faults, page } = yield* signedIn(yield* key({}, "base"), `/promotion/${task.id}`)
+        const { faults, page } = yield* openSignedIn(yield* key({}, "base"), `/promotion/${task.id}`)
         yield* Effect.promise(() => page.getByText("0", { exact: true }).first().waitFor())
         const params = { task_id: task.id }
         const { dataset_id } = yield* admin.tasks.get({ params })
@@ -166,7 +169,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
     Effect.gen(function* () {
       const { key } = yield* Countersign
       const { admin, task } = yield* corrected("warned", [{ payer: "password: hunter2-hunter2", amount: 2 }])
-      const { page } = yield* signedIn(
+      const { page } = yield* openSignedIn(
         yield* key({ preset: "reviewer", name: "Ada" }, "warned"),
         `/feedback/task/${task.id}`
       )

@@ -1,20 +1,20 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, openPage, signedIn, signInByForm } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openPage, openSignedIn, signInByForm } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test(
     "one is made, shown once, works, is revoked with the session it signed in, and the audit log tells of it",
     () =>
       Effect.gen(function* () {
         const { clientWith } = yield* Countersign
-        const { faults, page } = yield* signedIn({ preset: "admin", name: "Grace" }, "/keys")
+        const { faults, page } = yield* openSignedIn({ preset: "admin", name: "Grace" }, "/keys")
         const secret = yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "New key" }).click()
           await page.getByLabel("Name").fill("zero\u200bwidth")
@@ -68,7 +68,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
   test("the last admin's key is not revoked, and why is said", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
-      const { page } = yield* signedIn(yield* key({ name: "The last" }, "last"), "/keys")
+      const { page } = yield* openSignedIn(yield* key({ name: "The last" }, "last"), "/keys")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Revoke" }).click()
         const dialog = page.getByRole("dialog")
@@ -83,7 +83,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("keys 
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const maker = yield* key({ name: "Maker", scopes: ["keys.write", "tasks.read"] }, "narrow")
-      const { page } = yield* signedIn(maker, "/keys")
+      const { page } = yield* openSignedIn(maker, "/keys")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "New key" }).click()
         await page.getByLabel("Name").fill("Reader")

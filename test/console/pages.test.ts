@@ -2,8 +2,8 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Page } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, goTo, inBrowser, signedIn } from "../support/browser.ts"
-import { furnished } from "../support/furnished.ts"
+import { Browser, goTo, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -20,12 +20,12 @@ const actions = async (page: Page): Promise<ReadonlyArray<string>> => {
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
   "the console in a browser",
   (it) => {
-    const test = inBrowser(it)
+    const test = skipWithoutBrowser(it)
 
     test("shows each key the pages that its scopes open, and no other", () =>
       Effect.gen(function* () {
-        const admin = yield* signedIn({ preset: "admin" }, "/approvals")
-        const reviewer = yield* signedIn({ preset: "reviewer" }, "/keys")
+        const admin = yield* openSignedIn({ preset: "admin" }, "/approvals")
+        const reviewer = yield* openSignedIn({ preset: "reviewer" }, "/keys")
         assert.sameMembers(
           [...(yield* Effect.promise(() => navigation(reviewer.page)))],
           ["Approvals", "Feedback", "Sessions", "Rules", "Tasks"]
@@ -50,8 +50,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
       () =>
         Effect.gen(function* () {
           const { key } = yield* Countersign
-          const at = yield* furnished("reviewer")
-          const { faults, page } = yield* signedIn(
+          const at = yield* seedConsoleOrg("reviewer")
+          const { faults, page } = yield* openSignedIn(
             yield* key({ preset: "reviewer" }, "reviewer"),
             "/approvals"
           )

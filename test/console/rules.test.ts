@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import type { Locator } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -20,7 +20,7 @@ const twoRules = (organization: string) =>
         ]
       }
     })
-    const { faults, page } = yield* signedIn(yield* key({}, organization), "/rules")
+    const { faults, page } = yield* openSignedIn(yield* key({}, organization), "/rules")
     yield* Effect.promise(async () => {
       await page.getByLabel("Tool").fill("search.products")
       await page.getByText("by rule 1").waitFor()
@@ -30,7 +30,7 @@ const twoRules = (organization: string) =>
   })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("rules in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test("one is moved by the keyboard, tried, and saved over nobody's without asking", () =>
     Effect.gen(function* () {

@@ -2,13 +2,13 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("sessions in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test("an agent's steps, decisions and outcomes appear as they come, and an admin closes the session", () =>
     Effect.gen(function* () {
@@ -20,7 +20,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("sessi
       const ada = yield* client({ preset: "reviewer", name: "Ada" }, "timeline")
       const agent = yield* client({ preset: "runtime", name: "The agent" }, "timeline")
       const { session_id } = yield* agent.sessions.create({ payload: { metadata: { ticket: "4711" } } })
-      const { faults, page } = yield* signedIn(yield* key({}, "timeline"), "/sessions")
+      const { faults, page } = yield* openSignedIn(yield* key({}, "timeline"), "/sessions")
       yield* Effect.promise(async () => {
         await page.getByRole("row").filter({ hasText: "ticket: 4711" }).getByRole("link").click()
         await page.getByText("No step was asked for yet").waitFor()

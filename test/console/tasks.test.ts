@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { createServer, type ServerResponse } from "node:http"
 import { TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
 import { listening } from "../support/listening.ts"
@@ -50,14 +50,14 @@ const model = Effect.acquireRelease(
 )
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test(
     "a task is made in a form that says what is wrong with a shape, and where; examples make its first version",
     () =>
       Effect.gen(function* () {
         const { client, key } = yield* Countersign
-        const { faults, page } = yield* signedIn(yield* key({}, "form"), "/tasks")
+        const { faults, page } = yield* openSignedIn(yield* key({}, "form"), "/tasks")
         const id = yield* Effect.promise(async () => {
           await page.getByRole("link", { name: "New task" }).click()
           await page.getByLabel("Name").fill("Sort messages")
@@ -114,7 +114,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks
           ["it came too late", "shipping"],
           ["you charged me twice", "billing"]
         )
-        const { faults, page } = yield* signedIn(yield* key({}, "compare"), `/tasks/${task.id}`)
+        const { faults, page } = yield* openSignedIn(yield* key({}, "compare"), `/tasks/${task.id}`)
         yield* Effect.promise(async () => {
           await page.getByRole("link", { name: "Change the working copy" }).click()
           await page.getByText("The shapes of inputs and answers stay").waitFor()
@@ -180,7 +180,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("tasks
         params,
         payload: { base_dataset_id: second.id, examples: [added!] }
       })
-      const { faults, page } = yield* signedIn(
+      const { faults, page } = yield* openSignedIn(
         yield* key({ preset: "reviewer" }, "versions"),
         `/datasets/${third.id}`
       )

@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { OrgId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { SqlClient } from "effect/sql"
-import { Browser, inBrowser, signedIn } from "../support/browser.ts"
+import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { accepted, collector } from "../support/otlp/collector.ts"
 import { recordSpans, sendSpans, TOKEN } from "../support/otlp/telemetry.ts"
 import { service } from "../support/service.ts"
@@ -22,7 +22,7 @@ const orgId = Effect.gen(function* () {
 })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("telemetry in a browser", (it) => {
-  const test = inBrowser(it)
+  const test = skipWithoutBrowser(it)
 
   test(
     "a collector is set and tested; what waits, was dropped and failed shows; a batch is replayed; the collector is removed",
@@ -30,7 +30,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("telem
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const peer = yield* collector([accepted, { status: 400 }])
-        const { faults, page } = yield* signedIn({ preset: "admin" }, "/telemetry")
+        const { faults, page } = yield* openSignedIn({ preset: "admin" }, "/telemetry")
         yield* Effect.promise(async () => {
           await page.getByText("No collector is set").waitFor()
           await page.getByRole("button", { name: "Set the collector" }).click()

@@ -9,7 +9,7 @@ import type { NewApiKey } from "../../src/api/ApiKeys.ts"
 import { Countersign } from "../../src/testing/index.ts"
 
 /** Where a Chromium usually is. */
-const places = [
+const candidates = [
   process.env["COUNTERSIGN_TEST_BROWSER"] ?? "",
   "/usr/bin/chromium",
   "/usr/bin/chromium-browser",
@@ -17,18 +17,19 @@ const places = [
   "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 ]
 
-const program = places.find((place) => place !== "" && existsSync(place))
+const executablePath = candidates.find((place) => place !== "" && existsSync(place))
 
 /** Why pages cannot be tried here; undefined: they can. */
-const noBrowser: string | undefined =
-  program === undefined
+const skipReason: string | undefined =
+  executablePath === undefined
     ? "the console's pages are not tried: there is no Chromium; install Debian's `chromium`, or name one in COUNTERSIGN_TEST_BROWSER"
     : undefined
 
-if (noBrowser !== undefined) process.stderr.write(`${noBrowser}\n`)
+if (skipReason !== undefined) process.stderr.write(`${skipReason}\n`)
 
 /** `it.effect` where there is a browser; else the test is skipped, with the reason printed. */
-export const inBrowser = <R>(it: Vitest.MethodsNonLive<R>) => it.effect.skipIf(noBrowser !== undefined)
+export const skipWithoutBrowser = <R>(it: Vitest.MethodsNonLive<R>) =>
+  it.effect.skipIf(skipReason !== undefined)
 
 const flags = [
   "--no-sandbox",
@@ -47,7 +48,7 @@ export class Browser extends Context.Service<Browser, Chromium>()("countersign/t
       Effect.promise(() => {
         const setup = fileURLToPath(new URL("../../scripts/setup.js", import.meta.url))
         spawnSync(process.execPath, [setup], { stdio: "inherit" })
-        return chromium.launch({ executablePath: program ?? "", args: flags })
+        return chromium.launch({ executablePath: executablePath ?? "", args: flags })
       }),
       (browser) => Effect.promise(() => browser.close())
     )
@@ -55,18 +56,18 @@ export class Browser extends Context.Service<Browser, Chromium>()("countersign/t
 }
 
 /** A page, and what went wrong in it: errors of its program, and what its policy refused. */
-export interface Opened {
+export interface OpenedPage {
   readonly page: Page
   readonly faults: Array<string>
 }
 
 /** The longest that anything in a page is waited for: less than a test may take, so that what did not come is named. */
-const LONGEST_WAIT_MS = 20_000
+const PAGE_TIMEOUT_MS = 20_000
 
 /** An empty page in a window of its own. */
 export const openPage = (
   options: BrowserContextOptions = {}
-): Effect.Effect<Opened, never, Browser | Countersign | Scope.Scope> =>
+): Effect.Effect<OpenedPage, never, Browser | Countersign | Scope.Scope> =>
   Effect.gen(function* () {
     const browser = yield* Browser
     const { url } = yield* Countersign
@@ -75,7 +76,7 @@ export const openPage = (
       Effect.promise(() => browser.newContext({ baseURL: url, reducedMotion: "reduce", ...options })),
       (context) => Effect.promise(() => context.close())
     )
-    context.setDefaultTimeout(LONGEST_WAIT_MS)
+    context.setDefaultTimeout(PAGE_TIMEOUT_MS)
     const page = yield* Effect.promise(() => context.newPage())
     const faults: Array<string> = []
     page.on("pageerror", (error) => faults.push(String(error)))
@@ -90,11 +91,11 @@ export const openPage = (
   })
 
 /** A page that is signed in, with a new key where none is given, at an address of the console. */
-export const signedIn = (
+export const openSignedIn = (
   input: Partial<NewApiKey> | Redacted.Redacted,
   path: string,
   options: BrowserContextOptions = {}
-): Effect.Effect<Opened, never, Browser | Countersign | Scope.Scope> =>
+): Effect.Effect<OpenedPage, never, Browser | Countersign | Scope.Scope> =>
   Effect.gen(function* () {
     const { key, url } = yield* Countersign
     const secret = Redacted.isRedacted(input) ? input : yield* key(input)
@@ -129,14 +130,14 @@ export const goTo = async (page: Page, path: string): Promise<void> => {
 }
 
 /** By how many pixels what is in a page is wider than the page: it would have to be moved sideways to be read. */
-export const overflow = (page: Page): Promise<unknown> =>
+export const horizontalOverflow = (page: Page): Promise<unknown> =>
   page.evaluate(`[document.documentElement, document.querySelector("#content")]
     .reduce((most, part) => Math.max(most, part.scrollWidth - part.clientWidth), 0)`)
 
 const LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
 /** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. `contrast`: by its colours alone. */
-export const accessibilityFaults = (
+export const accessibilityViolations = (
   page: Page,
   which: "all" | "contrast" = "all"
 ): Effect.Effect<ReadonlyArray<string>> =>

@@ -1,11 +1,11 @@
 import { Effect } from "effect"
 import { useEffect } from "react"
 import { useAtomValue, registry } from "../state/atoms.ts"
-import { own } from "../state/own.ts"
-import { sessionAtom, sessionOver, signedIn } from "../state/session.ts"
+import { consoleClient } from "../state/consoleClient.ts"
+import { sessionAtom, endSession, enterSession } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { pathAtom } from "./router.tsx"
-import { match } from "./routes.ts"
+import { matchRoute } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
 import { SignIn } from "./SignIn.tsx"
 
@@ -13,7 +13,7 @@ import { SignIn } from "./SignIn.tsx"
 const begin = () => {
   const path = registry.get(pathAtom)
   // Code that does not come is said where the page would be shown.
-  match(path === "/" ? START : path)
+  matchRoute(path === "/" ? START : path)
     ?.route.load()
     .catch(() => undefined)
   ask()
@@ -25,8 +25,8 @@ const START = "/approvals"
 /** Learns who is signed in. Nobody is an answer too; none at all is said, and asked again on request. */
 const ask = () =>
   void Effect.runPromise(
-    own.session.get({}).pipe(
-      Effect.map((session) => (session === null ? sessionOver() : signedIn(session))),
+    consoleClient.session.get({}).pipe(
+      Effect.map((session) => (session === null ? endSession() : enterSession(session))),
       Effect.catch(() => Effect.sync(() => registry.set(sessionAtom, { _tag: "Unreachable" })))
     )
   )

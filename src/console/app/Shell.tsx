@@ -1,18 +1,18 @@
 import { Component, type ReactNode, Suspense, useEffect, useState } from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
-import { own } from "../state/own.ts"
-import { leave } from "../state/session.ts"
+import { consoleClient } from "../state/consoleClient.ts"
+import { leaveConsole } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
-import { Empty } from "../ui/Empty.tsx"
-import { Problem } from "../ui/Problem.tsx"
-import { Safe } from "../ui/Safe.tsx"
+import { EmptyState } from "../ui/EmptyState.tsx"
+import { FailureNotice } from "../ui/FailureNotice.tsx"
+import { UntrustedText } from "../ui/UntrustedText.tsx"
 import { Skeleton } from "../ui/Skeleton.tsx"
-import { Toasts } from "../ui/toasts.tsx"
+import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
-import { NavBadge } from "./NavBadge.tsx"
+import { PendingCount } from "./PendingCount.tsx"
 import { Link, navigate, usePath } from "./router.tsx"
-import { match, type Route, routes, start } from "./routes.ts"
-import { Seal } from "./Seal.tsx"
+import { matchRoute, type Route, routes, navPath } from "./routes.ts"
+import { Logo } from "./Logo.tsx"
 
 const headings = ["Review", "Agents", "Answers", "Settings"] as const
 
@@ -22,9 +22,9 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   const [open, setOpen] = useState(false)
   const shown = routes.filter((route) => route.nav !== undefined && session.scopes.includes(route.scope))
   const first = shown[0]
-  const found = match(path)
+  const found = matchRoute(path)
   useEffect(() => {
-    if (path === "/" && first !== undefined) navigate(start(first), { replace: true })
+    if (path === "/" && first !== undefined) navigate(navPath(first), { replace: true })
   }, [path, first])
   return (
     <div className="shell">
@@ -34,7 +34,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
       </a>
       <header className="bar">
         <Link to="/" className="brand" aria-label="Countersign, start">
-          <Seal /> Countersign
+          <Logo /> Countersign
         </Link>
         <button
           type="button"
@@ -58,7 +58,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
                     onChoose={() => setOpen(false)}
                     key={route.path}
                     route={route}
-                    active={isUnder(found?.route.under ?? path, start(route))}
+                    active={isUnder(found?.route.navParent ?? path, navPath(route))}
                   />
                 ))}
               </ul>
@@ -87,27 +87,27 @@ const NavItem = ({
   readonly onChoose: () => void
 }) => (
   <li>
-    <Link to={start(route)} onClick={onChoose} aria-current={active ? "page" : undefined}>
+    <Link to={navPath(route)} onClick={onChoose} aria-current={active ? "page" : undefined}>
       {route.title}
-      {route.path.startsWith("/approvals") ? <NavBadge /> : null}
+      {route.path.startsWith("/approvals") ? <PendingCount /> : null}
     </Link>
   </li>
 )
 
 const Account = ({ session }: { readonly session: ConsoleSession }) => {
-  const out = useAction(() => own.session.sign_out({}))
+  const out = useAction(() => consoleClient.session.sign_out({}))
   const signOut = async () => {
-    if ((await out.runExit()) !== undefined) leave()
+    if ((await out.runResult()) !== undefined) leaveConsole()
   }
   return (
     <div className="account">
       <p className="account-name">
-        <Safe text={session.key.name} />
+        <UntrustedText text={session.key.name} />
       </p>
       <p className="quiet small">
-        <Safe text={session.organization} />
+        <UntrustedText text={session.organization} />
       </p>
-      <Problem failure={out.failure} />
+      <FailureNotice failure={out.failure} />
       <Button small pending={out.pending} onClick={() => void signOut()}>
         Sign out
       </Button>
@@ -116,27 +116,27 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
 }
 
 const Page = ({ path, session }: { readonly path: string; readonly session: ConsoleSession }) => {
-  const found = match(path)
+  const found = matchRoute(path)
   if (path === "/") {
     return routes.some((route) => route.nav !== undefined && session.scopes.includes(route.scope)) ? null : (
-      <Empty title="Nothing to see with this key">
+      <EmptyState title="Nothing to see with this key">
         Its scopes open no page of the console. Sign in with a key of a reviewer or an admin.
-      </Empty>
+      </EmptyState>
     )
   }
   if (found === undefined) {
     return (
-      <Empty title="There is no such page">
+      <EmptyState title="There is no such page">
         <Link to="/">Go to the start</Link>
-      </Empty>
+      </EmptyState>
     )
   }
   const { params, route } = found
   if (!session.scopes.includes(route.scope)) {
     return (
-      <Empty title="This key does not open the page">
+      <EmptyState title="This key does not open the page">
         It asks for the scope <code>{route.scope}</code>.
-      </Empty>
+      </EmptyState>
     )
   }
   return (
@@ -158,9 +158,9 @@ class Boundary extends Component<{ readonly children: ReactNode }, { readonly fa
 
   override render() {
     return this.state.failed ? (
-      <Empty title="The page could not be shown">
+      <EmptyState title="The page could not be shown">
         <Button onClick={() => location.reload()}>Load it again</Button>
-      </Empty>
+      </EmptyState>
     ) : (
       this.props.children
     )

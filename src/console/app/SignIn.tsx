@@ -1,19 +1,19 @@
 import { Effect } from "effect"
 import { type FormEvent, useState } from "react"
-import { own } from "../state/own.ts"
-import { signedIn } from "../state/session.ts"
+import { consoleClient } from "../state/consoleClient.ts"
+import { enterSession } from "../state/session.ts"
 import { Button } from "../ui/Button.tsx"
 import { Field } from "../ui/Field.tsx"
-import { Problem } from "../ui/Problem.tsx"
+import { FailureNotice } from "../ui/FailureNotice.tsx"
 import { useAction } from "../ui/useAction.ts"
-import { Seal } from "./Seal.tsx"
+import { Logo } from "./Logo.tsx"
 
 /** The way in: an API key becomes a session of eight hours. The page forgets the key at once. */
 export const SignIn = ({ over }: { readonly over: boolean }) => {
   const [key, setKey] = useState("")
   const { failure, pending, run } = useAction((given: string) =>
-    Effect.tap(own.session.sign_in({ payload: { key: given } }), (session) =>
-      Effect.sync(() => signedIn(session))
+    Effect.tap(consoleClient.session.sign_in({ payload: { key: given } }), (session) =>
+      Effect.sync(() => enterSession(session))
     )
   )
   const submit = (event: FormEvent) => {
@@ -24,7 +24,7 @@ export const SignIn = ({ over }: { readonly over: boolean }) => {
     <main className="sign-in">
       <form className="card sign-in-card" onSubmit={submit}>
         <div className="brand large">
-          <Seal /> Countersign
+          <Logo /> Countersign
         </div>
         <h1>Sign in</h1>
         <p className="quiet">
@@ -32,7 +32,7 @@ export const SignIn = ({ over }: { readonly over: boolean }) => {
             ? "The session is over, or its key was revoked. Sign in again to go on where you were."
             : "With an API key of your organization. What you see and may do follows from its scopes."}
         </p>
-        <Problem failure={failure} />
+        <FailureNotice failure={failure} />
         <Field label="API key">
           {(field) => (
             <input

@@ -5,17 +5,17 @@ import { CONSOLE_PATH } from "../../api/Console.ts"
 import { registry, useAtomValue } from "../state/atoms.ts"
 
 /** Where the page is: the path after `/console`, with a slash at its start and none at its end. */
-const here = (): string => {
+const currentPath = (): string => {
   const path = location.pathname.slice(CONSOLE_PATH.length).replace(/\/+$/, "")
   return path === "" ? "/" : path
 }
 
 export const pathAtom = Atom.keepAlive(
   Atom.make((get) => {
-    const moved = () => get.setSelf(here())
+    const moved = () => get.setSelf(currentPath())
     addEventListener("popstate", moved)
     get.addFinalizer(() => removeEventListener("popstate", moved))
-    return here()
+    return currentPath()
   })
 )
 

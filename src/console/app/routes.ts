@@ -22,7 +22,7 @@ export interface Route {
   /** Under which heading the navigation lists it; undefined: it is reached from another page. */
   readonly nav?: "Review" | "Agents" | "Answers" | "Settings"
   /** Of a page that is reached from another: where the navigation shows the reader to be. */
-  readonly under?: string
+  readonly navParent?: string
 }
 
 export const routes: ReadonlyArray<Route> = [
@@ -48,7 +48,7 @@ export const routes: ReadonlyArray<Route> = [
   },
   {
     path: "/promotion/:task",
-    under: "/feedback",
+    navParent: "/feedback",
     title: "Promotion",
     scope: "feedback.read",
     ...page(() => import("../pages/feedback/Promotion.tsx"))
@@ -100,14 +100,14 @@ export const routes: ReadonlyArray<Route> = [
   },
   {
     path: "/datasets/:id",
-    under: "/tasks",
+    navParent: "/tasks",
     title: "Dataset",
     scope: "datasets.read",
     ...page(() => import("../pages/tasks/Dataset.tsx"))
   },
   {
     path: "/comparisons/:id",
-    under: "/tasks",
+    navParent: "/tasks",
     title: "Comparison",
     scope: "tasks.read",
     ...page(() => import("../pages/tasks/Comparison.tsx"))
@@ -149,10 +149,10 @@ export const routes: ReadonlyArray<Route> = [
 ]
 
 /** The page of an address, if it is one. */
-export const match = (
+export const matchRoute = (
   path: string
 ): { readonly route: Route; readonly params: PageProps["params"] } | undefined => {
-  const parts = path.split("/").slice(1).map(decoded)
+  const parts = path.split("/").slice(1).map(decodeSegment)
   for (const route of routes) {
     const wanted = route.path.split("/").slice(1)
     if (parts.length > wanted.length) continue
@@ -170,7 +170,7 @@ export const match = (
 }
 
 /** One part of an address as it is meant; as it stands where it is no such thing. */
-const decoded = (part: string): string => {
+const decodeSegment = (part: string): string => {
   try {
     return decodeURIComponent(part)
   } catch {
@@ -179,4 +179,4 @@ const decoded = (part: string): string => {
 }
 
 /** Where a page of the navigation begins. */
-export const start = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")
+export const navPath = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")

@@ -3,10 +3,10 @@ import { type Atom, AtomRegistry } from "effect/reactivity"
 import { useCallback, useSyncExternalStore } from "react"
 
 /** How long what nobody looks at is kept, in milliseconds: going back to a page shows at once what it showed before. */
-const KEPT_MS = 20_000
+const IDLE_TTL_MS = 20_000
 
 /** The state of this page. */
-export const registry = AtomRegistry.make({ defaultIdleTTL: KEPT_MS })
+export const registry = AtomRegistry.make({ defaultIdleTTL: IDLE_TTL_MS })
 
 /** An atom's value, now and whenever it changes. */
 export const useAtomValue = <A>(atom: Atom.Atom<A>): A => {

@@ -3,15 +3,15 @@ import { Atom } from "effect/reactivity"
 import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
 import { refresh } from "./atoms.ts"
-import { pagesOf } from "./pages.ts"
-import { service } from "./service.ts"
+import { pagedAtom } from "./pagedAtom.ts"
+import { apiClient } from "./apiClient.ts"
 
 /** The list of each filter, newest first. */
 export const feedbackAtom = Atom.family((status: FeedbackStatus) =>
   Atom.family((task: TaskId | "all") =>
-    pagesOf(
+    pagedAtom(
       (cursor: FeedbackId | undefined) =>
-        service.feedback.list({
+        apiClient.feedback.list({
           query: {
             status,
             ...(task === "all" ? {} : { task_id: task }),
@@ -24,24 +24,24 @@ export const feedbackAtom = Atom.family((status: FeedbackStatus) =>
 )
 
 /** What promoting a task's staged corrections would do; of them the newest are shown. */
-export const previewAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(service.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
+export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
+  Atom.make(apiClient.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
 )
 
 /** A correction was reviewed: the lists that it left and came to are read anew, and what promoting would do. */
-export const reviewed = ({ status, task_id }: Pick<FeedbackRecord, "status" | "task_id">): void => {
+export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "status" | "task_id">): void => {
   for (const one of ["pending", status] as const) {
     refresh(feedbackAtom(one)("all"))
     refresh(feedbackAtom(one)(task_id))
   }
-  refresh(previewAtom(task_id))
+  refresh(promotionPreviewAtom(task_id))
 }
 
 /** A task's staged corrections were promoted: some of them, and of those before, into a version, the others superseded. */
-export const promoted = (task_id: TaskId): void => {
+export const refreshAfterPromotion = (task_id: TaskId): void => {
   for (const status of ["staged", "promoted", "superseded"] as const) {
     refresh(feedbackAtom(status)("all"))
     refresh(feedbackAtom(status)(task_id))
   }
-  refresh(previewAtom(task_id))
+  refresh(promotionPreviewAtom(task_id))
 }

@@ -7,15 +7,20 @@ import { Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { CONSOLE_PATH } from "../../api/Console.ts"
 import { ApprovalSnapshot } from "../../api/SessionStream.ts"
-import { type Following, followInbox, type Hearer, type InboxState } from "./inbox/follow.ts"
-import { own } from "./own.ts"
-import { sessionOver, signedIn } from "./session.ts"
+import {
+  type InboxFollower,
+  makeInboxFollower,
+  type InboxListener,
+  type InboxState
+} from "./inbox/InboxFollower.ts"
+import { consoleClient } from "./consoleClient.ts"
+import { endSession, enterSession } from "./session.ts"
 
-export type { InboxState } from "./inbox/follow.ts"
+export type { InboxState } from "./inbox/InboxFollower.ts"
 
 const decode = Schema.decodeUnknownExit(Schema.fromJsonString(ApprovalSnapshot))
 
-const connect = (hear: Hearer) => {
+const openEventSource = (hear: InboxListener) => {
   const source = new EventSource(`${CONSOLE_PATH}/inbox/stream`)
   source.addEventListener("open", hear.opened)
   source.addEventListener("resync", hear.resync)
@@ -29,17 +34,17 @@ const connect = (hear: Hearer) => {
 }
 
 /** Nobody may be signed in any more, or somebody else by another tab. A service that does not answer says neither. */
-const isStillHere = Effect.match(own.session.get({}), {
+const isStillSignedIn = Effect.match(consoleClient.session.get({}), {
   onFailure: () => true,
   onSuccess: (session) => {
-    if (session === null) sessionOver()
-    return session !== null && signedIn(session)
+    if (session === null) endSession()
+    return session !== null && enterSession(session)
   }
 })
 
-const nothing: InboxState = { phase: "loading", pending: [], closed: new Map(), readings: 0 }
+const emptyInbox: InboxState = { phase: "loading", pending: [], closed: new Map(), fullReads: 0 }
 
-let following: Following | undefined
+let currentFollower: InboxFollower | undefined
 
 /** The inbox, followed as long as something shows it. */
 export const inboxAtom = Atom.make((get): InboxState => {
@@ -49,15 +54,15 @@ export const inboxAtom = Atom.make((get): InboxState => {
     get.setSelf(mine.state())
   }
   const mine = Effect.runSync(
-    followInbox({
-      connect,
-      isStillHere,
+    makeInboxFollower({
+      connect: openEventSource,
+      isStillSignedIn,
       list: (last) =>
-        own.inbox.list({
+        consoleClient.inbox.list({
           query: last === undefined ? {} : { after: last.expires_at, after_id: last.approval_id }
         }),
       // At most once a frame, however much comes.
-      changed: (now) => {
+      onChange: (now) => {
         if (now) show()
         else frame ??= requestAnimationFrame(show)
       }
@@ -66,14 +71,14 @@ export const inboxAtom = Atom.make((get): InboxState => {
   const look = () => (document.hidden ? mine.pause() : mine.connect())
   document.addEventListener("visibilitychange", look)
   if (!document.hidden) mine.connect()
-  following = mine
+  currentFollower = mine
   get.addFinalizer(() => {
     document.removeEventListener("visibilitychange", look)
     mine.pause()
     if (frame !== undefined) cancelAnimationFrame(frame)
   })
-  return nothing
+  return emptyInbox
 })
 
 /** An approval as an answer of the service shows it: shown before the stream says the same. */
-export const applyApproval = (approval: ApprovalSnapshot): void => following?.apply(approval)
+export const applyApproval = (approval: ApprovalSnapshot): void => currentFollower?.applyApproval(approval)

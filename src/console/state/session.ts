@@ -16,31 +16,31 @@ export type SessionState =
 export const sessionAtom = Atom.keepAlive(Atom.make<SessionState>({ _tag: "Unknown" }))
 
 /** Milliseconds that the service's clock is ahead of this device's. */
-let ahead = 0
+let clockOffsetMillis = 0
 
 /** The service's time, in epoch milliseconds. */
-export const serviceNow = (): number => Date.now() + ahead
+export const serverNow = (): number => Date.now() + clockOffsetMillis
 
 /** Whose page this is, from the first sign-in on. */
-let owner: KeyId | undefined
+let pageKeyId: KeyId | undefined
 
 /** Somebody is signed in. False: somebody else was before, so the page is left. */
-export const signedIn = (session: ConsoleSession): boolean => {
-  if (owner !== undefined && owner !== session.key.id) {
-    leave()
+export const enterSession = (session: ConsoleSession): boolean => {
+  if (pageKeyId !== undefined && pageKeyId !== session.key.id) {
+    leaveConsole()
     return false
   }
-  owner = session.key.id
-  ahead = DateTime.toEpochMillis(session.now) - Date.now()
+  pageKeyId = session.key.id
+  clockOffsetMillis = DateTime.toEpochMillis(session.now) - Date.now()
   registry.set(sessionAtom, { _tag: "SignedIn", session })
   return true
 }
 
 /** Begins anew at the start, so that nothing stays of what the page knew: it is not for who comes next. */
-export const leave = (): void => location.replace(CONSOLE_PATH)
+export const leaveConsole = (): void => location.replace(CONSOLE_PATH)
 
 /** The service no longer knows the session. */
-export const sessionOver = (): void => {
+export const endSession = (): void => {
   const { _tag } = registry.get(sessionAtom)
   if (_tag !== "SignedOut") registry.set(sessionAtom, { _tag: "SignedOut", over: _tag === "SignedIn" })
 }

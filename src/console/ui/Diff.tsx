@@ -1,8 +1,8 @@
 /** Two JSON objects side by side, field by field, with what differs marked by more than a colour. */
 import type { Schema } from "effect"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
-import { Json } from "./Json.tsx"
-import { Safe } from "./Safe.tsx"
+import { JsonTree } from "./JsonTree.tsx"
+import { UntrustedText } from "./UntrustedText.tsx"
 
 type Kind = "same" | "changed" | "added" | "removed"
 
@@ -10,25 +10,25 @@ const isObject = (value: Schema.Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** Whether two JSON values are the same, whatever the order of keys. */
-export const sameJson = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
+export const jsonEquals = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
   if (left === right) return true
   if (isObject(left) && isObject(right)) {
     const names = Object.keys(left)
     return (
       names.length === Object.keys(right).length &&
-      names.every((name) => Object.hasOwn(right, name) && sameJson(left[name], right[name]))
+      names.every((name) => Object.hasOwn(right, name) && jsonEquals(left[name], right[name]))
     )
   }
   return (
     Array.isArray(left) &&
     Array.isArray(right) &&
     left.length === right.length &&
-    left.every((value: Schema.Json, index) => sameJson(value, right[index]))
+    left.every((value: Schema.Json, index) => jsonEquals(value, right[index]))
   )
 }
 
 /** The fields of both, in the order of the first and then of the second. */
-export const fieldsOf = (
+export const diffFields = (
   before: JsonObject | null,
   after: JsonObject | null
 ): ReadonlyArray<{ readonly name: string; readonly kind: Kind }> =>
@@ -37,7 +37,7 @@ export const fieldsOf = (
     const has = after !== null && Object.hasOwn(after, name)
     return {
       name,
-      kind: !had ? "added" : !has ? "removed" : sameJson(before[name], after[name]) ? "same" : "changed"
+      kind: !had ? "added" : !has ? "removed" : jsonEquals(before[name], after[name]) ? "same" : "changed"
     }
   })
 
@@ -63,10 +63,10 @@ export const Diff = ({
         </tr>
       </thead>
       <tbody>
-        {fieldsOf(before, after).map(({ kind, name }) => (
+        {diffFields(before, after).map(({ kind, name }) => (
           <tr key={name} className={kind}>
             <th scope="row">
-              <Safe text={name} />
+              <UntrustedText text={name} />
               {kind === "same" ? null : (
                 <span className="diff-word">
                   {kind === "changed"
@@ -77,14 +77,14 @@ export const Diff = ({
             </th>
             <td data-label={beforeTitle}>
               {before !== null && Object.hasOwn(before, name) ? (
-                <Json label={name} value={before[name]} />
+                <JsonTree label={name} value={before[name]} />
               ) : (
                 <span className="quiet">none</span>
               )}
             </td>
             <td data-label={afterTitle}>
               {after !== null && Object.hasOwn(after, name) ? (
-                <Json label={name} value={after[name]} />
+                <JsonTree label={name} value={after[name]} />
               ) : (
                 <span className="quiet">none</span>
               )}

@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { useState } from "react"
 import { Field } from "./Field.tsx"
-import { readObject } from "./jsonText.ts"
+import { parseJsonObject } from "./jsonText.ts"
 
 /** A JSON object, written by hand. What is no object is said once the field is left, what the service has against it as well. */
 export const JsonField = ({
@@ -20,7 +20,7 @@ export const JsonField = ({
   readonly onChange: (text: string) => void
 }) => {
   const [left, setLeft] = useState(false)
-  const read = readObject(text)
+  const read = parseJsonObject(text)
   return (
     <Field
       label={label}

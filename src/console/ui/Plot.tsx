@@ -1,7 +1,7 @@
 import { type ReactNode, useId } from "react"
 
 /** A row of columns over time: each with its height, its label and, where it has two parts, the part at its top. */
-export interface Column {
+export interface PlotColumn {
   readonly key: string
   /** Said on pointing at it and in the table for those who do not see it. */
   readonly label: string
@@ -24,7 +24,7 @@ export const Plot = ({
   top
 }: {
   readonly caption: string
-  readonly columns: ReadonlyArray<Column>
+  readonly columns: ReadonlyArray<PlotColumn>
   /** What stands at the two ends of the axis. */
   readonly foot: readonly [string, string]
   /** What the columns come to, in words. */

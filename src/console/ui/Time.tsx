@@ -1,6 +1,6 @@
 import { DateTime } from "effect"
 import type { Timestamp } from "../../domain/Time.ts"
-import { useNow } from "../state/clock.ts"
+import { useNow } from "../state/useNow.ts"
 
 let full: Intl.DateTimeFormat | undefined
 let clock: Intl.DateTimeFormat | undefined
@@ -38,7 +38,7 @@ export const formatSeconds = (seconds: number): string => {
 }
 
 /** A point in time, as it is read on this device. */
-export const At = ({ time }: { readonly time: Timestamp | null }) =>
+export const AbsoluteTime = ({ time }: { readonly time: Timestamp | null }) =>
   time === null ? (
     <span className="quiet">never</span>
   ) : (
@@ -46,7 +46,7 @@ export const At = ({ time }: { readonly time: Timestamp | null }) =>
   )
 
 /** The time of day, with the day on pointing at it: for moments that lie close together. */
-export const Clock = ({ time }: { readonly time: Timestamp }) => {
+export const TimeOfDay = ({ time }: { readonly time: Timestamp }) => {
   const at = DateTime.toEpochMillis(time)
   return (
     <time dateTime={DateTime.formatIso(time)} title={fullText(at)}>
@@ -56,7 +56,7 @@ export const Clock = ({ time }: { readonly time: Timestamp }) => {
 }
 
 /** How long ago, with the exact time on pointing at it. */
-export const Ago = ({ time }: { readonly time: Timestamp | null }) => {
+export const RelativeTime = ({ time }: { readonly time: Timestamp | null }) => {
   const now = useNow()
   if (time === null) return <span className="quiet">never</span>
   const at = DateTime.toEpochMillis(time)

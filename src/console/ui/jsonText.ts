@@ -5,7 +5,7 @@ import { JsonObject } from "../../domain/tasks/Dataset.ts"
 const isJsonObject = Schema.is(JsonObject)
 
 /** The value of a text, or why it is none. */
-export const readJson = (text: string): Result.Result<unknown, string> => {
+export const parseJson = (text: string): Result.Result<unknown, string> => {
   try {
     const value: unknown = JSON.parse(text)
     return Result.succeed(value)
@@ -16,10 +16,10 @@ export const readJson = (text: string): Result.Result<unknown, string> => {
 }
 
 /** The object of a text, or why there is none. */
-export const readObject = (text: string): Result.Result<JsonObject, string> =>
-  Result.flatMap(readJson(text), (value) =>
+export const parseJsonObject = (text: string): Result.Result<JsonObject, string> =>
+  Result.flatMap(parseJson(text), (value) =>
     isJsonObject(value) ? Result.succeed(value) : Result.fail("This is JSON, but no object: { … }")
   )
 
 /** A value as it is written into a field. */
-export const writeJson = (value: Schema.Json): string => JSON.stringify(value, null, 2)
+export const formatJson = (value: Schema.Json): string => JSON.stringify(value, null, 2)

@@ -1,16 +1,16 @@
 /** Something that a person has the service do: at most one at a time, with what it is doing and why it failed. */
 import { Effect, Exit } from "effect"
 import { useRef, useState } from "react"
-import { type Failure, failureOfAction } from "./failure.ts"
+import { type Failure, failureOfAction } from "./Failure.ts"
 
 export interface Action<Args extends ReadonlyArray<unknown>, A> {
   /** Answers with what came of it; undefined where it failed, or one is under way. */
   readonly run: (...args: Args) => Promise<A | undefined>
   /** The same, for what answers with nothing. */
-  readonly runExit: (...args: Args) => Promise<{ readonly value: A } | undefined>
+  readonly runResult: (...args: Args) => Promise<{ readonly value: A } | undefined>
   readonly pending: boolean
   readonly failure: Failure | undefined
-  readonly forget: () => void
+  readonly reset: () => void
 }
 
 export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
@@ -19,7 +19,7 @@ export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
   const [pending, setPending] = useState(false)
   const [failure, setFailure] = useState<Failure>()
   const busy = useRef(false)
-  const runExit = async (...args: Args) => {
+  const runResult = async (...args: Args) => {
     if (busy.current) return undefined
     busy.current = true
     setPending(true)
@@ -31,7 +31,7 @@ export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(
     setFailure(failureOfAction(exit.cause))
     return undefined
   }
-  const run = async (...args: Args) => (await runExit(...args))?.value
-  const forget = () => setFailure(undefined)
-  return { run, runExit, pending, failure, forget }
+  const run = async (...args: Args) => (await runResult(...args))?.value
+  const reset = () => setFailure(undefined)
+  return { run, runResult, pending, failure, reset }
 }

@@ -13,26 +13,26 @@ import { HEARTBEAT } from "../approvals/SessionStream/sseFrames.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** Open feeds of this process: people with the console open. */
-const MAX_FEEDS = 1_000
+const MAX_SUBSCRIBERS = 1_000
 
 /** Of them those of one organization, and of one key in it: nobody takes the places of the others. */
-const MAX_OF_ORGANIZATION = 500
-const MAX_OF_KEY = 100
+const MAX_PER_ORGANIZATION = 500
+const MAX_PER_KEY = 100
 
 /** Words that a reader may be behind. One more and its feed ends: it connects again and reads the inbox anew. */
-const MAX_BEHIND = 2_000
+const MAX_BUFFERED = 2_000
 
 /** Sessions gathered for one reading; past that, readers are told to look anew. */
-const MAX_GATHERED = 5_000
+const MAX_PENDING_SESSIONS = 5_000
 
 /** Sessions whose newest number is remembered, so that a reading begins after it. */
-const MAX_REMEMBERED = 10_000
+const MAX_READ_POSITIONS = 10_000
 
 /** How long signals are gathered into one reading. */
-const GATHER = "20 millis"
+const DEBOUNCE = "20 millis"
 
 /** How often a feed shows that it lives. */
-const COMMENT_EVERY = "10 seconds"
+const HEARTBEAT_INTERVAL = "10 seconds"
 
 /**
  * What waits for a person in an organization, and word of each change in it: for the console, whose inbox is of no one session. Woken by
@@ -61,26 +61,26 @@ export class ApprovalFeed extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
       const { listen } = yield* SessionStream
-      const feeds = new Set<Feed>()
-      const gathered = gather()
+      const feeds = new Set<FeedSubscriber>()
+      const gathered = makeSignalBuffer()
       let over = false
 
-      const tell = (bytes: Uint8Array, org_id?: OrgId) => {
+      const broadcast = (bytes: Uint8Array, org_id?: OrgId) => {
         for (const feed of feeds) {
           if (org_id !== undefined && feed.org_id !== org_id) continue
           if (!Queue.offerUnsafe(feed.queue, bytes)) end(feed)
         }
       }
 
-      const end = (feed: Feed) => {
+      const end = (feed: FeedSubscriber) => {
         feeds.delete(feed)
         Queue.endUnsafe(feed.queue)
       }
 
       /** A place among the feeds, for as long as the stream runs. */
       const follow = Effect.fnUntraced(function* (org_id: OrgId, key_id: KeyId) {
-        const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BEHIND)
-        const feed: Feed = { org_id, key_id, queue }
+        const queue = yield* Queue.dropping<Uint8Array, Cause.Done>(MAX_BUFFERED)
+        const feed: FeedSubscriber = { org_id, key_id, queue }
         Queue.offerUnsafe(queue, OPENING)
         if (over) Queue.endUnsafe(queue)
         else feeds.add(feed)
@@ -91,27 +91,27 @@ export class ApprovalFeed extends Context.Service<
         const ofOrganization = [...feeds].filter((feed) => feed.org_id === org_id)
         const ofKey = ofOrganization.filter((feed) => feed.key_id === key_id)
         return (
-          feeds.size >= MAX_FEEDS ||
-          ofOrganization.length >= MAX_OF_ORGANIZATION ||
-          ofKey.length >= MAX_OF_KEY
+          feeds.size >= MAX_SUBSCRIBERS ||
+          ofOrganization.length >= MAX_PER_ORGANIZATION ||
+          ofKey.length >= MAX_PER_KEY
         )
       }
 
       const read = Effect.gen(function* () {
         const sessions = gathered.take()
-        if (sessions === undefined) return tell(RESYNC)
+        if (sessions === undefined) return broadcast(RESYNC)
         const followed = [...new Set([...feeds].map(({ org_id }) => org_id))]
         if (followed.length === 0 || sessions.length === 0) return
         const changed = yield* changedApprovals(sql, followed, sessions, yield* clock.now)
         for (const [org_id, snapshots] of Map.groupBy(changed, (row) => row.org_id)) {
           const events = snapshots.map(({ approval }) => `event: approval\ndata: ${approval}\n\n`)
-          tell(Buffer.from(events.join("")), org_id)
+          broadcast(Buffer.from(events.join("")), org_id)
         }
       }).pipe(
         Effect.catchCause((cause) =>
           Effect.andThen(
             Effect.logDebug("Changes of approvals could not be read", cause),
-            Effect.sync(() => tell(RESYNC))
+            Effect.sync(() => broadcast(RESYNC))
           )
         )
       )
@@ -120,12 +120,12 @@ export class ApprovalFeed extends Context.Service<
         if (feeds.size > 0) gathered.add(signals)
       })
       yield* Effect.forkScoped(
-        Effect.forever(Effect.andThen(gathered.some, Effect.andThen(Effect.sleep(GATHER), read)))
+        Effect.forever(Effect.andThen(gathered.some, Effect.andThen(Effect.sleep(DEBOUNCE), read)))
       )
       yield* Effect.forkScoped(
         Effect.schedule(
-          Effect.sync(() => tell(HEARTBEAT)),
-          Schedule.spaced(COMMENT_EVERY)
+          Effect.sync(() => broadcast(HEARTBEAT)),
+          Schedule.spaced(HEARTBEAT_INTERVAL)
         )
       )
 
@@ -173,7 +173,7 @@ export class ApprovalFeed extends Context.Service<
 }
 
 /** Somebody who follows an organization's approvals. */
-interface Feed {
+interface FeedSubscriber {
   readonly org_id: OrgId
   readonly key_id: KeyId
   readonly queue: Queue.Queue<Uint8Array, Cause.Done>
@@ -184,7 +184,7 @@ const OPENING = Buffer.from("retry: 2000\n\n")
 const RESYNC = Buffer.from("event: resync\ndata: {}\n\n")
 
 /** What is to be read: of each session its events after the number that was read last. */
-const gather = () => {
+const makeSignalBuffer = () => {
   const latch = Latch.makeUnsafe()
   const told = new Map<SessionId, number>()
   const remembered = new Map<SessionId, number>()
@@ -196,7 +196,7 @@ const gather = () => {
           told.set(session_id, Math.max(newest, told.get(session_id) ?? 0))
         }
       }
-      if (signals === undefined || told.size > MAX_GATHERED) lost = true
+      if (signals === undefined || told.size > MAX_PENDING_SESSIONS) lost = true
       if (lost || told.size > 0) latch.openUnsafe()
     },
     some: latch.await,
@@ -214,7 +214,7 @@ const gather = () => {
         remembered.delete(session_id)
         remembered.set(session_id, newest)
         const [oldest] = remembered.keys()
-        if (remembered.size > MAX_REMEMBERED && oldest !== undefined) remembered.delete(oldest)
+        if (remembered.size > MAX_READ_POSITIONS && oldest !== undefined) remembered.delete(oldest)
       }
       told.clear()
       lost = false

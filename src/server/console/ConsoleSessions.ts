@@ -15,24 +15,24 @@ import { atomic } from "../store/Database/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** How long a session lasts, whatever is done in it. A key that ends first ends it. */
-export const SESSION_LIFE: Duration.Duration = Duration.hours(8)
+export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
 /** Random bytes of a token. */
 const TOKEN_BYTES = 32
 
 /** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
-const CLEARED_AT_ONCE = 100
+const EXPIRED_BATCH = 100
 
 /** How often the store is asked for sessions that ended elsewhere, and for their keys: revoking works within five seconds. */
-const CHECK = "4 seconds"
+const CHECK_INTERVAL = "4 seconds"
 
 /** A session as a request finds it. */
-export interface FoundSession {
+export interface SignedInSession {
   readonly row: SessionRow
   readonly principal: Principal
-  readonly shown: ConsoleSession
+  readonly view: ConsoleSession
   /** How much of it is left. */
-  readonly left: Duration.Duration
+  readonly remaining: Duration.Duration
 }
 
 /**
@@ -57,14 +57,14 @@ export class ConsoleSessions extends Context.Service<
       InvalidApiKey | E
     >
     /** The session of a token: 401 where it is none, or over, or its key is. */
-    readonly find: (token: Redacted.Redacted) => Effect.Effect<FoundSession, InvalidApiKey>
+    readonly find: (token: Redacted.Redacted) => Effect.Effect<SignedInSession, InvalidApiKey>
     /** Ends a session, and at once what waits for that here. A token of none changes nothing. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
     /**
      * Waits until a session is over: by its time, by signing out, or with its key. At once where that happened in this process by
      * signing out, else within five seconds.
      */
-    readonly ended: (session: FoundSession) => Effect.Effect<void>
+    readonly ended: (session: SignedInSession) => Effect.Effect<void>
     /** Finds the sessions that are over of those waited for; answers with how many. One statement for all, every four seconds. */
     readonly check: Effect.Effect<number>
   }
@@ -90,9 +90,9 @@ export class ConsoleSessions extends Context.Service<
           Effect.as(Effect.logDebug("Sessions of the console could not be checked", cause), 0)
         )
       )
-      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK)))
+      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK_INTERVAL)))
 
-      const look = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
+      const findByToken = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
         const rows = yield* sql`
           SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${grantedScopes(sql)} AS scopes, organizations.name AS organization
           FROM console_sessions
@@ -104,7 +104,7 @@ export class ConsoleSessions extends Context.Service<
             AND api_keys.revoked_at IS NULL
             AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
         `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
-        return rows[0] === undefined ? undefined : found(token, rows[0], now)
+        return rows[0] === undefined ? undefined : toSession(token, rows[0], now)
       })
 
       return ConsoleSessions.of({
@@ -116,23 +116,23 @@ export class ConsoleSessions extends Context.Service<
           const token: Token = { org_id, digest: digestOf(secret) }
           const opened = yield* atomically(
             Effect.gen(function* () {
-              yield* clearEnded(sql, org_id, now)
+              yield* deleteExpired(sql, org_id, now)
               yield* sql`
                 INSERT INTO console_sessions (org_id, digest, key_id, created_at, expires_at)
                 VALUES (
                   ${org_id}, ${token.digest}, ${actor.id}, ${toDate(now)}::timestamptz,
-                  ${toDate(DateTime.addDuration(now, SESSION_LIFE))}::timestamptz
+                  ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz
                 )
               `
               yield* audit.record({ org_id, actor }, "console.signed_in", actor.id)
-              return (yield* look(token, now)) ?? (yield* notSignedIn)
+              return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
             })
           )
-          return { token: Redacted.make(`${org_id}.${secret}`), session: opened.shown }
+          return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
         }),
         find: Effect.fn("ConsoleSessions.find")(function* (text) {
           const token = parse(text)
-          const session = token === undefined ? undefined : yield* look(token, yield* clock.now)
+          const session = token === undefined ? undefined : yield* findByToken(token, yield* clock.now)
           return session === undefined ? yield* notSignedIn : session
         }),
         close: Effect.fn("ConsoleSessions.close")(function* (text) {
@@ -155,7 +155,7 @@ export class ConsoleSessions extends Context.Service<
           )
           watch.end(hexOf(digest))
         }),
-        ended: ({ left, row }) => Effect.raceFirst(Effect.sleep(left), watch.ended(row)),
+        ended: ({ remaining, row }) => Effect.raceFirst(Effect.sleep(remaining), watch.ended(row)),
         check
       })
     })
@@ -195,20 +195,20 @@ const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
 
 type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
 
-const found = ({ digest, org_id }: Token, row: Row, now: Timestamp): FoundSession => ({
+const toSession = ({ digest, org_id }: Token, row: Row, now: Timestamp): SignedInSession => ({
   row: { org_id, digest: hexOf(digest) },
   principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
-  shown: {
+  view: {
     organization: row.organization,
     key: { id: row.key_id, name: row.name },
     scopes: row.scopes,
     expires_at: row.expires_at,
     now
   },
-  left: DateTime.distance(now, row.expires_at)
+  remaining: DateTime.distance(now, row.expires_at)
 })
 
-const clearEnded = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
   sql`
     DELETE FROM console_sessions
     WHERE org_id = ${org_id}
@@ -218,7 +218,7 @@ const clearEnded = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
         WHERE org_id = ${org_id}
           AND expires_at <= ${toDate(now)}::timestamptz
         ORDER BY expires_at
-        LIMIT ${CLEARED_AT_ONCE}
+        LIMIT ${EXPIRED_BATCH}
       )
   `.pipe(Effect.orDie)
 

@@ -7,7 +7,7 @@ import { type Example, JsonObject } from "../../domain/tasks/Dataset.ts"
 import { type DatasetId, ExampleId, FeedbackId, type OrgId } from "../../domain/Ids.ts"
 
 /** The bytes of examples that one answer shows, unless the first difference alone has more. */
-const MOST_BYTES = 8 * 1024 * 1024
+const MAX_BYTES = 8 * 1024 * 1024
 
 /** How two versions of a task's dataset differ: for the console, which shows them side by side. */
 export class DatasetChanges extends Context.Service<
@@ -84,7 +84,7 @@ export class DatasetChanges extends Context.Service<
             ), shown AS MATERIALIZED (
               SELECT *
               FROM counted
-              WHERE number = 1 OR bytes_so_far <= ${MOST_BYTES}
+              WHERE number = 1 OR bytes_so_far <= ${MAX_BYTES}
               ORDER BY place DESC
               LIMIT ${MOST_CHANGES}
             )

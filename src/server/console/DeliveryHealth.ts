@@ -6,7 +6,7 @@ import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** The newest attempts that are counted: of a destination that is sent more in two days, the newest part is shown. */
-const COUNTED_ATTEMPTS = 50_000
+const MAX_ATTEMPTS = 50_000
 
 /** How sending to a destination went, hour by hour: for the console's plots. */
 export class DeliveryHealth extends Context.Service<
@@ -40,14 +40,14 @@ export class DeliveryHealth extends Context.Service<
                 AND destination_id = ${destination_id}
                 AND started_at >= ${toDate(from)}::timestamptz
               ORDER BY delivery_id DESC
-              LIMIT ${COUNTED_ATTEMPTS}
+              LIMIT ${MAX_ATTEMPTS}
             ) AS newest
             GROUP BY 1
           `.pipe(Effect.flatMap(decodeRows))
           const known = new Map(rows.map((row) => [DateTime.toEpochMillis(row.at), row]))
           return Array.from({ length: HEALTH_HOURS }, (_, hour): HealthBucket => {
             const at = DateTime.add(from, { hours: hour })
-            return known.get(DateTime.toEpochMillis(at)) ?? { at, ...nothing }
+            return known.get(DateTime.toEpochMillis(at)) ?? { at, ...emptyBucket }
           })
         }, Effect.orDie)
       })
@@ -55,7 +55,7 @@ export class DeliveryHealth extends Context.Service<
   )
 }
 
-const nothing = { delivered: 0, failed: 0, median_ms: null, slow_ms: null }
+const emptyBucket = { delivered: 0, failed: 0, median_ms: null, slow_ms: null }
 
 const hourOf = (at: Timestamp): Timestamp => DateTime.startOf(at, "hour")
 

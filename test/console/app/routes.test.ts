@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { match } from "../../../src/console/app/routes.ts"
+import { matchRoute } from "../../../src/console/app/routes.ts"
 
 describe("an address of the console", () => {
   it.each([
@@ -13,12 +13,12 @@ describe("an address of the console", () => {
     ["/approvals/a%2Fb", "Approvals", { id: "a/b" }],
     ["/approvals/%E0%A4%A", "Approvals", { id: "%E0%A4%A" }]
   ])("%s is the page %s", (path, title, params) => {
-    const found = match(path)
+    const found = matchRoute(path)
     assert.strictEqual(found?.route.title, title)
     assert.deepStrictEqual(found?.params, params)
   })
 
   it.each(["/", "/nowhere", "/approvals/a/b", "/tasks/a/b/c"])("%s is none", (path) => {
-    assert.isUndefined(match(path))
+    assert.isUndefined(matchRoute(path))
   })
 })

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { fieldsOf, sameJson } from "../../../src/console/ui/Diff.tsx"
+import { diffFields, jsonEquals } from "../../../src/console/ui/Diff.tsx"
 
 describe("differences of two objects", () => {
   it("tells fields that differ from those that are missing, added or the same", () => {
     assert.deepStrictEqual(
-      fieldsOf({ a: 1, b: [1, { c: 2 }], gone: null }, { b: [1, { c: 2 }], a: 2, more: true }),
+      diffFields({ a: 1, b: [1, { c: 2 }], gone: null }, { b: [1, { c: 2 }], a: 2, more: true }),
       [
         { name: "a", kind: "changed" },
         { name: "b", kind: "same" },
@@ -15,9 +15,9 @@ describe("differences of two objects", () => {
   })
 
   it("reads objects whatever the order of their keys, and lists in theirs", () => {
-    assert.isTrue(sameJson({ a: 1, b: { c: [1, 2] } }, { b: { c: [1, 2] }, a: 1 }))
-    assert.isFalse(sameJson([1, 2], [2, 1]))
-    assert.isFalse(sameJson({}, []))
-    assert.isFalse(sameJson(null, {}))
+    assert.isTrue(jsonEquals({ a: 1, b: { c: [1, 2] } }, { b: { c: [1, 2] }, a: 1 }))
+    assert.isFalse(jsonEquals([1, 2], [2, 1]))
+    assert.isFalse(jsonEquals({}, []))
+    assert.isFalse(jsonEquals(null, {}))
   })
 })

@@ -1,7 +1,7 @@
 import { useState } from "react"
 import { Button } from "../../ui/Button.tsx"
-import { RemarkForm } from "../../ui/RemarkForm.tsx"
-import type { Verdict } from "./Detail.tsx"
+import { CommentForm } from "../../ui/CommentForm.tsx"
+import type { Verdict } from "./ApprovalDetail.tsx"
 
 const words: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
   approve: { label: "Approve", kind: "good" },
@@ -35,7 +35,7 @@ export const DecideForm = ({
   }
   const { kind, label } = words[verdict]
   return (
-    <RemarkForm
+    <CommentForm
       label="Comment, if there is something to say"
       verb="decides"
       action={label}

@@ -5,19 +5,19 @@ import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { inboxAtom, type InboxState } from "../../state/inbox.ts"
-import { Empty } from "../../ui/Empty.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { useKeys } from "../../ui/useKeys.ts"
-import type { Verdict } from "./Detail.tsx"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
+import type { Verdict } from "./ApprovalDetail.tsx"
 import { PendingList } from "./PendingList.tsx"
 
-const loadDetail = () => import("./Detail.tsx")
+const loadDetail = () => import("./ApprovalDetail.tsx")
 
 // What is beside the list comes after it: the list is what most look for first.
 const Detail = lazy(loadDetail)
-const Decided = lazy(() => import("./Decided.tsx"))
+const Decided = lazy(() => import("./ClosedList.tsx"))
 
 const isApprovalId = Schema.is(ApprovalId)
 
@@ -43,7 +43,7 @@ export default function Inbox({ params }: PageProps) {
     go(pending[Math.min(Math.max(index, 0), pending.length - 1)]?.approval_id)
     setVerdict(undefined)
   }
-  useKeys({
+  useKeyboardShortcuts({
     j: () => move(1),
     k: () => move(-1),
     ArrowDown: () => move(1),
@@ -54,7 +54,7 @@ export default function Inbox({ params }: PageProps) {
   })
   return (
     <div className={selected === undefined ? "inbox" : "inbox reading"}>
-      <PageHead
+      <PageHeader
         title="Approvals"
         aside={
           <Tabs
@@ -78,7 +78,7 @@ export default function Inbox({ params }: PageProps) {
             {inbox.phase === "loading" ? "Connecting" : "Connecting again; what is shown may be old"}
           </span>
         )}
-      </PageHead>
+      </PageHeader>
       <div className="inbox-panes">
         <section
           className="pane list-pane"
@@ -91,9 +91,9 @@ export default function Inbox({ params }: PageProps) {
           ) : inbox.phase === "loading" ? (
             <Skeleton lines={8} />
           ) : inbox.pending.length === 0 ? (
-            <Empty title="Nothing waits for you">
+            <EmptyState title="Nothing waits for you">
               When a rule holds an agent's step for a person, it appears here by itself.
-            </Empty>
+            </EmptyState>
           ) : (
             <PendingList
               approvals={inbox.pending}

@@ -3,8 +3,8 @@ import { memo, useEffect, useEffectEvent, useRef } from "react"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago, Countdown } from "../../ui/Time.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 
 /** Pixels of a row; the style sheet gives it the same. */
 const ROW = 68
@@ -93,13 +93,13 @@ const Row = memo(function Row({
     >
       <span className="row-main">
         <span className="row-tool">
-          <Safe text={approval.tool} />
+          <UntrustedText text={approval.tool} />
         </span>
         <Countdown from={approval.requested_at} until={approval.expires_at} after=" left" />
       </span>
       <span className="row-more">
         <span className="row-class">
-          <Safe text={approval.action_class} /> · asked <Ago time={approval.requested_at} />
+          <UntrustedText text={approval.action_class} /> · asked <RelativeTime time={approval.requested_at} />
         </span>
         {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : null}
       </span>

@@ -3,20 +3,20 @@ import { useState } from "react"
 import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 import type { AuditEntryId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
-import { Empty } from "../../ui/Empty.tsx"
-import { Json } from "../../ui/Json.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { At } from "../../ui/Time.tsx"
-import { said, words } from "./words.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { auditPhrase, auditPhrases } from "./auditPhrases.ts"
 
 const entriesAtom = Atom.family((action: AuditAction | undefined) =>
-  pagesOf(
+  pagedAtom(
     (cursor: AuditEntryId | undefined) =>
-      service.audit_log.list({
+      apiClient.audit_log.list({
         query: { ...(action === undefined ? {} : { action }), ...(cursor === undefined ? {} : { cursor }) }
       }),
     "entries"
@@ -41,7 +41,7 @@ export default function Audit() {
   const [action, setAction] = useState<AuditAction>()
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Audit log"
         aside={
           <label className="inline-field">
@@ -53,7 +53,7 @@ export default function Audit() {
               <option value="">everything</option>
               {AuditAction.literals.map((one) => (
                 <option key={one} value={one}>
-                  {words[one]}
+                  {auditPhrases[one]}
                 </option>
               ))}
             </select>
@@ -62,11 +62,11 @@ export default function Audit() {
       >
         Every change of who may do what, where things are sent and what was decided. Entries are never
         changed.
-      </PageHead>
-      <Pages key={action} atom={entriesAtom(action)}>
+      </PageHeader>
+      <PagedList key={action} atom={entriesAtom(action)}>
         {(entries) =>
           entries.length === 0 ? (
-            <Empty title="Nothing of this kind was done yet" />
+            <EmptyState title="Nothing of this kind was done yet" />
           ) : (
             <ul className="card entries">
               {entries.map((entry) => (
@@ -75,7 +75,7 @@ export default function Audit() {
             </ul>
           )
         }
-      </Pages>
+      </PagedList>
     </>
   )
 }
@@ -86,18 +86,18 @@ const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
     <li className="entry">
       <div className="entry-head">
         <p>
-          <strong>{entry.actor === null ? "The operator" : <Safe text={entry.actor.name} />}</strong>{" "}
-          {said(entry)}
+          <strong>{entry.actor === null ? "The operator" : <UntrustedText text={entry.actor.name} />}</strong>{" "}
+          {auditPhrase(entry)}
         </p>
         <span className="quiet small">
-          <At time={entry.occurred_at} />
+          <AbsoluteTime time={entry.occurred_at} />
         </span>
       </div>
       <p className="quiet small">
         {entry.action} ·{" "}
         {to === undefined ? (
           <span className="id">
-            <Safe text={entry.target_id} />
+            <UntrustedText text={entry.target_id} />
           </span>
         ) : (
           <Link to={to} className="id">
@@ -108,7 +108,7 @@ const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
       {Object.keys(entry.detail).length === 0 ? null : (
         <details>
           <summary>Details</summary>
-          <Json label="Details" value={entry.detail} />
+          <JsonTree label="Details" value={entry.detail} />
         </details>
       )}
     </li>

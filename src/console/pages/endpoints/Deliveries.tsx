@@ -5,22 +5,25 @@ import type { DeliveryRecord } from "../../../domain/delivery/DeliveryState.ts"
 import type { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Listed } from "../../ui/Listed.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago, At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 export const deliveriesAtom = Atom.family((id: EndpointId) =>
   Atom.make(
-    Effect.map(service.notification_endpoints.deliveries({ params: { id } }), ({ deliveries }) => deliveries)
+    Effect.map(
+      apiClient.notification_endpoints.deliveries({ params: { id } }),
+      ({ deliveries }) => deliveries
+    )
   )
 )
 
@@ -28,7 +31,7 @@ export const deliveriesAtom = Atom.family((id: EndpointId) =>
 const detailAtom = Atom.family((id: EndpointId) =>
   Atom.family((delivery: DeliveryId) =>
     Atom.family((_attempts: number) =>
-      Atom.make(service.notification_endpoints.delivery({ params: { id, delivery } }))
+      Atom.make(apiClient.notification_endpoints.delivery({ params: { id, delivery } }))
     )
   )
 )
@@ -60,10 +63,10 @@ export const Deliveries = ({
         </div>
         {aside}
       </div>
-      <Loaded result={result} atom={deliveriesAtom(id)}>
+      <AsyncContent result={result} atom={deliveriesAtom(id)}>
         {(deliveries) =>
           deliveries.length === 0 ? (
-            <Empty title="Nothing was sent yet">Send a test to see one.</Empty>
+            <EmptyState title="Nothing was sent yet">Send a test to see one.</EmptyState>
           ) : (
             <ul className="rows">
               {deliveries.map((delivery) => (
@@ -72,7 +75,7 @@ export const Deliveries = ({
             </ul>
           )
         }
-      </Loaded>
+      </AsyncContent>
     </section>
   )
 }
@@ -89,7 +92,7 @@ const Delivery = ({
   const can = useCan()
   const [open, setOpen] = useState(false)
   const replay = useAction(() =>
-    service.notification_endpoints.replay({ params: { id, delivery: delivery.id } })
+    apiClient.notification_endpoints.replay({ params: { id, delivery: delivery.id } })
   )
   return (
     <li className="row">
@@ -99,7 +102,7 @@ const Delivery = ({
           <Label text={delivery.label} />
           {delivery.last_error === null ? null : (
             <span className="row-error">
-              <Safe text={delivery.last_error} />
+              <UntrustedText text={delivery.last_error} />
             </span>
           )}
         </span>
@@ -110,7 +113,7 @@ const Delivery = ({
             : delivery.replays === 1
               ? ", 1 replay"
               : `, ${delivery.replays} replays`}{" "}
-          · <Ago time={delivery.created_at} />
+          · <RelativeTime time={delivery.created_at} />
         </span>
         <span className="row-actions">
           {delivery.status === "failed" && can("org_config.write") ? (
@@ -119,7 +122,7 @@ const Delivery = ({
               pending={replay.pending}
               onClick={() =>
                 void replay.run().then((queued) => {
-                  if (queued !== undefined) say("Queued again")
+                  if (queued !== undefined) showToast("Queued again")
                   onChange()
                   return undefined
                 })
@@ -133,7 +136,7 @@ const Delivery = ({
           </Button>
         </span>
       </div>
-      <Problem failure={replay.failure} />
+      <FailureNotice failure={replay.failure} />
       {open ? <Attempts key={`${delivery.attempts} ${delivery.status}`} id={id} delivery={delivery} /> : null}
     </li>
   )
@@ -145,7 +148,7 @@ const Label = ({ text }: { readonly text: string }) => {
   const [type = "", approval] = text.split(" ")
   return (
     <>
-      <Safe text={type} />
+      <UntrustedText text={type} />
       {approval === undefined ? null : (
         <>
           {" "}
@@ -166,7 +169,7 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
   const atom = detailAtom(id)(delivery.id)(delivery.attempts)
   const result = useAtomValue(atom)
   return (
-    <Loaded result={result} atom={atom}>
+    <AsyncContent result={result} atom={atom}>
       {({ attempt_log, event_id }) => (
         <div className="attempts">
           <p className="quiet small">
@@ -175,12 +178,12 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
           {attempt_log.length === 0 ? (
             <p className="quiet">No attempt was made.</p>
           ) : (
-            <Listed bare columns={["Attempt", "Began", { name: "Took", number: true }, "Answer"]}>
+            <Table bare columns={["Attempt", "Began", { name: "Took", number: true }, "Answer"]}>
               {attempt_log.map((attempt) => (
                 <tr key={attempt.attempt}>
                   <td>{attempt.attempt}</td>
                   <td>
-                    <At time={attempt.started_at} />
+                    <AbsoluteTime time={attempt.started_at} />
                   </td>
                   <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
                   <td>
@@ -188,16 +191,16 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
                     {attempt.error === null ? null : (
                       <>
                         {": "}
-                        <Safe text={attempt.error} />
+                        <UntrustedText text={attempt.error} />
                       </>
                     )}
                   </td>
                 </tr>
               ))}
-            </Listed>
+            </Table>
           )}
         </div>
       )}
-    </Loaded>
+    </AsyncContent>
   )
 }

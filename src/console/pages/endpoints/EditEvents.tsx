@@ -1,10 +1,10 @@
 import { useState } from "react"
 import type { ApprovalEventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { Problem } from "../../ui/Problem.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { EventsField } from "./EventsField.tsx"
 
@@ -19,7 +19,7 @@ export const EditEvents = ({
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(endpoint.events)
   const save = useAction(
     ([first, ...rest]: readonly [ApprovalEventType, ...ReadonlyArray<ApprovalEventType>]) =>
-      service.notification_endpoints.update({
+      apiClient.notification_endpoints.update({
         params: { id: endpoint.id },
         payload: { events: [first, ...rest] }
       })
@@ -31,7 +31,7 @@ export const EditEvents = ({
   }
   return (
     <Dialog open title="Events" onClose={onClose}>
-      <Problem failure={save.failure} />
+      <FailureNotice failure={save.failure} />
       <EventsField events={events} onChange={setEvents} />
       <div className="dialog-actions">
         <Button onClick={onClose}>Cancel</Button>

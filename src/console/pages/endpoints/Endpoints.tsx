@@ -4,24 +4,24 @@ import { type ApprovalEventType, approvalEventTypes } from "../../../domain/appr
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { faultOf } from "../../ui/failure.ts"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { SecretDialog } from "../../ui/Secret.tsx"
-import { Ago, Countdown } from "../../ui/Time.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { fieldError } from "../../ui/Failure.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { SecretDialog } from "../../ui/SecretDialog.tsx"
+import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { EventsField } from "./EventsField.tsx"
 
-export const endpointsAtom = Atom.make(service.notification_endpoints.list())
+export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
 
 /** Where approval events are sent. */
 export default function Endpoints() {
@@ -31,7 +31,7 @@ export default function Endpoints() {
   const [made, setMade] = useState<{ readonly secret: string; readonly id: string }>()
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Notifications"
         aside={
           can("org_config.write") ? (
@@ -42,15 +42,15 @@ export default function Endpoints() {
         }
       >
         HTTPS receivers of approval events. Each event is signed, tried again, and can be replayed.
-      </PageHead>
-      <Loaded result={result} atom={endpointsAtom}>
+      </PageHeader>
+      <AsyncContent result={result} atom={endpointsAtom}>
         {({ email_notifier, endpoints }) => (
           <div className="stack">
             {endpoints.length === 0 ? (
               <div className="card">
-                <Empty title="No endpoint yet">
+                <EmptyState title="No endpoint yet">
                   An endpoint is told when a step waits for a person, nears its deadline, and is decided.
-                </Empty>
+                </EmptyState>
               </div>
             ) : (
               <ul className="cards">
@@ -66,7 +66,7 @@ export default function Endpoints() {
             </p>
           </div>
         )}
-      </Loaded>
+      </AsyncContent>
       {making ? (
         <NewEndpoint
           onClose={() => setMaking(false)}
@@ -95,14 +95,15 @@ const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
     <div>
       <h2>
         <Link to={`/endpoints/${endpoint.id}`}>
-          <Safe text={endpoint.url_hint} />
+          <UntrustedText text={endpoint.url_hint} />
         </Link>
       </h2>
       <p className="quiet small">
         {endpoint.events.length === approvalEventTypes.length
           ? "all events"
           : endpoint.events.map((event) => event.replace("approval.", "")).join(", ")}{" "}
-        · made <Ago time={endpoint.created_at} /> by <Safe text={endpoint.created_by.name} />
+        · made <RelativeTime time={endpoint.created_at} /> by{" "}
+        <UntrustedText text={endpoint.created_by.name} />
       </p>
     </div>
     <div className="endpoint-state">
@@ -146,7 +147,7 @@ const NewEndpoint = ({
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(approvalEventTypes)
   const create = useAction(() => {
     const [first, ...rest] = events
-    return service.notification_endpoints.create({
+    return apiClient.notification_endpoints.create({
       payload: { url: url.trim(), ...(first === undefined ? {} : { events: [first, ...rest] }) }
     })
   })
@@ -159,10 +160,10 @@ const NewEndpoint = ({
   return (
     <Dialog open title="New endpoint" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <Problem failure={create.failure} />
+        <FailureNotice failure={create.failure} />
         <UrlField
           hint="Public https. It is masked once it is saved."
-          fault={faultOf(create.failure, "url")}
+          fault={fieldError(create.failure, "url")}
           value={url}
           onChange={setUrl}
         />

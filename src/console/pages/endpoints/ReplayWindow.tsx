@@ -1,13 +1,13 @@
 import { DateTime } from "effect"
 import { type FormEvent, useState } from "react"
 import type { EndpointId } from "../../../domain/Ids.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { faultOf } from "../../ui/failure.ts"
+import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 /** A point in time as a field for it takes it: local, to the minute. */
@@ -24,7 +24,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
   const [since, setSince] = useState("")
   const [until, setUntil] = useState("")
   const replay = useAction(() =>
-    service.notification_endpoints.replay_window({
+    apiClient.notification_endpoints.replay_window({
       params: { id },
       payload: {
         since: DateTime.makeUnsafe(new Date(since)),
@@ -36,7 +36,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
     event.preventDefault()
     const counts = await replay.run()
     if (counts === undefined) return
-    say(
+    showToast(
       counts.skipped === 0
         ? `${counts.queued} queued again`
         : `${counts.queued} queued again, ${counts.skipped} found no room in the queue`
@@ -47,7 +47,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
   const begin = () => {
     setSince(localInput(Date.now() - DAY_MS))
     setUntil("")
-    replay.forget()
+    replay.reset()
     setOpen(true)
   }
   return (
@@ -60,8 +60,8 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
           <p className="quiet">
             Every failed delivery made in it is queued again, oldest first, under its own event id.
           </p>
-          <Problem failure={replay.failure} />
-          <Field label="From" fault={faultOf(replay.failure, "since")}>
+          <FailureNotice failure={replay.failure} />
+          <Field label="From" fault={fieldError(replay.failure, "since")}>
             {(field) => (
               <input
                 {...field}
@@ -72,7 +72,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
               />
             )}
           </Field>
-          <Field label="Until" hint="Empty: now." fault={faultOf(replay.failure, "until")}>
+          <Field label="Until" hint="Empty: now." fault={fieldError(replay.failure, "until")}>
             {(field) => (
               <input
                 {...field}

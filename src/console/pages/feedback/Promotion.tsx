@@ -5,21 +5,21 @@ import { TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { previewAtom, promoted } from "../../state/feedback.ts"
-import { service } from "../../state/service.ts"
+import { promotionPreviewAtom, refreshAfterPromotion } from "../../state/feedback.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Json } from "../../ui/Json.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DatasetLink } from "../tasks/DatasetLink.tsx"
-import { Conflict, isConflict } from "./Conflict.tsx"
+import { PromotionConflict, isPromotionConflict } from "./PromotionConflict.tsx"
 
 /** Superseded corrections that are listed at most. */
 const SHOWN_SUPERSEDED = 100
@@ -29,15 +29,15 @@ const isTaskId = Schema.is(TaskId)
 /** What promoting a task's staged corrections would do, and doing it. */
 export default function Promotion({ params }: PageProps) {
   const id = params["task"]
-  return isTaskId(id) ? <Open task={id} /> : <Empty title="There is no such task" />
+  return isTaskId(id) ? <LoadedPromotion task={id} /> : <EmptyState title="There is no such task" />
 }
 
-const Open = ({ task }: { readonly task: TaskId }) => {
-  const result = useAtomValue(previewAtom(task))
+const LoadedPromotion = ({ task }: { readonly task: TaskId }) => {
+  const result = useAtomValue(promotionPreviewAtom(task))
   return (
-    <Loaded result={result} atom={previewAtom(task)}>
+    <AsyncContent result={result} atom={promotionPreviewAtom(task)}>
       {(preview) => <Preview task={task} preview={preview} />}
-    </Loaded>
+    </AsyncContent>
   )
 }
 
@@ -49,7 +49,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
     readonly count: number
   }>()
   const promote = useAction(() =>
-    service.feedback.promote({
+    apiClient.feedback.promote({
       params: { task_id: task },
       payload: {
         base_dataset_id: preview.base_dataset_id,
@@ -61,27 +61,27 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
     const done = await promote.run()
     if (done === undefined) return
     setMade({ id: done.dataset.id, version: done.dataset.version, count: done.promoted.length })
-    promoted(task)
+    refreshAfterPromotion(task)
     refresh(taskAtom(task))
     refresh(datasetsAtom(task))
   }
   const reload = () => {
-    promote.forget()
-    refresh(previewAtom(task))
+    promote.reset()
+    refresh(promotionPreviewAtom(task))
   }
   return (
     <div className="stack">
       <p>
         <Link to={`/feedback/task/${task}`}>← Feedback of the task</Link>
       </p>
-      <PageHead
+      <PageHeader
         title="Promotion"
         aside={
           can("datasets.write") && preview.correction_count > 0 ? (
             <Button
               kind="primary"
               pending={promote.pending}
-              disabled={isConflict(promote.failure)}
+              disabled={isPromotionConflict(promote.failure)}
               onClick={() => void run()}
             >
               Promote{" "}
@@ -92,7 +92,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
       >
         Staged corrections become the next version of the dataset. What is live stays as it is; the next
         comparison uses the new version.
-      </PageHead>
+      </PageHeader>
       {made === undefined ? null : (
         <div className="notice" role="status">
           <p className="notice-title">
@@ -103,14 +103,16 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           </p>
         </div>
       )}
-      {isConflict(promote.failure) ? (
-        <Conflict failure={promote.failure} onReload={reload} />
+      {isPromotionConflict(promote.failure) ? (
+        <PromotionConflict failure={promote.failure} onReload={reload} />
       ) : (
-        <Problem failure={promote.failure} />
+        <FailureNotice failure={promote.failure} />
       )}
       {preview.correction_count === 0 ? (
         <div className="card">
-          <Empty title="Nothing is staged">Review pending corrections, and stage those that are right.</Empty>
+          <EmptyState title="Nothing is staged">
+            Review pending corrections, and stage those that are right.
+          </EmptyState>
         </div>
       ) : (
         <>
@@ -152,11 +154,11 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                 <div className="change-head">
                   <p>
                     <Link to={`/feedback/${correction.id}`}>
-                      The correction by <Safe text={correction.created_by.name} />
+                      The correction by <UntrustedText text={correction.created_by.name} />
                     </Link>
                     {correction.reviewed_by === null ? null : (
                       <span className="quiet">
-                        , staged by <Safe text={correction.reviewed_by.name} />
+                        , staged by <UntrustedText text={correction.reviewed_by.name} />
                       </span>
                     )}
                   </p>
@@ -165,11 +167,11 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                 <div className="side-by-side">
                   <div>
                     <h3>Input</h3>
-                    <Json label="Input" value={correction.input} />
+                    <JsonTree label="Input" value={correction.input} />
                   </div>
                   <div>
                     <h3>Right answer</h3>
-                    <Json label="Right answer" value={correction.correction} />
+                    <JsonTree label="Right answer" value={correction.correction} />
                   </div>
                 </div>
               </li>

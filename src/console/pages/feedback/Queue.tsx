@@ -8,15 +8,15 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { feedbackAtom } from "../../state/feedback.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { inWords } from "../../ui/inWords.ts"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago } from "../../ui/Time.tsx"
-import { useKeys } from "../../ui/useKeys.ts"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { StatusFilter, TaskFilter } from "./Filters.tsx"
-import { scoreText } from "./score.ts"
+import { scoreText } from "./scoreText.ts"
 import { Review, type ReviewVerdict } from "./Review.tsx"
 
 interface Filter {
@@ -64,7 +64,7 @@ export default function Queue({ params }: PageProps) {
   }
   // What was reviewed leaves the queue of what is pending; what stood after it is next.
   const onReviewed = () => go((items[index + 1] ?? items[index - 1])?.id)
-  useKeys({
+  useKeyboardShortcuts({
     j: () => move(1),
     k: () => move(-1),
     s: () => (selected === undefined || !can("feedback.write") ? undefined : setVerdict("stage")),
@@ -73,7 +73,7 @@ export default function Queue({ params }: PageProps) {
   })
   return (
     <div className={selected === undefined ? "inbox" : "inbox reading"}>
-      <PageHead
+      <PageHeader
         title="Feedback"
         aside={
           <>
@@ -90,19 +90,19 @@ export default function Queue({ params }: PageProps) {
         }
       >
         What people said of answers, and what should have been answered.
-      </PageHead>
+      </PageHeader>
       <div className="inbox-panes">
         <section className="pane list-pane" aria-label="Feedback">
-          <Pages atom={atom}>
+          <PagedList atom={atom}>
             {(feedback) =>
               feedback.length === 0 ? (
-                <Empty
+                <EmptyState
                   title={filter.status === "pending" ? "Nothing to review" : `Nothing is ${filter.status}`}
                 >
                   {filter.status === "pending"
                     ? "A correction of an answer appears here when it is sent."
                     : undefined}
-                </Empty>
+                </EmptyState>
               ) : (
                 <ul>
                   {feedback.map((record) => (
@@ -111,7 +111,7 @@ export default function Queue({ params }: PageProps) {
                 </ul>
               )
             }
-          </Pages>
+          </PagedList>
         </section>
         <section className="pane detail-pane" aria-label="The feedback">
           {selected === undefined ? (
@@ -158,14 +158,14 @@ const Row = ({
           {scoreText(record.score)}
           {record.correction === null ? null : (
             <span className="row-content">
-              <Safe text={inWords(record.correction).join(" · ")} />
+              <UntrustedText text={summarizeJson(record.correction).join(" · ")} />
             </span>
           )}
         </span>
         <Badge tone={tones[record.status]}>{record.status}</Badge>
       </span>
       <span className="row-more">
-        by <Safe text={record.created_by.name} /> · <Ago time={record.created_at} />
+        by <UntrustedText text={record.created_by.name} /> · <RelativeTime time={record.created_at} />
         {record.redaction_warning === undefined ? null : <Badge tone="wait">redacted</Badge>}
       </span>
     </button>

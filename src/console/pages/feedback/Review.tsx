@@ -5,24 +5,24 @@ import type { FeedbackDetail } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { reviewed } from "../../state/feedback.ts"
-import { service } from "../../state/service.ts"
+import { refreshAfterReview } from "../../state/feedback.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Diff } from "../../ui/Diff.tsx"
-import { Json } from "../../ui/Json.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { RemarkForm } from "../../ui/RemarkForm.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { CommentForm } from "../../ui/CommentForm.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { scoreText } from "./score.ts"
+import { scoreText } from "./scoreText.ts"
 
 export type ReviewVerdict = "stage" | "reject"
 
-const detailAtom = Atom.family((id: FeedbackId) => Atom.make(service.feedback.get({ params: { id } })))
+const detailAtom = Atom.family((id: FeedbackId) => Atom.make(apiClient.feedback.get({ params: { id } })))
 
 interface ReviewProps {
   readonly id: FeedbackId
@@ -37,13 +37,13 @@ export const Review = (props: ReviewProps) => {
   const atom = detailAtom(props.id)
   const result = useAtomValue(atom)
   return (
-    <Loaded result={result} atom={atom}>
-      {(detail) => <Open {...props} detail={detail} />}
-    </Loaded>
+    <AsyncContent result={result} atom={atom}>
+      {(detail) => <LoadedFeedback {...props} detail={detail} />}
+    </AsyncContent>
   )
 }
 
-const Open = ({
+const LoadedFeedback = ({
   detail,
   id,
   onBack,
@@ -55,12 +55,12 @@ const Open = ({
   const review = useAction((given: ReviewVerdict, note: string) =>
     Effect.tap(
       given === "stage"
-        ? service.feedback.stage({ params: { id } })
-        : service.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
+        ? apiClient.feedback.stage({ params: { id } })
+        : apiClient.feedback.reject({ params: { id }, payload: { note: note === "" ? null : note } }),
       (record) =>
         Effect.sync(() => {
           refresh(detailAtom(id))
-          reviewed(record)
+          refreshAfterReview(record)
         })
     )
   )
@@ -68,7 +68,7 @@ const Open = ({
     const record = await review.run(given, note)
     onVerdict(undefined)
     if (record === undefined) return
-    say(given === "stage" ? "Staged for the next promotion" : "Rejected")
+    showToast(given === "stage" ? "Staged for the next promotion" : "Rejected")
     onReviewed()
   }
   return (
@@ -79,24 +79,24 @@ const Open = ({
       <header className="approval-head">
         <div>
           <h2 id="feedback-title">
-            {scoreText(detail.score)}, says <Safe text={detail.created_by.name} />
+            {scoreText(detail.score)}, says <UntrustedText text={detail.created_by.name} />
           </h2>
           <p className="quiet">
-            <At time={detail.created_at} />
+            <AbsoluteTime time={detail.created_at} />
           </p>
         </div>
       </header>
-      <Problem failure={review.failure}>
+      <FailureNotice failure={review.failure}>
         {review.failure?.code === "FEEDBACK_NOT_PENDING" ? (
           <Button small onClick={() => refresh(detailAtom(id))}>
             Load it anew
           </Button>
         ) : undefined}
-      </Problem>
+      </FailureNotice>
       {detail.redaction_warning === undefined ? null : (
         <p className="notice warn">
           <strong>Redacted. </strong>
-          <Safe text={detail.redaction_warning} />
+          <UntrustedText text={detail.redaction_warning} />
         </p>
       )}
       {detail.reviewed_at === null ? null : (
@@ -106,14 +106,14 @@ const Open = ({
             {detail.reviewed_by === null ? null : (
               <>
                 {" by "}
-                <Safe text={detail.reviewed_by.name} />
+                <UntrustedText text={detail.reviewed_by.name} />
               </>
             )}{" "}
-            · <At time={detail.reviewed_at} />
+            · <AbsoluteTime time={detail.reviewed_at} />
           </p>
           {detail.review_note === null ? null : (
             <blockquote>
-              <Safe text={detail.review_note} />
+              <UntrustedText text={detail.review_note} />
             </blockquote>
           )}
           {detail.dataset_id === null ? null : (
@@ -125,12 +125,12 @@ const Open = ({
       )}
       <section aria-label="Input">
         <h3>Input</h3>
-        <Json label="Input" value={detail.input} />
+        <JsonTree label="Input" value={detail.input} />
       </section>
       <section aria-label="Answer and correction">
         <h3>{detail.correction === null ? "Answer" : "Answer and correction"}</h3>
         {detail.correction === null ? (
-          <Json label="Answer" value={detail.answer ?? undefined} />
+          <JsonTree label="Answer" value={detail.answer ?? undefined} />
         ) : (
           <Diff
             before={detail.answer}
@@ -180,7 +180,7 @@ const ReviewForm = ({
     )
   }
   return (
-    <RemarkForm
+    <CommentForm
       label="Note, for who gave it"
       verb="rejects"
       action="Reject"

@@ -2,25 +2,25 @@ import { DateTime } from "effect"
 import { useState } from "react"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import type { KeyId } from "../../../domain/Ids.ts"
-import { useNow } from "../../state/clock.ts"
+import { useNow } from "../../state/useNow.ts"
 import { refresh } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Confirm } from "../../ui/Confirm.tsx"
-import { Listed } from "../../ui/Listed.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { SecretDialog } from "../../ui/Secret.tsx"
-import { Ago, At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { SecretDialog } from "../../ui/SecretDialog.tsx"
+import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { NewKey } from "./NewKey.tsx"
 
-const keysAtom = pagesOf(
-  (cursor: KeyId | undefined) => service.api_keys.list({ query: cursor === undefined ? {} : { cursor } }),
+const keysAtom = pagedAtom(
+  (cursor: KeyId | undefined) => apiClient.api_keys.list({ query: cursor === undefined ? {} : { cursor } }),
   "keys"
 )
 
@@ -30,7 +30,7 @@ export default function Keys() {
   const [secret, setSecret] = useState<string>()
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Keys"
         aside={
           <Button kind="primary" onClick={() => setMaking(true)}>
@@ -40,16 +40,16 @@ export default function Keys() {
       >
         Whoever holds a key acts in its name. A person has one of their own, so that decisions tell who made
         them.
-      </PageHead>
-      <Pages atom={keysAtom}>
+      </PageHeader>
+      <PagedList atom={keysAtom}>
         {(keys) => (
-          <Listed columns={["Name", "May do", "State", "Made", { name: "Actions", hidden: true }]}>
+          <Table columns={["Name", "May do", "State", "Made", { name: "Actions", hidden: true }]}>
             {keys.map((key) => (
               <Row key={key.id} held={key} />
             ))}
-          </Listed>
+          </Table>
         )}
-      </Pages>
+      </PagedList>
       {making ? (
         <NewKey
           onClose={() => setMaking(false)}
@@ -79,13 +79,13 @@ const Row = ({ held }: { readonly held: ApiKey }) => {
     <tr>
       <td>
         <strong>
-          <Safe text={held.name} />
+          <UntrustedText text={held.name} />
         </strong>
         {held.id === session.key.id ? <span className="quiet"> (you)</span> : null}
         <div className="id quiet">{held.hint}…</div>
         {held.email === null ? null : (
           <div className="quiet small">
-            <Safe text={held.email} />
+            <UntrustedText text={held.email} />
           </div>
         )}
       </td>
@@ -112,34 +112,34 @@ const Row = ({ held }: { readonly held: ApiKey }) => {
         )}
         {held.expires_at === null || !usable ? null : (
           <div className="quiet small">
-            until <At time={held.expires_at} />
+            until <AbsoluteTime time={held.expires_at} />
           </div>
         )}
       </td>
       <td>
-        <Ago time={held.created_at} />
+        <RelativeTime time={held.created_at} />
         {held.created_by === null ? null : (
           <div className="quiet small">
-            by <Safe text={held.created_by.name} />
+            by <UntrustedText text={held.created_by.name} />
           </div>
         )}
       </td>
       <td className="actions">
         {usable ? (
-          <Confirm
+          <ConfirmButton
             label="Revoke"
             title="Revoke this key?"
-            act={() => service.api_keys.revoke({ params: { id: held.id } })}
+            act={() => apiClient.api_keys.revoke({ params: { id: held.id } })}
             onDone={() => {
-              say("The key is revoked")
+              showToast("The key is revoked")
               refresh(keysAtom)
             }}
           >
             <p>
-              <Safe text={held.name} /> stops working within five seconds, and who signed in with it is signed
-              out. It cannot be taken back.
+              <UntrustedText text={held.name} /> stops working within five seconds, and who signed in with it
+              is signed out. It cannot be taken back.
             </p>
-          </Confirm>
+          </ConfirmButton>
         ) : null}
       </td>
     </tr>

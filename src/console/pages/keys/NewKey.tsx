@@ -1,13 +1,13 @@
 import { Array as Arr, DateTime } from "effect"
 import { type FormEvent, useState } from "react"
 import { Preset, presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { faultOf } from "../../ui/failure.ts"
+import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
-import { Problem } from "../../ui/Problem.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 /** What each preset is for. */
@@ -37,7 +37,7 @@ export const NewKey = ({
   const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
   const [given, setGiven] = useState<ReadonlyArray<Scope>>([])
   const create = useAction(() =>
-    service.api_keys.create({
+    apiClient.api_keys.create({
       payload: {
         name: name.trim(),
         ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(given) ? { scopes: given } : {}),
@@ -54,8 +54,12 @@ export const NewKey = ({
   return (
     <Dialog open title="New key" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <Problem failure={create.failure} />
-        <Field label="Name" hint="A person's name, or the system's." fault={faultOf(create.failure, "name")}>
+        <FailureNotice failure={create.failure} />
+        <Field
+          label="Name"
+          hint="A person's name, or the system's."
+          fault={fieldError(create.failure, "name")}
+        >
           {(field) => (
             <input
               {...field}
@@ -93,7 +97,7 @@ export const NewKey = ({
           <Field
             label="Email, for notices of approvals"
             hint="Optional. Sent where the service has a mail server."
-            fault={faultOf(create.failure, "email")}
+            fault={fieldError(create.failure, "email")}
           >
             {(field) => (
               <input
@@ -105,7 +109,7 @@ export const NewKey = ({
             )}
           </Field>
         ) : null}
-        <Field label="Ends" hint="Optional." fault={faultOf(create.failure, "expires_at")}>
+        <Field label="Ends" hint="Optional." fault={fieldError(create.failure, "expires_at")}>
           {(field) => (
             <input
               {...field}

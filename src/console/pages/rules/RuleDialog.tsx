@@ -5,7 +5,7 @@ import { TaskId } from "../../../domain/Ids.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
-import type { Draft } from "./draft.ts"
+import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 
 const choices: Record<RuleEffect, string> = {
@@ -23,11 +23,11 @@ export const RuleDialog = ({
   onClose,
   onPut
 }: {
-  readonly draft: Draft
+  readonly draft: RuleDraft
   /** Whether it stands in the list already, saved or not. */
   readonly listed: boolean
   readonly onClose: () => void
-  readonly onPut: (draft: Draft) => void
+  readonly onPut: (draft: RuleDraft) => void
 }) => {
   const [rule, setRule] = useState(draft.rule)
   const [task, setTask] = useState(draft.rule.task_id ?? "")

@@ -3,11 +3,11 @@ import { GridList, GridListItem } from "react-aria-components/GridList"
 import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Safe } from "../../ui/Safe.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
 import type { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
-import { type Draft, moved } from "./draft.ts"
+import { type RuleDraft, moveItem } from "./RuleDraft.ts"
 
 const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {
   allow: { text: "allow", tone: "good" },
@@ -22,10 +22,10 @@ export const RuleList = ({
   onChange,
   onEdit
 }: {
-  readonly drafts: ReadonlyArray<Draft>
+  readonly drafts: ReadonlyArray<RuleDraft>
   readonly editable: boolean
-  readonly onChange: (drafts: ReadonlyArray<Draft>) => void
-  readonly onEdit: (draft: Draft) => void
+  readonly onChange: (drafts: ReadonlyArray<RuleDraft>) => void
+  readonly onEdit: (draft: RuleDraft) => void
 }) => {
   const { dragAndDropHooks } = useDragAndDrop({
     getItems: (keys) => [...keys].map((key) => ({ "text/plain": String(key) })),
@@ -35,13 +35,15 @@ export const RuleList = ({
       const at = drafts.findIndex(({ rule }) => rule.id === target.key)
       if (from === undefined || at < 0) return
       const place = target.dropPosition === "after" ? at + 1 : at
-      onChange(moved(drafts, from, place > from ? place - 1 : place))
+      onChange(moveItem(drafts, from, place > from ? place - 1 : place))
     }
   })
   if (drafts.length === 0) {
     return (
       <div className="card">
-        <Empty title="No rule yet">Until there is one, every step waits for a person, for an hour.</Empty>
+        <EmptyState title="No rule yet">
+          Until there is one, every step waits for a person, for an hour.
+        </EmptyState>
       </div>
     )
   }
@@ -74,7 +76,7 @@ export const RuleList = ({
                 kind="bare"
                 aria-label={`Move rule ${index + 1} up`}
                 disabled={index === 0}
-                onClick={() => onChange(moved(drafts, index, index - 1))}
+                onClick={() => onChange(moveItem(drafts, index, index - 1))}
               >
                 ↑
               </Button>
@@ -83,7 +85,7 @@ export const RuleList = ({
                 kind="bare"
                 aria-label={`Move rule ${index + 1} down`}
                 disabled={index === drafts.length - 1}
-                onClick={() => onChange(moved(drafts, index, index + 1))}
+                onClick={() => onChange(moveItem(drafts, index, index + 1))}
               >
                 ↓
               </Button>
@@ -114,7 +116,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
         "any tool"
       ) : (
         <code>
-          <Safe text={rule.tool} />
+          <UntrustedText text={rule.tool} />
         </code>
       )}
       {rule.action_class === "*" ? null : (
@@ -122,7 +124,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
           {" "}
           <span className="quiet">of class</span>{" "}
           <code>
-            <Safe text={rule.action_class} />
+            <UntrustedText text={rule.action_class} />
           </code>
         </>
       )}
@@ -135,7 +137,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
     </p>
     {rule.reason === "" ? null : (
       <p className="small">
-        <Safe text={rule.reason} />
+        <UntrustedText text={rule.reason} />
       </p>
     )}
     {rule.effect === "require_approval" ? (

@@ -2,20 +2,27 @@ import { AsyncResult, Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { type Draft, type Edited, isChanged, newDraft, toPayload, unchanged } from "./draft.ts"
+import {
+  type RuleDraft,
+  type RuleListDraft,
+  isChanged,
+  newRuleDraft,
+  toPayload,
+  toRuleListDraft
+} from "./RuleDraft.ts"
 import { RuleDialog } from "./RuleDialog.tsx"
 import { RuleList } from "./RuleList.tsx"
-import { Tester } from "./Tester.tsx"
+import { RuleTester } from "./RuleTester.tsx"
 
-const rulesAtom = Atom.make(service.approval_rules.list())
+const rulesAtom = Atom.make(apiClient.approval_rules.list())
 
 /** The ordered list that decides what an agent's step gets. */
 export default function Rules() {
@@ -23,9 +30,9 @@ export default function Rules() {
   // What is edited begins from an answer that is not on its way to being replaced.
   const settled = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
   return settled === undefined ? (
-    <Loaded result={result} atom={rulesAtom}>
+    <AsyncContent result={result} atom={rulesAtom}>
       {(rules) => <Editor key="waiting" rules={rules} />}
-    </Loaded>
+    </AsyncContent>
   ) : (
     <Editor key={settled.revision} rules={settled} />
   )
@@ -34,22 +41,22 @@ export default function Rules() {
 const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
   const can = useCan()
   const editable = can("rules.write")
-  const [edited, setEdited] = useState<Edited>(() => unchanged(rules.rules, rules.revision))
-  const [open, setOpen] = useState<Draft>()
-  const change = (drafts: ReadonlyArray<Draft>) => setEdited({ ...edited, drafts })
+  const [edited, setEdited] = useState<RuleListDraft>(() => toRuleListDraft(rules.rules, rules.revision))
+  const [open, setOpen] = useState<RuleDraft>()
+  const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
   const save = useAction((over: boolean) =>
-    service.approval_rules.replace({
+    apiClient.approval_rules.replace({
       payload: { rules: edited.drafts.map(toPayload), ...(over ? {} : { revision: edited.revision }) }
     })
   )
   const run = async (over: boolean) => {
     const saved = await save.run(over)
     if (saved === undefined) return
-    say("The rules are saved")
-    setEdited(unchanged(saved.rules, saved.revision))
+    showToast("The rules are saved")
+    setEdited(toRuleListDraft(saved.rules, saved.revision))
     refresh(rulesAtom)
   }
-  const put = (draft: Draft) => {
+  const put = (draft: RuleDraft) => {
     const known = edited.drafts.some(({ rule }) => rule.id === draft.rule.id)
     change(
       known
@@ -61,7 +68,7 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
   const changed = isChanged(edited)
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Rules"
         aside={
           editable ? (
@@ -71,7 +78,7 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
                   <Button
                     onClick={() =>
                       setEdited(
-                        unchanged(
+                        toRuleListDraft(
                           edited.before.map(({ rule }) => rule),
                           edited.revision
                         )
@@ -85,7 +92,7 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
                   </Button>
                 </>
               ) : null}
-              <Button kind={changed ? "plain" : "primary"} onClick={() => setOpen(newDraft())}>
+              <Button kind={changed ? "plain" : "primary"} onClick={() => setOpen(newRuleDraft())}>
                 New rule
               </Button>
             </>
@@ -94,7 +101,7 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
       >
         The first rule that matches a step decides. Where none does, a person is asked.
         {changed ? <strong className="unsaved"> There are changes that are not saved.</strong> : null}
-      </PageHead>
+      </PageHeader>
       {save.failure?.code === "RULES_CHANGED" ? (
         <div className="notice warn" role="alert">
           <p className="notice-title">Somebody else saved rules while you edited</p>
@@ -107,7 +114,7 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
               small
               kind="primary"
               onClick={() => {
-                save.forget()
+                save.reset()
                 refresh(rulesAtom)
               }}
             >
@@ -119,11 +126,11 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
           </div>
         </div>
       ) : (
-        <Problem failure={save.failure} />
+        <FailureNotice failure={save.failure} />
       )}
       <div className="two-columns rules">
         <RuleList drafts={edited.drafts} editable={editable} onChange={change} onEdit={setOpen} />
-        <Tester drafts={edited.drafts} changed={changed} />
+        <RuleTester drafts={edited.drafts} changed={changed} />
       </div>
       {open === undefined ? null : (
         <RuleDialog

@@ -6,22 +6,22 @@ import { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Confirm } from "../../ui/Confirm.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { failureOfCause } from "../../ui/failure.ts"
-import { Json } from "../../ui/Json.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { At } from "../../ui/Time.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { failureOfCause } from "../../ui/Failure.ts"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
 import { TaskLink } from "../tasks/TaskLink.tsx"
-import { Step, type StepStory } from "./Step.tsx"
+import { Step, type StepHistory } from "./Step.tsx"
 
-const sessionAtom = Atom.family((id: SessionId) => Atom.make(service.sessions.get({ params: { id } })))
+const sessionAtom = Atom.family((id: SessionId) => Atom.make(apiClient.sessions.get({ params: { id } })))
 
 /** The most events that one page keeps. */
 const MAX_EVENTS = 5_000
@@ -29,7 +29,7 @@ const MAX_EVENTS = 5_000
 /** A session's events so far, and more as they come. */
 const eventsAtom = Atom.family((id: SessionId) =>
   Atom.make(
-    service.stream(id).pipe(
+    apiClient.stream(id).pipe(
       // A long session comes in a few pieces, not in a thousand.
       Stream.groupedWithin(500, "30 millis"),
       Stream.scan(
@@ -45,15 +45,15 @@ const isSessionId = Schema.is(SessionId)
 /** One session, as it goes on: its steps in order, each with what was decided and what became of it. */
 export default function Session({ params }: PageProps) {
   const id = params["id"]
-  return isSessionId(id) ? <Open id={id} /> : <Empty title="There is no such session" />
+  return isSessionId(id) ? <LoadedSession id={id} /> : <EmptyState title="There is no such session" />
 }
 
-const Open = ({ id }: { readonly id: SessionId }) => {
+const LoadedSession = ({ id }: { readonly id: SessionId }) => {
   const session = useAtomValue(sessionAtom(id))
   return (
-    <Loaded result={session} atom={sessionAtom(id)}>
+    <AsyncContent result={session} atom={sessionAtom(id)}>
       {(found) => <Timeline id={id} session={found} />}
-    </Loaded>
+    </AsyncContent>
   )
 }
 
@@ -62,37 +62,37 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
   const result = useAtomValue(eventsAtom(id))
   const events = Option.getOrElse(AsyncResult.value(result), (): ReadonlyArray<SessionEvent> => [])
   const cause = Option.getOrUndefined(AsyncResult.cause(result))
-  const steps = storiesOf(events)
+  const steps = groupByStep(events)
   const closed = session.status === "closed" || events.at(-1)?.type === "session:closed"
   return (
     <div className="stack">
       <p>
         <Link to="/sessions">← All sessions</Link>
       </p>
-      <PageHead
+      <PageHeader
         title="Session"
         aside={
           closed || !can("sessions.write") ? null : (
-            <Confirm
+            <ConfirmButton
               small={false}
               label="Close the session"
               title="Close the session?"
-              act={() => service.sessions.close({ params: { id } })}
+              act={() => apiClient.sessions.close({ params: { id } })}
               onDone={() => refresh(sessionAtom(id))}
             >
               <p>The agent can ask for no further step, and what waits for a person is rejected.</p>
-            </Confirm>
+            </ConfirmButton>
           )
         }
       >
         {closed ? <Badge tone="quiet">closed</Badge> : <span className="live">Live</span>} · begun by{" "}
-        <Safe text={session.created_by.name} /> · <At time={session.created_at} />
-      </PageHead>
-      {cause === undefined ? null : <Problem failure={failureOfCause(cause)} />}
+        <UntrustedText text={session.created_by.name} /> · <AbsoluteTime time={session.created_at} />
+      </PageHeader>
+      {cause === undefined ? null : <FailureNotice failure={failureOfCause(cause)} />}
       <div className="two-columns">
         <section aria-label="Steps" className="stack">
           {steps.length === 0 ? (
-            <Empty title="No step was asked for yet">They appear here as they come.</Empty>
+            <EmptyState title="No step was asked for yet">They appear here as they come.</EmptyState>
           ) : (
             <ol className="timeline">
               {steps.map((step) => (
@@ -112,7 +112,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
             {Object.keys(session.metadata).length === 0 ? (
               <p className="quiet">The agent said nothing about it.</p>
             ) : (
-              <Json label="Metadata" value={session.metadata} />
+              <JsonTree label="Metadata" value={session.metadata} />
             )}
             <dl className="facts">
               <div>
@@ -135,7 +135,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
                 <div>
                   <dt>Closed</dt>
                   <dd>
-                    <At time={session.closed_at} />
+                    <AbsoluteTime time={session.closed_at} />
                   </dd>
                 </div>
               )}
@@ -148,7 +148,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
 }
 
 /** The events by step, in the order in which the steps were asked for. */
-const storiesOf = (events: ReadonlyArray<SessionEvent>): ReadonlyArray<StepStory> => {
+const groupByStep = (events: ReadonlyArray<SessionEvent>): ReadonlyArray<StepHistory> => {
   const stories = new Map<string, Array<SessionEvent>>()
   for (const event of events) {
     if (event.step_id === null) continue

@@ -2,20 +2,21 @@ import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import type { SessionId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { inWords } from "../../ui/inWords.ts"
-import { Listed } from "../../ui/Listed.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago } from "../../ui/Time.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
+import { Table } from "../../ui/Table.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
 
-const sessionsAtom = pagesOf(
-  (cursor: SessionId | undefined) => service.sessions.list({ query: cursor === undefined ? {} : { cursor } }),
+const sessionsAtom = pagedAtom(
+  (cursor: SessionId | undefined) =>
+    apiClient.sessions.list({ query: cursor === undefined ? {} : { cursor } }),
   "sessions"
 )
 
@@ -23,24 +24,24 @@ const sessionsAtom = pagesOf(
 export default function Sessions() {
   return (
     <>
-      <PageHead title="Sessions" aside={<Button onClick={() => refresh(sessionsAtom)}>Load anew</Button>}>
+      <PageHeader title="Sessions" aside={<Button onClick={() => refresh(sessionsAtom)}>Load anew</Button>}>
         Each run of an agent, with the steps it asked for.
-      </PageHead>
-      <Pages atom={sessionsAtom}>
+      </PageHeader>
+      <PagedList atom={sessionsAtom}>
         {(sessions) =>
           sessions.length === 0 ? (
-            <Empty title="No agent has asked for anything yet">
+            <EmptyState title="No agent has asked for anything yet">
               A session begins with <code>POST /v1/agent-sessions</code>; the README shows how.
-            </Empty>
+            </EmptyState>
           ) : (
-            <Listed columns={["Session", "Agent", "State", "Began"]}>
+            <Table columns={["Session", "Agent", "State", "Began"]}>
               {sessions.map((session) => (
                 <tr key={session.session_id}>
                   <td>
                     <About session={session} />
                   </td>
                   <td>
-                    <Safe text={session.created_by.name} />
+                    <UntrustedText text={session.created_by.name} />
                   </td>
                   <td>
                     {session.status === "open" ? (
@@ -50,21 +51,21 @@ export default function Sessions() {
                     )}
                   </td>
                   <td>
-                    <Ago time={session.created_at} />
+                    <RelativeTime time={session.created_at} />
                   </td>
                 </tr>
               ))}
-            </Listed>
+            </Table>
           )
         }
-      </Pages>
+      </PagedList>
     </>
   )
 }
 
 /** What its agent said of a session, which leads to it; its id under that. */
 const About = ({ session }: { readonly session: AgentSession }) => {
-  const said = inWords(session.metadata)
+  const said = summarizeJson(session.metadata)
   return (
     <div className="about">
       <Link to={`/sessions/${session.session_id}`}>
@@ -72,7 +73,7 @@ const About = ({ session }: { readonly session: AgentSession }) => {
           ? "Without a description"
           : said.map((fact) => (
               <span key={fact} className="fact">
-                <Safe text={fact} />
+                <UntrustedText text={fact} />
               </span>
             ))}
       </Link>

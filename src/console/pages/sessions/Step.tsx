@@ -2,18 +2,18 @@ import type { ReactNode } from "react"
 import type { SessionEvent } from "../../../api/SessionStream.ts"
 import { Link } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Clock, Countdown } from "../../ui/Time.tsx"
-import { outcomeOf } from "../approvals/outcome.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { TimeOfDay, Countdown } from "../../ui/Time.tsx"
+import { ApprovalStatusBadge } from "../approvals/ApprovalStatusBadge.tsx"
 
 /** What happened to one step, in order. */
-export interface StepStory {
+export interface StepHistory {
   readonly step_id: string
   readonly events: ReadonlyArray<SessionEvent>
 }
 
 /** One step of a session's timeline. */
-export const Step = ({ story }: { readonly story: StepStory }) => {
+export const Step = ({ story }: { readonly story: StepHistory }) => {
   const governed = story.events.findLast((event) => event.type === "step:governed")
   const told = story.events.findLast((event) => "approval" in event)
   const done = story.events.findLast((event) => event.type === "tool:outcome")
@@ -24,14 +24,14 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
       <div className="step-head">
         <div>
           <h3 className="tool-name">
-            <Safe text={tool} />
+            <UntrustedText text={tool} />
           </h3>
           <p className="quiet small">
-            <Safe text={story.step_id} />
+            <UntrustedText text={story.step_id} />
           </p>
         </div>
         {approval !== undefined ? (
-          outcomeOf(approval)
+          <ApprovalStatusBadge approval={approval} />
         ) : governed?.decision === "allow" ? (
           <Badge tone="good">allowed</Badge>
         ) : governed?.decision === "reject" ? (
@@ -40,7 +40,7 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
       </div>
       {governed === undefined ? null : (
         <p>
-          <Safe text={governed.reason} />
+          <UntrustedText text={governed.reason} />
         </p>
       )}
       {approval === undefined ? null : (
@@ -54,7 +54,7 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
           ) : approval.decided_by === null ? null : (
             <>
               {" "}
-              was decided by <Safe text={approval.decided_by.name} />
+              was decided by <UntrustedText text={approval.decided_by.name} />
             </>
           )}
         </p>
@@ -62,9 +62,9 @@ export const Step = ({ story }: { readonly story: StepStory }) => {
       <ol className="step-events">
         {story.events.map((event) => (
           <li key={event.id}>
-            <span>{phraseOf(event)}</span>
+            <span>{describeEvent(event)}</span>
             <span className="quiet small">
-              <Clock time={event.occurred_at} />
+              <TimeOfDay time={event.occurred_at} />
             </span>
           </li>
         ))}
@@ -79,7 +79,7 @@ const askedFor = {
   pending: "asked for; a person decides"
 } as const
 
-const phraseOf = (event: SessionEvent): ReactNode => {
+const describeEvent = (event: SessionEvent): ReactNode => {
   switch (event.type) {
     case "step:governed":
       return askedFor[event.decision]
@@ -89,7 +89,7 @@ const phraseOf = (event: SessionEvent): ReactNode => {
       ) : (
         <>
           ✕ the tool failed{event.error === null ? null : ": "}
-          <Safe text={event.error ?? ""} />
+          <UntrustedText text={event.error ?? ""} />
         </>
       )
     case "approval:requested":
@@ -103,10 +103,10 @@ const phraseOf = (event: SessionEvent): ReactNode => {
         "it closed without a person"
       ) : (
         <>
-          {event.approval.status} by <Safe text={event.approval.decided_by.name} />
+          {event.approval.status} by <UntrustedText text={event.approval.decided_by.name} />
           {event.approval.comment === null || event.approval.comment === "" ? null : (
             <>
-              : <Safe text={event.approval.comment} />
+              : <UntrustedText text={event.approval.comment} />
             </>
           )}
         </>

@@ -6,36 +6,36 @@ import { ComparisonId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { service } from "../../state/service.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Confirm } from "../../ui/Confirm.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
-import { Agreement } from "./Agreement.tsx"
-import { share } from "./Comparisons.tsx"
-import { Result } from "./Result.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
+import { AgreementSummary } from "./AgreementSummary.tsx"
+import { formatPercent } from "./Comparisons.tsx"
+import { ResultCard } from "./ResultCard.tsx"
 
 const comparisonAtom = Atom.family((id: ComparisonId) =>
   Atom.make(
     Effect.map(
-      service.comparisons.get({ params: { id }, query: { limit: 1 } }),
+      apiClient.comparisons.get({ params: { id }, query: { limit: 1 } }),
       ({ comparison }) => comparison
     )
   )
 )
 
 const resultsAtom = Atom.family((id: ComparisonId) =>
-  pagesOf(
+  pagedAtom(
     (cursor: ExampleId | undefined) =>
-      service.comparisons.get({
+      apiClient.comparisons.get({
         params: { id },
         query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
       }),
@@ -44,26 +44,30 @@ const resultsAtom = Atom.family((id: ComparisonId) =>
 )
 
 /** How often a comparison at work is asked for, in milliseconds. */
-const LOOK_AGAIN_MS = 1_000
+const REFRESH_INTERVAL_MS = 1_000
 
 const isComparisonId = Schema.is(ComparisonId)
 
 /** One comparison: how far it is, how often each side agrees, and every example. */
 export default function Comparison({ params }: PageProps) {
   const id = params["id"]
-  return isComparisonId(id) ? <Open id={id} /> : <Empty title="There is no such comparison" />
-}
-
-const Open = ({ id }: { readonly id: ComparisonId }) => {
-  const result = useAtomValue(comparisonAtom(id))
-  return (
-    <Loaded result={result} atom={comparisonAtom(id)}>
-      {(comparison) => <Shown comparison={comparison} />}
-    </Loaded>
+  return isComparisonId(id) ? (
+    <LoadedComparison id={id} />
+  ) : (
+    <EmptyState title="There is no such comparison" />
   )
 }
 
-const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
+const LoadedComparison = ({ id }: { readonly id: ComparisonId }) => {
+  const result = useAtomValue(comparisonAtom(id))
+  return (
+    <AsyncContent result={result} atom={comparisonAtom(id)}>
+      {(comparison) => <ComparisonView comparison={comparison} />}
+    </AsyncContent>
+  )
+}
+
+const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }) => {
   const can = useCan()
   const { id, status, summary, task_id } = comparison
   const running = status === "running"
@@ -72,7 +76,7 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
       refresh(resultsAtom(id))
       return undefined
     }
-    const timer = setInterval(() => refresh(comparisonAtom(id)), LOOK_AGAIN_MS)
+    const timer = setInterval(() => refresh(comparisonAtom(id)), REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
   }, [id, running])
   return (
@@ -80,36 +84,37 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
       <p>
         <Link to={`/tasks/${task_id}/comparisons`}>← Comparisons of the task</Link>
       </p>
-      <PageHead
+      <PageHeader
         title="Comparison"
         aside={
           !running && can("tasks.write") ? (
-            <Confirm
+            <ConfirmButton
               small={false}
               kind="primary"
               label="Make the candidate live"
               title="Make the candidate live?"
               verb="Release it"
-              act={() => service.releases.create({ params: { task_id }, payload: { comparison_id: id } })}
+              act={() => apiClient.releases.create({ params: { task_id }, payload: { comparison_id: id } })}
               onDone={() => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
-                say("The candidate is live")
+                showToast("The candidate is live")
                 navigate(`/tasks/${task_id}/releases`)
               }}
             >
               <p>
-                From now on runs are answered by it. It agreed with {share(summary.candidate.agreement)} of
-                the examples, what is live with {share(summary.live.agreement)}. The way back is to make an
-                earlier release live again.
+                From now on runs are answered by it. It agreed with{" "}
+                {formatPercent(summary.candidate.agreement)} of the examples, what is live with{" "}
+                {formatPercent(summary.live.agreement)}. The way back is to make an earlier release live
+                again.
               </p>
-            </Confirm>
+            </ConfirmButton>
           ) : null
         }
       >
         {running ? <Badge tone="wait">at work</Badge> : <Badge tone="good">completed</Badge>} · by{" "}
-        <Safe text={comparison.created_by.name} /> · <At time={comparison.created_at} />
-      </PageHead>
+        <UntrustedText text={comparison.created_by.name} /> · <AbsoluteTime time={comparison.created_at} />
+      </PageHeader>
       {running ? (
         <div className="card padded stack">
           <label>
@@ -123,7 +128,7 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
       ) : null}
       <div className="two-columns">
         <section className="card padded stack" aria-label="Agreement">
-          <Agreement summary={summary} />
+          <AgreementSummary summary={summary} />
         </section>
         <section className="card padded stack" aria-label="Cost and time">
           <h2>Cost and time</h2>
@@ -157,19 +162,19 @@ const Shown = ({ comparison }: { readonly comparison: ComparisonModel }) => {
       </div>
       <section className="stack" aria-label="Examples">
         <h2>Examples</h2>
-        <Pages atom={resultsAtom(id)}>
+        <PagedList atom={resultsAtom(id)}>
           {(results) =>
             results.length === 0 ? (
-              <Empty title="None is answered yet" />
+              <EmptyState title="None is answered yet" />
             ) : (
               <ul className="cards">
                 {results.map((result) => (
-                  <Result key={result.example_id} result={result} />
+                  <ResultCard key={result.example_id} result={result} />
                 ))}
               </ul>
             )
           }
-        </Pages>
+        </PagedList>
       </section>
     </div>
   )

@@ -2,22 +2,22 @@ import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { comparisonsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Listed } from "../../ui/Listed.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Ago } from "../../ui/Time.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 /** What was tried against what is live, newest first, and the way to try the working copy. */
 export const Comparisons = ({ task }: { readonly task: Task }) => {
   const can = useCan()
-  const compare = useAction(() => service.comparisons.create({ params: { task_id: task.id }, payload: {} }))
+  const compare = useAction(() => apiClient.comparisons.create({ params: { task_id: task.id }, payload: {} }))
   const run = async () => {
     const taken = await compare.run()
     if (taken === undefined) return
@@ -36,17 +36,17 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
           </Button>
         </div>
       ) : null}
-      <Problem failure={compare.failure} />
-      <Pages atom={comparisonsAtom(task.id)}>
+      <FailureNotice failure={compare.failure} />
+      <PagedList atom={comparisonsAtom(task.id)}>
         {(comparisons) =>
           comparisons.length === 0 ? (
-            <Empty title="Nothing was compared yet">
+            <EmptyState title="Nothing was compared yet">
               {task.dataset_id === null
                 ? "A comparison answers the examples of a dataset, and there is none yet."
                 : "A comparison has a candidate and what is live answer the same examples."}
-            </Empty>
+            </EmptyState>
           ) : (
-            <Listed
+            <Table
               columns={[
                 "Comparison",
                 "State",
@@ -57,10 +57,10 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
               {comparisons.map((comparison) => (
                 <Row key={comparison.id} comparison={comparison} />
               ))}
-            </Listed>
+            </Table>
           )
         }
-      </Pages>
+      </PagedList>
     </div>
   )
 }
@@ -69,7 +69,7 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
   <tr>
     <td>
       <Link to={`/comparisons/${comparison.id}`}>
-        <Ago time={comparison.created_at} />
+        <RelativeTime time={comparison.created_at} />
       </Link>
       <div className="id quiet">{comparison.id}</div>
     </td>
@@ -83,14 +83,14 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
       )}
     </td>
     <td className="number" data-label="candidate">
-      {share(comparison.summary.candidate.agreement)}
+      {formatPercent(comparison.summary.candidate.agreement)}
     </td>
     <td className="number" data-label="live">
-      {share(comparison.summary.live.agreement)}
+      {formatPercent(comparison.summary.live.agreement)}
     </td>
   </tr>
 )
 
 /** A share of the whole as a percentage. */
-export const share = (value: number | null): string =>
+export const formatPercent = (value: number | null): string =>
   value === null ? "–" : `${(Math.round(value * 1_000) / 10).toLocaleString("en")} %`

@@ -6,28 +6,28 @@ import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { pagesOf } from "../../state/pages.ts"
-import { own } from "../../state/own.ts"
-import { service } from "../../state/service.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Diff } from "../../ui/Diff.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Json } from "../../ui/Json.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { At } from "../../ui/Time.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
 
-const datasetAtom = Atom.family((id: DatasetId) => Atom.make(service.datasets.get({ params: { id } })))
+const datasetAtom = Atom.family((id: DatasetId) => Atom.make(apiClient.datasets.get({ params: { id } })))
 
 const examplesAtom = Atom.family((id: DatasetId) =>
-  pagesOf(
+  pagedAtom(
     (cursor: ExampleId | undefined) =>
-      service.datasets.examples({
+      apiClient.datasets.examples({
         params: { id },
         query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
       }),
@@ -36,7 +36,9 @@ const examplesAtom = Atom.family((id: DatasetId) =>
 )
 
 const changesAtom = Atom.family((id: DatasetId) =>
-  Atom.family((since: DatasetId) => Atom.make(own.dataset_changes.get({ params: { id }, query: { since } })))
+  Atom.family((since: DatasetId) =>
+    Atom.make(consoleClient.dataset_changes.get({ params: { id }, query: { since } }))
+  )
 )
 
 const isDatasetId = Schema.is(DatasetId)
@@ -44,14 +46,18 @@ const isDatasetId = Schema.is(DatasetId)
 /** One version: its examples, and how it differs from another. */
 export default function Dataset({ params }: PageProps) {
   const id = params["id"]
-  return isDatasetId(id) ? <Open key={id} id={id} /> : <Empty title="There is no such version" />
+  return isDatasetId(id) ? (
+    <LoadedDataset key={id} id={id} />
+  ) : (
+    <EmptyState title="There is no such version" />
+  )
 }
 
-const Open = ({ id }: { readonly id: DatasetId }) => {
+const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
   const result = useAtomValue(datasetAtom(id))
   const [tab, setTab] = useState<"changes" | "examples">()
   return (
-    <Loaded result={result} atom={datasetAtom(id)}>
+    <AsyncContent result={result} atom={datasetAtom(id)}>
       {(dataset) => {
         const chosen = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
         return (
@@ -59,7 +65,7 @@ const Open = ({ id }: { readonly id: DatasetId }) => {
             <p>
               <Link to={`/tasks/${dataset.task_id}/datasets`}>← Datasets of the task</Link>
             </p>
-            <PageHead
+            <PageHeader
               title={`Version ${dataset.version}`}
               aside={
                 dataset.base_dataset_id === null ? null : (
@@ -76,8 +82,8 @@ const Open = ({ id }: { readonly id: DatasetId }) => {
               }
             >
               {dataset.example_count.toLocaleString("en")} examples · made by{" "}
-              <Safe text={dataset.created_by.name} /> · <At time={dataset.created_at} />
-            </PageHead>
+              <UntrustedText text={dataset.created_by.name} /> · <AbsoluteTime time={dataset.created_at} />
+            </PageHeader>
             {chosen === "examples" || dataset.base_dataset_id === null ? (
               <Examples id={id} />
             ) : (
@@ -86,12 +92,12 @@ const Open = ({ id }: { readonly id: DatasetId }) => {
           </div>
         )
       }}
-    </Loaded>
+    </AsyncContent>
   )
 }
 
 const Examples = ({ id }: { readonly id: DatasetId }) => (
-  <Pages atom={examplesAtom(id)}>
+  <PagedList atom={examplesAtom(id)}>
     {(examples) => (
       <ul className="cards">
         {examples.map((example) => (
@@ -99,11 +105,11 @@ const Examples = ({ id }: { readonly id: DatasetId }) => (
             <div className="side-by-side">
               <div>
                 <h3>Input</h3>
-                <Json label="Input" value={example.input} />
+                <JsonTree label="Input" value={example.input} />
               </div>
               <div>
                 <h3>Right answer</h3>
-                <Json label="Right answer" value={example.answer} />
+                <JsonTree label="Right answer" value={example.answer} />
               </div>
             </div>
             <Source id={example.source_feedback_id} />
@@ -111,7 +117,7 @@ const Examples = ({ id }: { readonly id: DatasetId }) => (
         ))}
       </ul>
     )}
-  </Pages>
+  </PagedList>
 )
 
 const Source = ({ id }: { readonly id: string | null }) => {
@@ -134,7 +140,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
   const result = useAtomValue(atom)
   return (
     <div className="stack">
-      <Pages atom={datasetsAtom(dataset.task_id)}>
+      <PagedList atom={datasetsAtom(dataset.task_id)}>
         {(versions) => (
           <label className="inline-field">
             <span>Since</span>
@@ -154,8 +160,8 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
             </select>
           </label>
         )}
-      </Pages>
-      <Loaded result={result} atom={atom}>
+      </PagedList>
+      <AsyncContent result={result} atom={atom}>
         {({ added, changes, removed, replaced }) => (
           <>
             <p>
@@ -179,11 +185,11 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
                       <Badge tone="note">replaced</Badge>
                     )}
                   </div>
-                  <Json label="Input" value={(after ?? before)?.input} />
+                  <JsonTree label="Input" value={(after ?? before)?.input} />
                   {before === null || after === null ? (
                     <>
                       <h3>Answer</h3>
-                      <Json label="Answer" value={(after ?? before)?.answer} />
+                      <JsonTree label="Answer" value={(after ?? before)?.answer} />
                     </>
                   ) : (
                     <Diff before={before.answer} after={after.answer} beforeTitle="Before" afterTitle="Now" />
@@ -194,7 +200,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
             </ul>
           </>
         )}
-      </Loaded>
+      </AsyncContent>
     </div>
   )
 }

@@ -5,11 +5,11 @@ import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Listed } from "../../ui/Listed.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago } from "../../ui/Time.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
 import { NewExamples } from "./NewExamples.tsx"
 
 /** The versions of a task's dataset, newest first, and the way to the next one. */
@@ -26,14 +26,14 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
           </Button>
         </div>
       ) : null}
-      <Pages atom={datasetsAtom(task.id)}>
+      <PagedList atom={datasetsAtom(task.id)}>
         {(datasets) =>
           datasets.length === 0 ? (
-            <Empty title="No version yet">
+            <EmptyState title="No version yet">
               The first is made from examples, or by promoting corrections of answers.
-            </Empty>
+            </EmptyState>
           ) : (
-            <Listed columns={["Version", { name: "Examples", number: true }, "Made", "Content"]}>
+            <Table columns={["Version", { name: "Examples", number: true }, "Made", "Content"]}>
               {datasets.map((dataset) => (
                 <tr key={dataset.id}>
                   <td>
@@ -44,17 +44,18 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
                     {dataset.example_count.toLocaleString("en")}
                   </td>
                   <td>
-                    <Ago time={dataset.created_at} /> by <Safe text={dataset.created_by.name} />
+                    <RelativeTime time={dataset.created_at} /> by{" "}
+                    <UntrustedText text={dataset.created_by.name} />
                   </td>
                   <td className="id quiet" title={dataset.content_digest}>
                     {dataset.content_digest.slice(0, 12)}…
                   </td>
                 </tr>
               ))}
-            </Listed>
+            </Table>
           )
         }
-      </Pages>
+      </PagedList>
       {adding ? <NewExamples task={task} onClose={() => setAdding(false)} /> : null}
     </div>
   )

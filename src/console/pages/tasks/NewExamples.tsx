@@ -2,15 +2,15 @@ import { Result } from "effect"
 import { type FormEvent, useState } from "react"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { refresh } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { exampleFault, readExamples } from "./examples.ts"
+import { exampleError, parseExamples } from "./parseExamples.ts"
 
 /** Examples of right answers make the first version of a task's dataset, or the next one. */
 export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly onClose: () => void }) => {
@@ -18,15 +18,16 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
   const [fault, setFault] = useState<string>()
   // The base as it was when this was opened: a version that somebody makes meanwhile is said, not written over.
   const [base] = useState(task.dataset_id)
-  const create = useAction((examples: Parameters<typeof service.datasets.create>[0]["payload"]["examples"]) =>
-    service.datasets.create({
-      params: { task_id: task.id },
-      payload: { base_dataset_id: base, examples }
-    })
+  const create = useAction(
+    (examples: Parameters<typeof apiClient.datasets.create>[0]["payload"]["examples"]) =>
+      apiClient.datasets.create({
+        params: { task_id: task.id },
+        payload: { base_dataset_id: base, examples }
+      })
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    const read = readExamples(text)
+    const read = parseExamples(text)
     setFault(Result.isFailure(read) ? read.failure : undefined)
     if (Result.isFailure(read)) return
     const made = await create.run(read.success)
@@ -34,7 +35,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
     refresh(taskAtom(task.id))
     refresh(datasetsAtom(task.id))
     if (made === undefined) return
-    say(`Version ${made.version} is made`)
+    showToast(`Version ${made.version} is made`)
     onClose()
   }
   const load = async (file: File | undefined) => {
@@ -51,7 +52,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
         <Field
           label="Examples"
           hint={'One a line: {"input": {…}, "answer": {…}}. Or a JSON array of them.'}
-          fault={fault ?? exampleFault(create.failure)}
+          fault={fault ?? exampleError(create.failure)}
         >
           {(field) => (
             <textarea
@@ -75,7 +76,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
             />
           )}
         </Field>
-        <Problem failure={exampleFault(create.failure) === undefined ? create.failure : undefined} />
+        <FailureNotice failure={exampleError(create.failure) === undefined ? create.failure : undefined} />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending}>

@@ -2,24 +2,24 @@ import { useState } from "react"
 import type { NewTask as NewTaskPayload } from "../../../api/Tasks.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { tasksAtom } from "../../state/tasks.ts"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { newDraft, newTaskOf } from "./draft.ts"
+import { newTaskDraft, toNewTask } from "./TaskDraft.ts"
 import { TaskForm } from "./TaskForm.tsx"
 
 /** A task is made: its shapes, its instructions, and who answers. */
 export default function NewTask() {
-  const [draft, setDraft] = useState(newDraft)
-  const create = useAction((payload: NewTaskPayload) => service.tasks.create({ payload }))
+  const [draft, setDraft] = useState(newTaskDraft)
+  const create = useAction((payload: NewTaskPayload) => apiClient.tasks.create({ payload }))
   const submit = async () => {
-    const payload = newTaskOf(draft)
+    const payload = toNewTask(draft)
     const task = payload === undefined ? undefined : await create.run(payload)
     if (task === undefined) return
     refresh(tasksAtom)
-    say("The task is made")
+    showToast("The task is made")
     navigate(`/tasks/${task.id}`)
   }
   return (
@@ -27,7 +27,7 @@ export default function NewTask() {
       <p>
         <Link to="/tasks">← All tasks</Link>
       </p>
-      <PageHead title="New task">A question that an AI is asked over and over.</PageHead>
+      <PageHeader title="New task">A question that an AI is asked over and over.</PageHeader>
       <TaskForm
         draft={draft}
         onChange={setDraft}

@@ -1,7 +1,7 @@
 import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
-import { type Failure, faultOf } from "../../ui/failure.ts"
+import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
-import type { ProviderDraft } from "./draft.ts"
+import type { ProviderDraft } from "./TaskDraft.ts"
 
 const kinds: ReadonlyArray<readonly [ProviderDraft["kind"], string, string]> = [
   ["examples", "the nearest example", "of the task's dataset: works at once, without a model"],
@@ -51,7 +51,7 @@ export const ProviderFields = ({
           <Field
             label="Base URL"
             hint="Such as https://api.openai.com/v1"
-            fault={faultOf(failure, "provider/base_url")}
+            fault={fieldError(failure, "provider/base_url")}
           >
             {(field) => (
               <input
@@ -65,7 +65,7 @@ export const ProviderFields = ({
               />
             )}
           </Field>
-          <Field label="Model" fault={faultOf(failure, "provider/model")}>
+          <Field label="Model" fault={fieldError(failure, "provider/model")}>
             {(field) => (
               <input
                 {...field}
@@ -84,7 +84,7 @@ export const ProviderFields = ({
                 ? "One is kept, sealed. Empty: it stays."
                 : "Kept sealed, and never shown. Empty: none is sent."
             }
-            fault={faultOf(failure, "provider/api_key")}
+            fault={fieldError(failure, "provider/api_key")}
           >
             {(field) => (
               <input
@@ -97,7 +97,7 @@ export const ProviderFields = ({
               />
             )}
           </Field>
-          <Field label="Asks for JSON" fault={faultOf(failure, "provider/structured_output")}>
+          <Field label="Asks for JSON" fault={fieldError(failure, "provider/structured_output")}>
             {(field) => (
               <select
                 {...field}
@@ -116,7 +116,7 @@ export const ProviderFields = ({
             )}
           </Field>
           {numbers.map(({ hint, label, max, name, pointer, step }) => (
-            <Field key={name} label={label} hint={hint} fault={faultOf(failure, pointer)}>
+            <Field key={name} label={label} hint={hint} fault={fieldError(failure, pointer)}>
               {(field) => (
                 <input
                   {...field}

@@ -1,29 +1,29 @@
 import type { Release, Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Confirm } from "../../ui/Confirm.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
 
 /** What a task's runs were answered by, newest first, each with the way back to it. */
 export const Releases = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   return (
-    <Pages atom={releasesAtom(task.id)}>
+    <PagedList atom={releasesAtom(task.id)}>
       {(releases) => (
         <ol className="cards">
           {releases.map((release) => (
             <li key={release.id} className="card padded stack">
               <div className="change-head">
                 <h2>
-                  <At time={release.created_at} />
+                  <AbsoluteTime time={release.created_at} />
                 </h2>
                 {release.id === task.live_release_id ? (
                   <Badge tone="good">live</Badge>
@@ -35,7 +35,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                 <div>
                   <dt>Released by</dt>
                   <dd>
-                    <Safe text={release.created_by.name} />
+                    <UntrustedText text={release.created_by.name} />
                   </dd>
                 </div>
                 <div>
@@ -44,7 +44,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                     {release.provider.kind === "examples" ? (
                       "the nearest example"
                     ) : (
-                      <Safe text={release.provider.model} />
+                      <UntrustedText text={release.provider.model} />
                     )}
                   </dd>
                 </div>
@@ -75,7 +75,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                 <details>
                   <summary>Instructions</summary>
                   <p className="prose">
-                    <Safe text={release.instructions} />
+                    <UntrustedText text={release.instructions} />
                   </p>
                 </details>
               )}
@@ -83,27 +83,27 @@ export const Releases = ({ task }: { readonly task: Task }) => {
           ))}
         </ol>
       )}
-    </Pages>
+    </PagedList>
   )
 }
 
 /** The way back to a release. */
 const Restore = ({ release: { id, task_id } }: { readonly release: Release }) => (
-  <Confirm
+  <ConfirmButton
     kind="plain"
     label="Make live again"
     title="Make this release live again?"
     verb="Release it"
-    act={() => service.releases.create({ params: { task_id }, payload: { release_id: id } })}
+    act={() => apiClient.releases.create({ params: { task_id }, payload: { release_id: id } })}
     onDone={() => {
       refresh(taskAtom(task_id))
       refresh(releasesAtom(task_id))
-      say("The earlier release is live again")
+      showToast("The earlier release is live again")
     }}
   >
     <p>
       From now on runs are answered as they were by it: with its instructions, its provider and its version of
       the dataset. The working copy stays as it is.
     </p>
-  </Confirm>
+  </ConfirmButton>
 )

@@ -6,13 +6,13 @@ import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { taskAtom } from "../../state/tasks.ts"
-import { Empty } from "../../ui/Empty.tsx"
-import { Json } from "../../ui/Json.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Safe } from "../../ui/Safe.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { At } from "../../ui/Time.tsx"
+import { AbsoluteTime } from "../../ui/Time.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
 import { Releases } from "./Releases.tsx"
@@ -22,7 +22,11 @@ const isTaskId = Schema.is(TaskId)
 /** One task: what it is, the versions of its dataset, what was compared and what was released. */
 export default function Task({ params }: PageProps) {
   const id = params["id"]
-  return isTaskId(id) ? <Open id={id} tab={params["tab"]} /> : <Empty title="There is no such task" />
+  return isTaskId(id) ? (
+    <LoadedTask id={id} tab={params["tab"]} />
+  ) : (
+    <EmptyState title="There is no such task" />
+  )
 }
 
 const allTabs = [
@@ -32,20 +36,20 @@ const allTabs = [
   ["releases", "Releases"]
 ] as const
 
-const Open = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
+const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
   const result = useAtomValue(taskAtom(id))
   const can = useCan()
   const tabs = allTabs.filter(([name]) => name !== "datasets" || can("datasets.read"))
   const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "about"
   return (
-    <Loaded result={result} atom={taskAtom(id)}>
+    <AsyncContent result={result} atom={taskAtom(id)}>
       {(task) => (
         <div className="stack">
           <p>
             <Link to="/tasks">← All tasks</Link>
           </p>
-          <PageHead
-            title={<Safe text={task.name} />}
+          <PageHeader
+            title={<UntrustedText text={task.name} />}
             aside={
               <Tabs
                 label="Of the task"
@@ -56,7 +60,7 @@ const Open = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string |
             }
           >
             <span className="id">{task.id}</span>
-          </PageHead>
+          </PageHeader>
           {tab === "about" ? (
             <About task={task} />
           ) : tab === "datasets" ? (
@@ -68,7 +72,7 @@ const Open = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string |
           )}
         </div>
       )}
-    </Loaded>
+    </AsyncContent>
   )
 }
 
@@ -83,17 +87,17 @@ const About = ({ task }: { readonly task: TaskModel }) => {
             <p className="quiet">None.</p>
           ) : (
             <p className="prose">
-              <Safe text={task.instructions} />
+              <UntrustedText text={task.instructions} />
             </p>
           )}
         </section>
         <section className="card padded stack">
           <h2>The shape of inputs</h2>
-          <Json label="The shape of inputs" value={task.input_schema} />
+          <JsonTree label="The shape of inputs" value={task.input_schema} />
         </section>
         <section className="card padded stack">
           <h2>The shape of answers</h2>
-          <Json label="The shape of answers" value={task.answer_schema} />
+          <JsonTree label="The shape of answers" value={task.answer_schema} />
         </section>
       </div>
       <aside className="card padded stack">
@@ -106,9 +110,9 @@ const About = ({ task }: { readonly task: TaskModel }) => {
                 "the nearest example of its dataset"
               ) : (
                 <>
-                  <Safe text={task.provider.model} />
+                  <UntrustedText text={task.provider.model} />
                   <div className="quiet small">
-                    <Safe text={task.provider.base_url} />
+                    <UntrustedText text={task.provider.base_url} />
                   </div>
                 </>
               )}
@@ -149,7 +153,7 @@ const About = ({ task }: { readonly task: TaskModel }) => {
           <div>
             <dt>Made</dt>
             <dd>
-              <At time={task.created_at} /> by <Safe text={task.created_by.name} />
+              <AbsoluteTime time={task.created_at} /> by <UntrustedText text={task.created_by.name} />
             </dd>
           </div>
         </dl>

@@ -1,10 +1,10 @@
 import type { FormEvent, ReactNode } from "react"
 import { Button } from "../../ui/Button.tsx"
-import { type Failure, faultOf } from "../../ui/failure.ts"
+import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { JsonField } from "../../ui/JsonField.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import type { TaskDraft } from "./draft.ts"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import type { TaskDraft } from "./TaskDraft.ts"
 import { ProviderFields } from "./ProviderFields.tsx"
 
 /** What a task is made of, to be filled in: for a new one, and for the working copy of one that is there. */
@@ -17,7 +17,7 @@ export const TaskForm = ({
   onChange,
   onSubmit,
   pending,
-  shapesFixed = false
+  schemasLocked = false
 }: {
   readonly draft: TaskDraft
   readonly onChange: (draft: TaskDraft) => void
@@ -28,7 +28,7 @@ export const TaskForm = ({
   readonly failure: Failure | undefined
   readonly keySet?: boolean
   /** Whether the shapes can no longer be others, since something was made in them. */
-  readonly shapesFixed?: boolean
+  readonly schemasLocked?: boolean
   /** What stands beside the button. */
   readonly children: ReactNode
 }) => {
@@ -40,7 +40,7 @@ export const TaskForm = ({
   return (
     <form className="stack" onSubmit={submit}>
       <section className="card padded stack" aria-label="What is asked">
-        <Field label="Name" fault={faultOf(failure, "name")}>
+        <Field label="Name" fault={fieldError(failure, "name")}>
           {(field) => (
             <input
               {...field}
@@ -54,7 +54,7 @@ export const TaskForm = ({
         <Field
           label="Instructions"
           hint="What the model is told, beside the input and the shape of the answer."
-          fault={faultOf(failure, "instructions")}
+          fault={fieldError(failure, "instructions")}
         >
           {(field) => (
             <textarea
@@ -67,7 +67,7 @@ export const TaskForm = ({
           )}
         </Field>
       </section>
-      {shapesFixed ? (
+      {schemasLocked ? (
         <p className="notice">
           The shapes of inputs and answers stay: the examples of the dataset fit them. Another shape is
           another task.
@@ -77,14 +77,14 @@ export const TaskForm = ({
           <JsonField
             label="The shape of inputs"
             hint="JSON Schema 2020-12, an object at its top."
-            fault={faultOf(failure, "input_schema")}
+            fault={fieldError(failure, "input_schema")}
             text={draft.input_schema}
             onChange={(input_schema) => set({ input_schema })}
           />
           <JsonField
             label="The shape of answers"
             hint="Corrections have this shape, too."
-            fault={faultOf(failure, "answer_schema")}
+            fault={fieldError(failure, "answer_schema")}
             text={draft.answer_schema}
             onChange={(answer_schema) => set({ answer_schema })}
           />
@@ -98,7 +98,7 @@ export const TaskForm = ({
           onChange={(provider) => set({ provider })}
         />
       </section>
-      <Problem failure={failure} />
+      <FailureNotice failure={failure} />
       <div className="dialog-actions">
         {children}
         <Button kind="primary" type="submit" pending={pending}>

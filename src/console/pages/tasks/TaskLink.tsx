@@ -5,7 +5,7 @@ import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { taskAtom } from "../../state/tasks.ts"
-import { Safe } from "../../ui/Safe.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
 /** A task by its name, for who may read it; by its id for others, and until the name is there. */
 export const TaskLink = ({ id }: { readonly id: TaskId }) =>
@@ -15,7 +15,7 @@ const Named = ({ id }: { readonly id: TaskId }) => {
   const task = Option.getOrUndefined(AsyncResult.value(useAtomValue(taskAtom(id))))
   return (
     <Link to={`/tasks/${id}`}>
-      {task === undefined ? <span className="id">{id}</span> : <Safe text={task.name} />}
+      {task === undefined ? <span className="id">{id}</span> : <UntrustedText text={task.name} />}
     </Link>
   )
 }

@@ -1,19 +1,19 @@
 import { Link } from "../../app/router.tsx"
 import { useCan } from "../../state/session.ts"
 import { tasksAtom } from "../../state/tasks.ts"
-import { Empty } from "../../ui/Empty.tsx"
-import { Listed } from "../../ui/Listed.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Pages } from "../../ui/Pages.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago } from "../../ui/Time.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
 
 /** What an AI is asked over and over. */
 export default function Tasks() {
   const can = useCan()
   return (
     <>
-      <PageHead
+      <PageHeader
         title="Tasks"
         aside={
           can("tasks.write") ? (
@@ -24,23 +24,23 @@ export default function Tasks() {
         }
       >
         Each with its dataset, its comparisons and what is live.
-      </PageHead>
-      <Pages atom={tasksAtom}>
+      </PageHeader>
+      <PagedList atom={tasksAtom}>
         {(tasks) =>
           tasks.length === 0 ? (
             <div className="card">
-              <Empty title="No task yet">
+              <EmptyState title="No task yet">
                 A task is a question that an AI is asked over and over: the shapes of its inputs and answers,
                 and who answers.
-              </Empty>
+              </EmptyState>
             </div>
           ) : (
-            <Listed columns={["Task", "Answered by", "Dataset", "Made"]}>
+            <Table columns={["Task", "Answered by", "Dataset", "Made"]}>
               {tasks.map((task) => (
                 <tr key={task.id}>
                   <td>
                     <Link to={`/tasks/${task.id}`}>
-                      <Safe text={task.name} />
+                      <UntrustedText text={task.name} />
                     </Link>
                     <div className="id quiet">{task.id}</div>
                   </td>
@@ -48,7 +48,7 @@ export default function Tasks() {
                     {task.provider.kind === "examples" ? (
                       "the nearest example"
                     ) : (
-                      <Safe text={task.provider.model} />
+                      <UntrustedText text={task.provider.model} />
                     )}
                   </td>
                   <td>
@@ -61,17 +61,17 @@ export default function Tasks() {
                     )}
                   </td>
                   <td>
-                    <Ago time={task.created_at} />
+                    <RelativeTime time={task.created_at} />
                     <div className="quiet small">
-                      by <Safe text={task.created_by.name} />
+                      by <UntrustedText text={task.created_by.name} />
                     </div>
                   </td>
                 </tr>
               ))}
-            </Listed>
+            </Table>
           )
         }
-      </Pages>
+      </PagedList>
     </>
   )
 }

@@ -6,21 +6,24 @@ import type {
   TelemetryDeliveryStatus
 } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
 export const batchesAtom = Atom.family((id: TelemetryDestinationId) =>
   Atom.make(
-    Effect.map(service.telemetry_destinations.deliveries({ params: { id } }), ({ deliveries }) => deliveries)
+    Effect.map(
+      apiClient.telemetry_destinations.deliveries({ params: { id } }),
+      ({ deliveries }) => deliveries
+    )
   )
 )
 
@@ -48,12 +51,12 @@ export const Batches = ({
           <p className="quiet small">The latest fifty, newest first. One that failed is kept for 72 hours.</p>
         </div>
       </div>
-      <Loaded result={result} atom={batchesAtom(id)}>
+      <AsyncContent result={result} atom={batchesAtom(id)}>
         {(batches) =>
           batches.length === 0 ? (
-            <Empty title="Nothing was exported yet">
+            <EmptyState title="Nothing was exported yet">
               Spans leave in batches, some seconds after they end.
-            </Empty>
+            </EmptyState>
           ) : (
             <ul className="rows">
               {batches.map((batch) => (
@@ -62,7 +65,7 @@ export const Batches = ({
             </ul>
           )
         }
-      </Loaded>
+      </AsyncContent>
     </section>
   )
 }
@@ -78,10 +81,10 @@ const Batch = ({
 }) => {
   const can = useCan()
   const replay = useAction(() =>
-    service.telemetry_destinations.replay({ params: { id, delivery: batch.id } })
+    apiClient.telemetry_destinations.replay({ params: { id, delivery: batch.id } })
   )
   const again = async () => {
-    if ((await replay.run()) !== undefined) say("Queued again")
+    if ((await replay.run()) !== undefined) showToast("Queued again")
     onChange()
   }
   return (
@@ -95,13 +98,14 @@ const Batch = ({
           )}
           {batch.last_error === null ? null : (
             <span className="row-error">
-              <Safe text={batch.last_error} />
+              <UntrustedText text={batch.last_error} />
             </span>
           )}
         </span>
         <span className="quiet small row-meta">
           {batch.attempts === 1 ? "1 attempt" : `${batch.attempts} attempts`}
-          {batch.http_status === null ? "" : `, ${batch.http_status}`} · <Ago time={batch.created_at} />
+          {batch.http_status === null ? "" : `, ${batch.http_status}`} ·{" "}
+          <RelativeTime time={batch.created_at} />
         </span>
         <span className="row-actions">
           {batch.status === "failed" && can("org_config.write") ? (
@@ -111,7 +115,7 @@ const Batch = ({
           ) : null}
         </span>
       </div>
-      <Problem failure={replay.failure} />
+      <FailureNotice failure={replay.failure} />
     </li>
   )
 }

@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from "react"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { faultOf } from "../../ui/failure.ts"
-import { Problem } from "../../ui/Problem.tsx"
+import { fieldError } from "../../ui/Failure.ts"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
@@ -30,7 +30,7 @@ export const NewDestination = ({
   ])
   const [content, setContent] = useState(false)
   const create = useAction(() =>
-    service.telemetry_destinations.create({
+    apiClient.telemetry_destinations.create({
       payload: {
         url: url.trim(),
         content,
@@ -49,10 +49,10 @@ export const NewDestination = ({
   return (
     <Dialog open title="The collector" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <Problem failure={create.failure} />
+        <FailureNotice failure={create.failure} />
         <UrlField
           hint="Public https, without credentials. An empty path becomes /v1/traces."
-          fault={faultOf(create.failure, "url")}
+          fault={fieldError(create.failure, "url")}
           value={url}
           onChange={setUrl}
         />

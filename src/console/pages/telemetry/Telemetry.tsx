@@ -3,28 +3,28 @@ import { Atom } from "effect/reactivity"
 import { useEffect, useState } from "react"
 import type { TelemetryDestination } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { service } from "../../state/service.ts"
+import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Confirm } from "../../ui/Confirm.tsx"
-import { Empty } from "../../ui/Empty.tsx"
-import { Loaded } from "../../ui/Loaded.tsx"
-import { PageHead } from "../../ui/PageHead.tsx"
-import { Problem } from "../../ui/Problem.tsx"
-import { Safe } from "../../ui/Safe.tsx"
-import { Ago, At } from "../../ui/Time.tsx"
-import { say } from "../../ui/toasts.tsx"
+import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { Health, healthAtom } from "../endpoints/Health.tsx"
+import { DeliveryHealth, healthAtom } from "../endpoints/DeliveryHealth.tsx"
 import { Batches, batchesAtom } from "./Batches.tsx"
 import { NewDestination } from "./NewDestination.tsx"
 
 const destinationsAtom = Atom.make(
-  Effect.map(service.telemetry_destinations.list(), ({ destinations }) => destinations)
+  Effect.map(apiClient.telemetry_destinations.list(), ({ destinations }) => destinations)
 )
 
 /** How often the figures are asked for again, in milliseconds. */
-const LOOK_AGAIN_MS = 2_500
+const REFRESH_INTERVAL_MS = 2_500
 
 /** Where the organization's spans are sent. */
 export default function Telemetry() {
@@ -33,10 +33,10 @@ export default function Telemetry() {
   const [making, setMaking] = useState(false)
   return (
     <>
-      <Loaded result={result} atom={destinationsAtom}>
+      <AsyncContent result={result} atom={destinationsAtom}>
         {([destination]) => (
           <div className="stack">
-            <PageHead
+            <PageHeader
               title="Telemetry"
               aside={
                 destination === undefined && can("org_config.write") ? (
@@ -48,26 +48,26 @@ export default function Telemetry() {
             >
               Runs, steps and approvals as spans, sent to a collector of your own. Export is sampled, and
               never slows a run.
-            </PageHead>
+            </PageHeader>
             {destination === undefined ? (
               <div className="card">
-                <Empty title="No collector is set">
+                <EmptyState title="No collector is set">
                   Any that takes OTLP over https with JSON; an organization has one at most.
-                </Empty>
+                </EmptyState>
               </div>
             ) : (
               <Destination destination={destination} />
             )}
           </div>
         )}
-      </Loaded>
+      </AsyncContent>
       {making ? (
         <NewDestination
           onClose={() => setMaking(false)}
           onMade={() => {
             setMaking(false)
             refresh(destinationsAtom)
-            say("The collector is set")
+            showToast("The collector is set")
           }}
         />
       ) : null}
@@ -79,7 +79,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
   const can = useCan()
   const { id } = destination
   const params = { id }
-  const test = useAction(() => service.telemetry_destinations.test({ params }))
+  const test = useAction(() => apiClient.telemetry_destinations.test({ params }))
   const lookAgain = () => {
     refresh(destinationsAtom)
     refresh(batchesAtom(id))
@@ -90,7 +90,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
       refresh(destinationsAtom)
       refresh(batchesAtom(id))
       refresh(healthAtom(id))
-    }, LOOK_AGAIN_MS)
+    }, REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
   }, [id])
   return (
@@ -99,15 +99,15 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
         <div className="change-head">
           <div>
             <h2 id="collector">
-              <Safe text={destination.url_hint} />
+              <UntrustedText text={destination.url_hint} />
             </h2>
             <p className="quiet small">
-              set <At time={destination.created_at} /> ·{" "}
+              set <AbsoluteTime time={destination.created_at} /> ·{" "}
               {destination.last_delivered_at === null ? (
                 "took no spans yet"
               ) : (
                 <>
-                  last took spans <Ago time={destination.last_delivered_at} />
+                  last took spans <RelativeTime time={destination.last_delivered_at} />
                 </>
               )}
             </p>
@@ -118,32 +118,32 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
                 pending={test.pending}
                 onClick={() =>
                   void test.run().then((accepted) => {
-                    if (accepted !== undefined) say("The collector took the test span")
+                    if (accepted !== undefined) showToast("The collector took the test span")
                     return undefined
                   })
                 }
               >
                 Send a test span
               </Button>
-              <Confirm
+              <ConfirmButton
                 small={false}
                 label="Remove"
                 title="Remove the collector?"
-                act={() => service.telemetry_destinations.remove({ params })}
+                act={() => apiClient.telemetry_destinations.remove({ params })}
                 onDone={() => {
                   refresh(destinationsAtom)
-                  say("The collector is removed")
+                  showToast("The collector is removed")
                 }}
               >
                 <p>Spans that wait are dropped, and failed batches can no longer be replayed.</p>
-              </Confirm>
+              </ConfirmButton>
             </div>
           ) : null}
         </div>
-        <Problem failure={test.failure} />
+        <FailureNotice failure={test.failure} />
         {destination.last_error === null ? null : (
           <p className="notice warn">
-            The last error: <Safe text={destination.last_error} />
+            The last error: <UntrustedText text={destination.last_error} />
           </p>
         )}
       </section>
@@ -157,7 +157,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
           <span className="quiet">spans dropped</span>
         </div>
       </div>
-      <Health id={id} />
+      <DeliveryHealth id={id} />
       <Batches id={id} onChange={lookAgain} />
     </>
   )

@@ -11,10 +11,10 @@ import {
 import { float8Array, textArray } from "../../store/pgArrays.ts"
 
 /** Events older than this are no news: of a session that nobody followed before, only these are read. */
-const NEWS = { seconds: 60 }
+const MAX_EVENT_AGE = { seconds: 60 }
 
 /** The most events of one session that are looked through for news. */
-const LOOKED_THROUGH = 1_000
+const MAX_EVENTS_PER_SESSION = 1_000
 
 /** What waits for a person, in the order in which it closes, after a deadline and an id; without arguments. */
 export const pendingByDeadline = Effect.fnUntraced(function* (
@@ -62,13 +62,13 @@ export const changedApprovals = Effect.fnUntraced(function* (
     SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
     FROM unnest(
       ${textArray(sessions.map(({ session_id }) => session_id))},
-      ${float8Array(sessions.map(({ after, newest }) => Math.max(after, newest - LOOKED_THROUGH)))}
+      ${float8Array(sessions.map(({ after, newest }) => Math.max(after, newest - MAX_EVENTS_PER_SESSION)))}
     ) AS told (session_id, after)
       JOIN session_events AS event ON event.org_id = ANY(${textArray(organizations)})
         AND event.session_id = told.session_id
         AND event.number > told.after::bigint
     WHERE event.type LIKE 'approval:%'
-      AND event.occurred_at > ${toDate(DateTime.subtract(now, NEWS))}::timestamptz
+      AND event.occurred_at > ${toDate(DateTime.subtract(now, MAX_EVENT_AGE))}::timestamptz
     ORDER BY event.session_id, event.number
   `.pipe(Effect.flatMap(decodeChanged))
   return [...new Map(rows.map((row) => [row.approval_id, row])).values()]

@@ -4,7 +4,7 @@ import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { problemResponse } from "../../http/ProblemFrame.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
-import { tokenOf } from "./address.ts"
+import { sessionToken } from "./browserRequest.ts"
 
 /**
  * Turns the session of a browser into the principal of its key. A key in the request counts for nothing here, as a cookie counts for
@@ -18,7 +18,7 @@ export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLim
     return Authentication.of({
       api_key: Effect.fnUntraced(function* (operation) {
         const request = yield* HttpServerRequest.HttpServerRequest
-        const session = yield* sessions.find(tokenOf(request))
+        const session = yield* sessions.find(sessionToken(request))
         const { principal } = session
         const quota = yield* limits.admitRequest(principal.actor.id)
         const answer = quota.allowed

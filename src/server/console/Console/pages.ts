@@ -39,7 +39,7 @@ const headers = {
 }
 
 /** Files whose name holds the digest of what is in them never change. */
-const FOREVER = "public, max-age=31536000, immutable"
+const IMMUTABLE = "public, max-age=31536000, immutable"
 
 const NOT_BUILT = `<!doctype html>
 <html lang="en">
@@ -79,7 +79,7 @@ export const layer = HttpRouter.use((router) =>
       const request = yield* HttpServerRequest.HttpServerRequest
       const name = request.url.split(/[?#]/, 1)[0]?.slice(CONSOLE_PATH.length + 1) ?? ""
       const found = (yield* assets)?.get(name)
-      return found === undefined ? yield* noSuchPath : send(request, found, FOREVER)
+      return found === undefined ? yield* noSuchPath : send(request, found, IMMUTABLE)
     })
 
     // Addresses within the page are its own to read. The path itself is one of them.

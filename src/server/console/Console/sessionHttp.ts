@@ -2,9 +2,9 @@ import { Effect, Option, Redacted } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
-import { ConsoleSessions, SESSION_LIFE } from "../ConsoleSessions.ts"
+import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
-import { cookieFor, reached, tokenOf } from "./address.ts"
+import { cookieFor, transportOf, sessionToken } from "./browserRequest.ts"
 
 /** The handlers of `/console/session`. */
 export const ConsoleSessionHttp = HttpApiBuilder.group(
@@ -15,7 +15,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
     const limits = yield* RateLimits
     return handlers.handleAll({
       sign_in: Effect.fnUntraced(function* ({ payload, request }) {
-        const by = reached(request)
+        const by = transportOf(request)
         if (by === "open") return yield* insecure
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
           lookUp: limits.admitKeyLookup(Option.getOrElse(request.remoteAddress, () => "unknown")),
@@ -29,19 +29,19 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
           Effect.orDie(
             HttpServerResponse.setCookie(response, name, Redacted.value(token), {
               ...options,
-              maxAge: SESSION_LIFE
+              maxAge: SESSION_LIFETIME
             })
           )
         )
         return session
       }),
       get: ({ request }) =>
-        sessions.find(tokenOf(request)).pipe(
-          Effect.map(({ shown }) => shown),
+        sessions.find(sessionToken(request)).pipe(
+          Effect.map(({ view }) => view),
           Effect.catchTag("INVALID_API_KEY", () => Effect.succeed(null))
         ),
       sign_out: Effect.fnUntraced(function* ({ request }) {
-        yield* sessions.close(tokenOf(request))
+        yield* sessions.close(sessionToken(request))
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.reduce(
             ["https", "loopback"] as const,

@@ -1,0 +1,177 @@
+import { Effect } from "effect"
+import { Atom } from "effect/reactivity"
+import { useEffect } from "react"
+import type { InboxItem } from "../../../api/Console.ts"
+import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { ApprovalId } from "../../../domain/Ids.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { applyApproval, type InboxState } from "../../state/inbox.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { useCan } from "../../state/session.ts"
+import { Button } from "../../ui/Button.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { DecideForm } from "./DecideForm.tsx"
+import { ApprovalProperties } from "./ApprovalProperties.tsx"
+import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
+
+export type Verdict = "approve" | "reject"
+
+const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.get({ params: { id } })))
+
+interface DetailProps {
+  readonly id: ApprovalId
+  readonly inbox: InboxState
+  readonly verdict: Verdict | undefined
+  readonly onVerdict: (verdict: Verdict | undefined) => void
+  readonly onNext: () => void
+  readonly onBack: () => void
+}
+
+/** One approval: what the agent wants to do, with what, until when, and the decision. */
+export default function ApprovalDetail(props: DetailProps) {
+  const result = useAtomValue(itemAtom(props.id))
+  return (
+    <AsyncContent result={result} atom={itemAtom(props.id)}>
+      {(item) => <LoadedApproval {...props} item={item} />}
+    </AsyncContent>
+  )
+}
+
+const LoadedApproval = ({
+  id,
+  inbox,
+  item,
+  onBack,
+  onNext,
+  onVerdict,
+  verdict
+}: DetailProps & { readonly item: InboxItem }) => {
+  const can = useCan()
+  // The stream's word is newer than what was read; the arguments are in neither but the first.
+  const told = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
+  const approval: Approval = told === undefined ? item.approval : { ...item.approval, ...told }
+  const { phase, fullReads } = inbox
+  // It closed while the stream was away, which nobody tells: how, is read, once after each reading of the inbox.
+  const missed = told === undefined && phase === "live" && item.approval.status === "pending"
+  useEffect(() => {
+    if (missed && fullReads > 0) refresh(itemAtom(id))
+  }, [id, missed, fullReads])
+  const wasOpen = item.approval.status === "pending"
+  const decide = useAction((given: Verdict, comment: string) =>
+    apiClient.approvals
+      .decide({ params: { id }, payload: { decision: given, comment: comment === "" ? null : comment } })
+      .pipe(
+        Effect.tapError((error) =>
+          Effect.sync(() => {
+            if ("approval" in error) applyApproval(error.approval)
+          })
+        ),
+        Effect.tap((decided) => Effect.sync(() => applyApproval(decided)))
+      )
+  )
+  const submit = async (given: Verdict, comment: string) => {
+    await decide.run(given, comment)
+    onVerdict(undefined)
+  }
+  return (
+    <article className="approval" aria-labelledby="approval-title">
+      <Button small kind="bare" onClick={onBack}>
+        ← All approvals
+      </Button>
+      <header className="approval-head">
+        <div>
+          <h2 id="approval-title" className="tool-name">
+            <UntrustedText text={approval.tool} />
+          </h2>
+          <p className="quiet">
+            <UntrustedText text={approval.action_class} />
+          </p>
+        </div>
+        {approval.status === "pending" ? (
+          <p className="closes">
+            closes in <Countdown from={approval.requested_at} until={approval.expires_at} />
+          </p>
+        ) : (
+          <ApprovalStatusBadge approval={approval} />
+        )}
+      </header>
+      <FailureNotice failure={decide.failure} />
+      {approval.status === "pending" ? null : (
+        <ClosedNotice
+          approval={approval}
+          underHand={wasOpen && decide.failure !== undefined}
+          onNext={onNext}
+        />
+      )}
+      <section aria-label="Arguments">
+        <h3>Arguments</h3>
+        <JsonTree label="Arguments" value={approval.arguments} />
+      </section>
+      <ApprovalProperties approval={approval} />
+      {approval.status !== "pending" ? null : !can("approvals.decide") ? (
+        <p className="notice">This key may read approvals, but not decide them.</p>
+      ) : item.own_request ? (
+        <p className="notice">
+          This key asked for the step, and the rule wants another person to decide: use somebody else's key.
+        </p>
+      ) : approval.stage === "admin" && !can("approvals.admin") ? (
+        <p className="notice">The reviewers' time is over. An admin decides now.</p>
+      ) : (
+        <DecideForm verdict={verdict} pending={decide.pending} onVerdict={onVerdict} onSubmit={submit} />
+      )}
+    </article>
+  )
+}
+
+const ClosedNotice = ({
+  approval,
+  onNext,
+  underHand
+}: {
+  readonly approval: Approval
+  readonly underHand: boolean
+  readonly onNext: () => void
+}) => (
+  <div className="notice" role="status">
+    <p className="notice-title">
+      {underHand ? "It closed under your hand: " : ""}
+      {closedBy(approval)}
+    </p>
+    {approval.comment === null || approval.comment === "" ? null : (
+      <blockquote>
+        <UntrustedText text={approval.comment} />
+      </blockquote>
+    )}
+    <p className="quiet">
+      <AbsoluteTime time={approval.decided_at} /> · The agent is answered{" "}
+      <strong>{approval.outcome ?? "reject"}</strong>.
+    </p>
+    <div className="notice-actions">
+      <Button small onClick={onNext}>
+        Next <kbd>j</kbd>
+      </Button>
+    </div>
+  </div>
+)
+
+const closedBy = (approval: Approval) => {
+  switch (approval.decision_source) {
+    case "human":
+      return (
+        <>
+          {approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
+          <UntrustedText text={approval.decided_by?.name ?? "a person"} />
+        </>
+      )
+    case "session_closed":
+      return "Its session was closed before anybody decided"
+    default:
+      return "Nobody decided in time"
+  }
+}

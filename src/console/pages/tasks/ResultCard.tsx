@@ -1,0 +1,67 @@
+import { useState } from "react"
+import type { ComparisonResult, Outcome } from "../../../domain/tasks/Comparison.ts"
+import { Badge } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { Diff } from "../../ui/Diff.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+
+/** One example, with what each side made of it. */
+export const ResultCard = ({ result }: { readonly result: ComparisonResult }) => {
+  const [open, setOpen] = useState(false)
+  return (
+    <li className="card padded stack">
+      <div className="change-head">
+        <div className="result-sides">
+          <span>
+            Candidate <AgreementBadge outcome={result.candidate} />
+          </span>
+          <span>
+            Live <AgreementBadge outcome={result.live} />
+          </span>
+        </div>
+        <Button small aria-expanded={open} onClick={() => setOpen(!open)}>
+          {open ? "Close" : "Look at it"}
+        </Button>
+      </div>
+      {open ? (
+        <>
+          <h3>Input</h3>
+          <JsonTree label="Input" value={result.input} />
+          <h3>The candidate's answer</h3>
+          <AnswerDiff outcome={result.candidate} result={result} />
+          <h3>The live answer</h3>
+          <AnswerDiff outcome={result.live} result={result} />
+        </>
+      ) : (
+        <p className="row-class quiet">
+          <UntrustedText text={summarizeJson(result.input).join(" · ")} />
+        </p>
+      )}
+    </li>
+  )
+}
+
+const AgreementBadge = ({ outcome }: { readonly outcome: Outcome }) =>
+  outcome.answer === null ? (
+    <Badge tone="bad">failed</Badge>
+  ) : outcome.agrees ? (
+    <Badge tone="good">agrees</Badge>
+  ) : (
+    <Badge tone="wait">differs in {outcome.disagreeing.length}</Badge>
+  )
+
+const AnswerDiff = ({ outcome, result }: { readonly outcome: Outcome; readonly result: ComparisonResult }) =>
+  outcome.answer === null ? (
+    <p className="notice bad">
+      <UntrustedText text={outcome.failure ?? "There is no answer"} />
+    </p>
+  ) : (
+    <Diff
+      before={result.expected}
+      after={outcome.answer}
+      beforeTitle="Right answer"
+      afterTitle="Its answer"
+    />
+  )

@@ -1,0 +1,37 @@
+import { Option } from "effect"
+import { AsyncResult, type Atom } from "effect/reactivity"
+import type { ReactNode } from "react"
+import { refresh } from "../state/atoms.ts"
+import { Button } from "./Button.tsx"
+import { failureOfCause } from "./Failure.ts"
+import { FailureNotice } from "./FailureNotice.tsx"
+import { Skeleton } from "./Skeleton.tsx"
+
+/** Something that is asked of the service: on its way, failed with a way to try again, or here. */
+export const AsyncContent = <A, E>({
+  atom,
+  children,
+  result
+}: {
+  readonly result: AsyncResult.AsyncResult<A, E>
+  /** What is computed anew by "Try again". */
+  readonly atom: Atom.Atom<AsyncResult.AsyncResult<A, E>>
+  readonly children: (value: A) => ReactNode
+}) => {
+  const value = AsyncResult.value(result)
+  const cause = AsyncResult.cause(result)
+  const failure = Option.isSome(cause) ? failureOfCause(cause.value) : undefined
+  if (Option.isNone(value) && failure === undefined) return <Skeleton />
+  return (
+    <>
+      <FailureNotice failure={failure}>
+        {failure?.code === "NOT_FOUND" ? undefined : (
+          <Button small onClick={() => refresh(atom)}>
+            Try again
+          </Button>
+        )}
+      </FailureNotice>
+      {Option.isSome(value) ? children(value.value) : null}
+    </>
+  )
+}

@@ -1,9 +1,0 @@
-import type { ReactNode } from "react"
-
-/** Where there is nothing to show: why, and what to do about it. */
-export const Empty = ({ children, title }: { readonly title: string; readonly children?: ReactNode }) => (
-  <div className="empty">
-    <h2>{title}</h2>
-    {children === undefined ? null : <div className="quiet">{children}</div>}
-  </div>
-)

@@ -1,0 +1,22 @@
+import type { Schema } from "effect"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
+
+/** The most members of an object that one line tells, and the most characters of each. */
+const MAX_MEMBERS = 3
+const MAX_CHARACTERS = 80
+
+/** What an object holds, for a line in a list: each member as its name and what it is. */
+export const summarizeJson = (value: Schema.Json): ReadonlyArray<string> =>
+  isObject(value)
+    ? Object.entries(value)
+        .slice(0, MAX_MEMBERS)
+        .map(([name, member]) => truncate(`${name}: ${toText(member)}`))
+    : [truncate(toText(value))]
+
+const isObject = (value: Schema.Json): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+const toText = (value: Schema.Json): string => (typeof value === "string" ? value : JSON.stringify(value))
+
+const truncate = (text: string): string =>
+  text.length <= MAX_CHARACTERS ? text : `${text.slice(0, MAX_CHARACTERS)}…`

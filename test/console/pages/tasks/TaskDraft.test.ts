@@ -1,0 +1,71 @@
+import { assert, describe, it } from "@effect/vitest"
+import { DateTime, Effect, Redacted } from "effect"
+import {
+  toTaskChange,
+  toTaskDraft,
+  newTaskDraft,
+  toNewTask
+} from "../../../../src/console/pages/tasks/TaskDraft.ts"
+import { KeyId, ReleaseId, TaskId } from "../../../../src/domain/Ids.ts"
+import { withProviderDefaults } from "../../../../src/domain/tasks/Provider.ts"
+import type { Task } from "../../../../src/domain/tasks/Task.ts"
+
+const task: Task = {
+  id: Effect.runSync(TaskId.generate),
+  name: "sort messages",
+  instructions: "Sort the message.",
+  input_schema: { type: "object", properties: { text: { type: "string" } } },
+  answer_schema: { type: "object" },
+  provider: withProviderDefaults({
+    kind: "openai",
+    base_url: "https://api.example.com/v1",
+    model: "small",
+    temperature: 0,
+    price: { input_per_million: 3, output_per_million: 0 }
+  }),
+  provider_key_set: true,
+  live_release_id: Effect.runSync(ReleaseId.generate),
+  dataset_id: null,
+  created_at: DateTime.makeUnsafe(0),
+  created_by: { id: Effect.runSync(KeyId.generate), name: "Ada" }
+}
+
+describe("a task that is filled in", () => {
+  it("is sent as it was read, but for what is empty: that is the service's to choose", () => {
+    const { provider, ...rest } = toNewTask({
+      ...newTaskDraft,
+      name: " sort ",
+      provider: {
+        ...newTaskDraft.provider,
+        kind: "openai",
+        base_url: "https://api.example.com/v1",
+        model: "small"
+      }
+    })!
+    assert.strictEqual(rest.name, "sort")
+    assert.deepStrictEqual(provider, {
+      kind: "openai",
+      base_url: "https://api.example.com/v1",
+      model: "small",
+      structured_output: "json_schema"
+    })
+  })
+
+  it("is not sent while a shape is no JSON object", () => {
+    assert.isUndefined(toNewTask({ ...newTaskDraft, answer_schema: "[]" }))
+    assert.isUndefined(toNewTask({ ...newTaskDraft, input_schema: "{" }))
+  })
+
+  it("changes what was changed, and nothing where nothing was", () => {
+    const draft = toTaskDraft(task)
+    assert.deepStrictEqual(toTaskChange(task, draft), {})
+    // Written otherwise, and the same.
+    const reordered = '{"properties":{"text":{"type":"string"}},"type":"object"}'
+    assert.deepStrictEqual(toTaskChange(task, { ...draft, input_schema: reordered }), {})
+    assert.deepStrictEqual(toTaskChange(task, { ...draft, instructions: "" }), { instructions: "" })
+    const change = toTaskChange(task, { ...draft, provider: { ...draft.provider, api_key: "sk-other" } })
+    assert.deepStrictEqual(Object.keys(change ?? {}), ["provider"])
+    const key = change?.provider?.kind === "openai" ? change.provider.api_key : undefined
+    assert.strictEqual(key === undefined ? "" : Redacted.value(key), "sk-other")
+  })
+})
