@@ -1,10 +1,10 @@
-/** When a destination that fails is left alone. */
+/** When and for how long a failing destination is left alone. */
 export interface CooldownPolicy {
-  /** Failures in a row that begin a cooldown. */
+  /** Consecutive failures that start a cooldown. */
   readonly failureThreshold: number
   /**
-   * The first cooldown, in milliseconds; each that follows without a success between is twice as long. 0: it is over as it begins, and
-   * what follows are probes, one at a time without a wait between, until one gets through.
+   * The first cooldown, in milliseconds. Each following cooldown without a success in between is twice as long. 0 disables waiting: the
+   * cooldown ends as it starts, and a failing destination is probed one attempt at a time until one succeeds.
    */
   readonly firstMillis: number
   /** The longest cooldown, in milliseconds. */
@@ -19,45 +19,46 @@ export const defaultCooldownPolicy: CooldownPolicy = {
 }
 
 /**
- * The health of one destination.
+ * The health of one destination: a circuit breaker with the states closed, open and half-open.
  *
  * ```
- *            failure (under `after` in a row)
- *               ┌────┐
- *               v    │        failures = after
- *  success ──> Open ─┴───────────────────────────> Cooling <─────────┐
- *               ^                                   │    ^           │
- *               │                         time over │    │ failure:  │ failure of an attempt that was
- *               │ success                           v    │ twice as  │ under way: counted, no longer wait
- *               └──────────────────────────────── Probing┘ long      └─ (Cooling stays)
+ *            failure (under `failureThreshold` in a row)
+ *                  ┌────┐
+ *                  v    │        failures = failureThreshold
+ *  success ──> Healthy ─┴─────────────────────> CoolingDown <─────────┐
+ *                  ^                              │     ^             │
+ *                  │                cooldown over │     │ failure:    │ failure of an attempt that was already
+ *                  │ success                      v     │ twice as    │ running: counted, cooldown unchanged
+ *                  └───────────────────────────── Probing long        └─ (stays CoolingDown)
  * ```
  *
- * A success leads to `Open` from everywhere: an attempt that was under way when the cooldown began may still get through.
+ * A success leads to `Healthy` from every state: an attempt that was running when the cooldown started may still succeed. Effect's
+ * `CircuitBreaker` needs a call to its store for each attempt; this state is pure, held in memory and persisted on a transition.
  */
 export type Health =
   | { readonly _tag: "Healthy"; readonly failures: number }
   | {
       readonly _tag: "CoolingDown"
       readonly failures: number
-      /** Which cooldown in a row this is, from 1. */
+      /** Number of consecutive cooldowns, from 1. */
       readonly round: number
-      /** When it ends, in milliseconds, on the clock that the caller keeps. */
+      /** When the cooldown ends, in milliseconds on the caller's clock. */
       readonly until: number
     }
   | { readonly _tag: "Probing"; readonly failures: number; readonly round: number }
 
-/** A destination that nothing is known against. */
+/** The health of a destination without failures. */
 export const healthy: Health = { _tag: "Healthy", failures: 0 }
 
-/** How long the cooldown of a round is, in milliseconds. */
+/** Returns the length of the cooldown of a round, in milliseconds. */
 export const cooldownMillis = (policy: CooldownPolicy, round: number): number =>
   Math.min(policy.longestMillis, policy.firstMillis * 2 ** Math.min(round - 1, 40))
 
-/** After a success. */
+/** Returns the health after a successful attempt. */
 export const recordSuccess = (health: Health): Health =>
   health._tag === "Healthy" && health.failures === 0 ? health : healthy
 
-/** After a failed attempt, at `now`. */
+/** Returns the health after an attempt that failed at `now`. */
 export const recordFailure = (health: Health, policy: CooldownPolicy, now: number): Health => {
   const failures = health.failures + 1
   switch (health._tag) {
@@ -74,13 +75,13 @@ export const recordFailure = (health: Health, policy: CooldownPolicy, now: numbe
   }
 }
 
-/** As time goes by: a cooldown that is over lets one probe through. */
+/** Returns the health at `now`: a cooldown that has ended becomes `Probing`, which admits one attempt. */
 export const advance = (health: Health, now: number): Health =>
   health._tag === "CoolingDown" && health.until <= now
     ? { _tag: "Probing", failures: health.failures, round: health.round }
     : health
 
-/** How many attempts may be under way at once; `concurrency` where nothing is against it. */
+/** Returns how many attempts may run concurrently: `concurrency` for a healthy destination. */
 export const concurrencyLimit = (health: Health, concurrency: number): number => {
   switch (health._tag) {
     case "Healthy":

@@ -3,7 +3,7 @@ import { DeliveryId, EventId } from "../Ids.ts"
 import { nextDelay, type RetryPolicy } from "./RetryPolicy.ts"
 import { Timestamp } from "../Time.ts"
 
-/** Where a delivery stands. `delivering`: an attempt is under way at this moment, in the process that answers; others say `pending`. */
+/** The status of a delivery. Only the replica that is running an attempt reports `delivering`; other replicas report `pending`. */
 export const DeliveryStatus = Schema.Literals(["pending", "delivering", "delivered", "failed"])
 export type DeliveryStatus = typeof DeliveryStatus.Type
 
@@ -11,26 +11,26 @@ export type DeliveryStatus = typeof DeliveryStatus.Type
 export const DeliveryRecord = Schema.Struct({
   id: DeliveryId,
   event_id: EventId,
-  /** What it is about: for an approval event its type and the approval's id. */
+  /** What the event is about: for an approval event its type and the approval's id. */
   label: Schema.String,
   status: DeliveryStatus,
-  /** Attempts made, those before a replay included. */
+  /** Attempts made, including attempts before a replay. */
   attempts: Schema.Int,
   replays: Schema.Int,
-  /** A phrase of ours, never what the peer said; null while nothing went wrong, and after success. */
+  /** Why the last attempt failed, in the service's own words, never the receiver's; null without a failure and after success. */
   last_error: Schema.NullOr(Schema.String),
   created_at: Timestamp,
   finished_at: Schema.NullOr(Timestamp)
 }).annotate({ identifier: "DeliveryRecord" })
 export type DeliveryRecord = typeof DeliveryRecord.Type
 
-/** One attempt, as the log keeps it. */
+/** One attempt, as the attempt log has it. */
 export const DeliveryAttempt = Schema.Struct({
   /** From 1. */
   attempt: Schema.Int,
   started_at: Timestamp,
   duration_ms: Schema.Int,
-  /** The HTTP status, where there was an answer. */
+  /** The HTTP status; null if no response arrived. */
   status: Schema.NullOr(Schema.Int),
   error: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "DeliveryAttempt" })
@@ -43,17 +43,17 @@ export const DeliveryDetail = Schema.Struct({
 }).annotate({ identifier: "DeliveryDetail" })
 export type DeliveryDetail = typeof DeliveryDetail.Type
 
-/** How an attempt ended, as the channel judges it. `status`: the peer's, in the channel's protocol. */
+/** How an attempt ended, as the channel classifies it. `status` is the receiver's, in the channel's protocol. */
 export type AttemptOutcome =
   | { readonly _tag: "Delivered"; readonly status: number | null }
-  /** The receiver took it and refused `rejected` of what it carried. It does not say which, so nothing is sent again. */
+  /** The receiver accepted the delivery except for `rejected` items. It does not say which, so nothing is resent. */
   | {
       readonly _tag: "Partial"
       readonly rejected: number
       readonly error: string
       readonly status: number | null
     }
-  /** Worth another attempt. `retryAfter`: what the receiver asked for, in milliseconds. */
+  /** A retryable failure. `retryAfter`: the delay that the receiver asked for, in milliseconds. */
   | {
       readonly _tag: "Retry"
       readonly error: string
@@ -61,22 +61,28 @@ export type AttemptOutcome =
       readonly retryAfter: number | null
       readonly fault?: Fault
     }
-  /** Another attempt would end no better. */
+  /** A permanent failure. */
   | {
       readonly _tag: "Failed"
       readonly error: string
       readonly status: number | null
       readonly fault?: Fault
     }
-  /** Nothing was sent and nothing will be: the destination is gone or switched off, the payload is, or the time is over. No attempt. */
+  /**
+   * Nothing was sent and nothing will be: the destination or the payload is gone, the destination is disabled, or the delivery expired. Not
+   * counted as an attempt.
+   */
   | { readonly _tag: "Refused"; readonly error: string }
-  /** The receiver wants nothing more: the delivery fails and its destination is switched off. */
+  /** The receiver asked for no more deliveries: this delivery fails and its destination is disabled. */
   | { readonly _tag: "Gone"; readonly error: string; readonly status: number | null }
 
-/** `delivery`: the failure is this delivery's alone and counts nothing against its destination, which is well. */
+/** `delivery`: only this delivery is at fault, so the failure does not count against its destination. */
 export type Fault = "delivery"
 
-/** How an attempt counts in its destination's health; `ignored` leaves the health as it is. The words of Effect's `CircuitBreaker`. */
+/**
+ * How an attempt counts in its destination's health; `ignored` leaves the health unchanged. The names are those of Effect's
+ * `CircuitBreaker`.
+ */
 export type DestinationVerdict = "success" | "failure" | "ignored"
 
 /** Returns how an attempt counts in its destination's health. */
@@ -96,12 +102,12 @@ export const destinationVerdict = (outcome: AttemptOutcome): DestinationVerdict 
 }
 
 /**
- * What an outcome makes of a delivery.
+ * The state of a delivery after an attempt.
  *
  * ```
  *   enqueue ──> pending ──> delivering ──> delivered, partial
  *      │          ^ ^           │ │
- *      │          │ └── again ──┘ └──────> failed
+ *      │          │ └── retry ──┘ └──────> failed
  *      │          │                          │ ^
  *      │          └───────── replay ─────────┘ │
  *      └───────── queue full ──────────────────┘
@@ -115,8 +121,8 @@ export type Conclusion =
   | { readonly _tag: "Failed"; readonly error: string }
 
 /**
- * Judges an outcome. `made`: the attempts since the delivery was queued or replayed, this one included; a replay has the
- * whole schedule before it again. `left`: the milliseconds in which another may begin.
+ * Returns what follows from an attempt's outcome. `attemptsMade` counts the attempts since the delivery was enqueued or replayed, including
+ * this one: a replay starts the schedule over. The next attempt must start within `remainingMillis`.
  */
 export const conclude = (
   policy: RetryPolicy,

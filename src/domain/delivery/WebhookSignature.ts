@@ -3,23 +3,23 @@ import { Effect, Redacted, Result } from "effect"
 import { SecureRandom } from "effect/crypto"
 
 /**
- * Signs what is sent to a receiver, in two dialects at once:
+ * Signs webhook deliveries in two formats:
  *
- * - `X-Svc-Signature: t=<unix seconds>,v1=<64 lowercase hex>`: HMAC-SHA256 over `<t>.<body>`, keyed with the secret's
- *   text exactly as it was returned.
- * - `webhook-signature: v1,<base64>` of Standard Webhooks 1.0: HMAC-SHA256 over `<id>.<t>.<body>`, keyed with the bytes
- *   that the secret's base64 stands for.
+ * - `X-Svc-Signature: t=<unix seconds>,v1=<64 lowercase hex>`: HMAC-SHA256 over `<t>.<body>`, keyed with the secret's text exactly as the
+ *   API returned it.
+ * - `webhook-signature: v1,<base64>` of Standard Webhooks 1.0: HMAC-SHA256 over `<id>.<t>.<body>`, keyed with the bytes that the secret's
+ *   base64 encodes.
  *
- * While a secret is being rotated both secrets sign, the newer first. The receivers' half is `countersign/webhook`; tests
- * tie the two, and the published libraries of the standard, together.
+ * During a secret rotation both secrets sign, the newer first. `countersign/webhook` verifies for receivers; tests check both formats
+ * against it and against the published Standard Webhooks libraries.
  */
 const SECRET_PREFIX = "whsec_"
 const SECRET_BYTES = 32
 
-/** 32 bytes in base64, in the one spelling that an encoder gives: 43 digits, the last of them with two zero bits, and `=`. */
+/** 32 bytes in canonical base64: 43 digits, the last with two zero bits, and `=`. */
 const secretForm = /^whsec_[0-9A-Za-z+/]{42}[AEIMQUYcgkosw048]=$/
 
-/** A new signing secret: `whsec_` and 32 random bytes in base64. Shown once; kept sealed. */
+/** Generates a signing secret: `whsec_` and 32 random bytes in base64. It is shown once and stored sealed. */
 export const generateSigningSecret: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
   Redacted.make(
     SECRET_PREFIX + Buffer.from(SecureRandom.randomBytesUnsafe(SECRET_BYTES)).toString("base64"),
@@ -29,13 +29,15 @@ export const generateSigningSecret: Effect.Effect<Redacted.Redacted<string>> = E
   )
 )
 
-/** A secret made ready for signing: both dialects' keys, prepared once and used for every attempt. Prints without its bytes. */
+/**
+ * A secret prepared for signing: the keys of both formats, imported once and used for every attempt. Printing it does not reveal its bytes.
+ */
 interface SigningKey {
   readonly asReturned: KeyObject
   readonly decoded: KeyObject
 }
 
-/** Prepares a secret. Fails on a text that {@link generateSigningSecret} cannot have made, and does not repeat it. */
+/** Prepares a secret. Fails if {@link generateSigningSecret} cannot have made the text; the failure does not contain it. */
 export const makeSigningKey = (
   secret: Redacted.Redacted<string>
 ): Result.Result<SigningKey, "malformed secret"> => {
@@ -47,7 +49,7 @@ export const makeSigningKey = (
   })
 }
 
-/** The keys of one endpoint: the secret in force and, for 24 h after a rotation, the one before it. */
+/** The keys of one endpoint: the current secret and, for 24 h after a rotation, the previous one. */
 export interface SigningKeys {
   readonly current: SigningKey
   readonly previous: SigningKey | null
@@ -57,13 +59,13 @@ export interface SigningKeys {
 interface SignedAttempt {
   readonly eventId: string
   readonly eventType: string
-  /** When this attempt starts, in whole unix seconds: each attempt is signed anew, so that a late one is not stale. */
+  /** When this attempt starts, in whole unix seconds. Each attempt has its own timestamp, so a late retry is not stale. */
   readonly timestamp: number
-  /** The exact bytes that go out, or their text: what is signed is its UTF-8. */
+  /** The exact body: its bytes, or the text whose UTF-8 is signed. */
   readonly body: Uint8Array | string
 }
 
-/** The headers of one attempt that say what it is and prove where it is from. A type alias, so that it passes for a record. */
+/** The identifying and signing headers of one attempt. A type alias, so that it is assignable to a record. */
 type SignatureHeaders = {
   readonly "X-Svc-Event-Id": string
   readonly "X-Svc-Event-Type": string
@@ -76,7 +78,7 @@ type SignatureHeaders = {
 const mac = (key: KeyObject, head: string, body: Uint8Array | string, encoding: "hex" | "base64"): string =>
   createHmac("sha256", key).update(head).update(body).digest(encoding)
 
-/** All headers of one attempt. Plain and synchronous: it runs once per attempt, and costs one HMAC per key and dialect. */
+/** Returns all headers of one attempt. Synchronous: it runs once per attempt and costs one HMAC per key and format. */
 export const signatureHeaders = (keys: SigningKeys, attempt: SignedAttempt): SignatureHeaders => {
   const { body, eventId } = attempt
   const time = String(attempt.timestamp)

@@ -1,20 +1,20 @@
 import { JsonPointer, Result } from "effect"
 
 /**
- * What is wrong with a JSON text that `JSON.parse` takes, and that must not get further:
+ * A fault in a JSON text that `JSON.parse` accepts and this service rejects:
  *
  * - `too_deep`: nesting over the limit; `JSON.stringify` of a deep value overflows the stack
- * - `nul`: U+0000 in a text or a name; the store takes it nowhere
- * - `duplicate_key`: two members of one name; readers differ in which of them counts (RFC 8259, 4)
- * - `number_out_of_range`: a number that as a double is infinite or nothing, such as `1e400`
- * - `number_too_precise`: one that as a double is another, such as `9007199254740993` (RFC 7493, 2.2): two that differ would pass
- *   for one
- * - `lone_surrogate`: half of a pair, which has no UTF-8 and no canonical form
+ * - `nul`: U+0000 in a text or a name; PostgreSQL cannot store it
+ * - `duplicate_key`: two members of the same name; parsers differ in which one counts (RFC 8259, 4)
+ * - `number_out_of_range`: a number that overflows or underflows a double, such as `1e400`
+ * - `number_too_precise`: a number that changes when read as a double, such as `9007199254740993` (RFC 7493, 2.2): two different numbers
+ *   would become equal
+ * - `lone_surrogate`: half of a surrogate pair, which has no UTF-8 and no canonical form
  */
 export type JsonProblem =
   "too_deep" | "nul" | "duplicate_key" | "number_out_of_range" | "number_too_precise" | "lone_surrogate"
 
-/** The first thing wrong. `pointer` is a JSON Pointer in URI fragment form; of a name at fault, that of its object. */
+/** The first fault. `pointer` is a JSON Pointer in URI fragment form; for a fault in a name it points to the object. */
 export interface JsonFault {
   readonly problem: JsonProblem
   readonly pointer: string
@@ -22,39 +22,38 @@ export interface JsonFault {
 }
 
 export interface ScanOptions {
-  /** Arrays and objects that may stand in one another. Default 64. */
+  /** Maximum nesting of arrays and objects. Default 64. */
   readonly maxDepth?: number | undefined
 }
 
 const DEFAULT_MAX_DEPTH = 64
 
-/** Longest pointer that is given. Past it the pointer is that of the closest ancestor that fits. */
+/** Maximum length of a pointer. A longer one is replaced by that of the closest ancestor that fits. */
 const MAX_POINTER_LENGTH = 1024
 
-/** Digits of which every double keeps as many, whatever they are; and the most that tell two doubles apart. */
+/** Digits that every double preserves, and the most digits needed to distinguish two doubles. */
 const KEPT_DIGITS = 15
 const TELLING_DIGITS = 17
 
-/** Names of one object that are compared one by one before a set is made for them: most objects have fewer. */
+/** Names of one object that are compared linearly before a set is created: most objects have fewer. */
 const FEW_KEYS = 8
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 /**
- * Scans for everything that {@link JsonProblem} lists. It neither recurses nor takes more than linear time, and does not judge syntax:
- * of a text that is no JSON it may say anything, without throwing, and `JSON.parse` refuses it next.
+ * Scans for every {@link JsonProblem}, without recursion and in linear time. It does not check syntax: for a text that is not JSON the
+ * result is arbitrary but never throws, and `JSON.parse` rejects the text afterwards.
  */
 export const scan = (text: string, options: ScanOptions = {}): Result.Result<void, JsonFault> =>
   new Scanner(text, options.maxDepth ?? DEFAULT_MAX_DEPTH).run()
 
-const mayHoldNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
+const mayContainNul = (text: string): boolean => text.includes("\\u0000") || text.includes("\0")
 
-/** The closing quote of the string that opens at `start`; -1 where there is none. */
+/** Returns the index of the closing quote of the string that opens at `start`; -1 if there is none. */
 const closingQuote = (text: string, start: number): number => {
   let end = text.indexOf('"', start + 1)
-  // A quote after an odd number of backslashes is escaped. Each run of backslashes stands before one quote only, so that
-  // counting them stays linear.
+  // A quote after an odd number of backslashes is escaped. Each run of backslashes precedes one quote only, so counting stays linear.
   while (end !== -1 && text.charCodeAt(end - 1) === BACKSLASH) {
     let run = 1
     while (text.charCodeAt(end - 1 - run) === BACKSLASH) run++
@@ -64,7 +63,7 @@ const closingQuote = (text: string, start: number): number => {
   return end
 }
 
-/** An array or object that is open: where in it the walk is, and the names that it had so far. */
+/** An open array or object: the current position in it and the names so far. */
 class OpenContainer {
   readonly isArray: boolean
   index = 0
@@ -76,7 +75,7 @@ class OpenContainer {
     this.isArray = isArray
   }
 
-  /** Enters the member of this name; false where there was one. */
+  /** Enters a member; false if the object already has one of this name. */
   enter(key: string): boolean {
     this.key = key
     if (this.#many !== undefined) {
@@ -93,51 +92,51 @@ class Scanner {
   readonly #text: string
   readonly #maxDepth: number
   readonly #stack: Array<OpenContainer> = []
-  /** Whether any text or name may hold NUL or a lone surrogate. If not, none is looked into. */
+  /** Whether any text or name may contain NUL or a lone surrogate. If not, strings are skipped unread. */
   readonly #suspect: boolean
-  /** The first backslash at or after the string that was looked at last. */
+  /** The first backslash at or after the string read last. */
   #nextBackslash = -1
 
   constructor(text: string, maxDepth: number) {
     this.#text = text
     this.#maxDepth = maxDepth
-    this.#suspect = mayHoldNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()
+    this.#suspect = mayContainNul(text) || /\\u[dD][89a-fA-F]/.test(text) || !text.isWellFormed()
   }
 
   run(): Result.Result<void, JsonFault> {
     const text = this.#text
     const stack = this.#stack
-    let nameComes = false
+    let isNameNext = false
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at)
       const top = stack[stack.length - 1]
       if (code === QUOTE) {
         const end = closingQuote(text, at)
         if (end === -1) return Result.void
-        const isName = nameComes && top !== undefined && !top.isArray
-        // A text that is not looked into is not even cut out.
+        const isName = isNameNext && top !== undefined && !top.isArray
+        // A string that need not be read is not sliced either.
         if (isName || this.#suspect) {
           const raw = text.slice(at + 1, end)
           const value = this.#unescape(raw, at, end)
           if (value === undefined) return Result.void
-          const problem = this.#suspect ? problemOf(value) : undefined
+          const problem = this.#suspect ? stringProblem(value) : undefined
           if (problem !== undefined) return this.#fault(problem, isName ? stack.length - 1 : stack.length)
           if (isName) {
-            nameComes = false
+            isNameNext = false
             if (!top.enter(value)) return this.#fault("duplicate_key", stack.length)
           }
         }
         at = end
       } else if (code === 0x2c) {
         if (top?.isArray === true) top.index++
-        else nameComes = true
+        else isNameNext = true
       } else if (code === 0x5b || code === 0x7b) {
         if (stack.length === this.#maxDepth) return this.#fault("too_deep", stack.length)
-        nameComes = code === 0x7b
-        stack.push(new OpenContainer(!nameComes))
+        isNameNext = code === 0x7b
+        stack.push(new OpenContainer(!isNameNext))
       } else if (code === 0x5d || code === 0x7d) {
         stack.pop()
-        nameComes = false
+        isNameNext = false
       } else if (code === 0x2d || isDigit(code)) {
         const end = numberEnd(text, at + 1)
         const problem = numberProblem(text, at, end)
@@ -150,14 +149,14 @@ class Scanner {
     return Result.void
   }
 
-  /** What a string stands for; undefined where it is no JSON string. Backslashes are looked for once for the whole text. */
+  /** Decodes a string; undefined if it is not a JSON string. Backslashes are searched once for the whole text. */
   #unescape(raw: string, start: number, end: number): string | undefined {
     if (this.#nextBackslash < start) {
       const next = this.#text.indexOf("\\", start)
       this.#nextBackslash = next === -1 ? this.#text.length : next
     }
     if (this.#nextBackslash > end) return raw
-    // Raw control characters are no JSON, and JSON.parse would not say that NUL is the one that is here.
+    // Raw control characters are not JSON, and the error of `JSON.parse` would not say that this one is NUL.
     if (raw.includes("\0")) return "\0"
     try {
       return String(JSON.parse(`"${raw}"`))
@@ -170,11 +169,11 @@ class Scanner {
     return Result.fail({ problem, pointer: this.#pointer(depth), detail: this.#detail(problem) })
   }
 
-  /** The pointer through the outermost `depth` frames. */
+  /** Returns the pointer through the outermost `depth` containers. */
   #pointer(depth: number): string {
     let pointer = "#"
     for (const frame of this.#stack.slice(0, depth)) {
-      // Cut before it is encoded: a name may be as long as the body.
+      // Truncated before encoding: a name may be as long as the body.
       const token = frame.isArray
         ? String(frame.index)
         : frame.key.slice(0, MAX_POINTER_LENGTH).toWellFormed()
@@ -188,22 +187,22 @@ class Scanner {
   #detail(problem: JsonProblem): string {
     switch (problem) {
       case "too_deep":
-        return `The nesting is deeper than ${this.#maxDepth} levels`
+        return `Nesting exceeds ${this.#maxDepth} levels`
       case "nul":
-        return "A text holds the character U+0000, which cannot be stored"
+        return "A string contains U+0000, which cannot be stored"
       case "duplicate_key":
-        return "The name comes twice in its object"
+        return "The object has this name twice"
       case "number_out_of_range":
-        return "The number is beyond the range of a double"
+        return "The number is outside the range of a double"
       case "number_too_precise":
-        return "The number has more digits than a double keeps; send it as a text"
+        return "The number has more digits than a double preserves; send it as a string"
       case "lone_surrogate":
-        return "A text holds half of a surrogate pair"
+        return "A string contains half of a surrogate pair"
     }
   }
 }
 
-const problemOf = (value: string): "nul" | "lone_surrogate" | undefined => {
+const stringProblem = (value: string): "nul" | "lone_surrogate" | undefined => {
   if (value.includes("\0")) return "nul"
   return value.isWellFormed() ? undefined : "lone_surrogate"
 }
@@ -221,11 +220,11 @@ const numberEnd = (text: string, start: number): number => {
 }
 
 /**
- * What is lost when a number's text becomes a double. Whole numbers must stay what they are; fractions may be written with the 17
- * digits that many programs print. What is no number at all is not judged here.
+ * Returns what is lost when a number becomes a double. Integers must stay exact; fractions may have the 17 digits that many programs print.
+ * Text that is not a number is not judged here.
  */
 const numberProblem = (text: string, start: number, end: number): JsonProblem | undefined => {
-  // No text is shorter than `9e308` and leaves the range.
+  // The shortest text that leaves the range is `9e308`.
   if (end - start < 5) return undefined
   const raw = text.slice(start, end)
   if (raw.length <= KEPT_DIGITS && !/[eE]/.test(raw)) return undefined
@@ -241,7 +240,10 @@ const numberProblem = (text: string, start: number, end: number): JsonProblem | 
 
 const numberParts = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
-/** A number as digits without a zero at either end, times a power of ten; no digits: zero. Undefined: it is no number. */
+/**
+ * Parses a number into digits without leading or trailing zeros, and a power of ten; no digits for zero, undefined for text that is not a
+ * number.
+ */
 const decimalOf = (raw: string): { readonly digits: string; readonly exponent: number } | undefined => {
   const parts = numberParts.exec(raw)
   if (parts === null) return undefined

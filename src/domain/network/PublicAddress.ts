@@ -4,14 +4,14 @@ import type { AllowedNetwork } from "./PublicAddress/AllowedNetwork.ts"
 export { type AllowedNetwork, parseAllowedNetworks, parseNetworks } from "./PublicAddress/AllowedNetwork.ts"
 
 /**
- * Which addresses requests may go to. Two rules, by family: of IPv4 everything but the blocks below, of IPv6 only
- * the global unicast block less the exceptions below. The second form needs no list of the ways to write an IPv4
- * address inside an IPv6 one: mapped, compatible, translated (NAT64, SIIT), 6to4 and Teredo all lie outside it.
+ * Which addresses may be requested. IPv4: everything except the blocks below. IPv6: only the global unicast block, except the blocks below;
+ * mapped, compatible, translated (NAT64, SIIT), 6to4 and Teredo addresses all lie outside it, so the ways to embed an IPv4 address need no
+ * list.
  */
 
 /**
- * IPv4 blocks that nothing is sent to: IANA's special-purpose registry (RFC 6890 and what followed), the AS112 and
- * AMT blocks, multicast and all above it, and the one public address that a cloud answers from inside its guests.
+ * Refused IPv4 blocks: IANA's special-purpose registry (RFC 6890 and its successors), the AS112 and AMT blocks, multicast and above, and
+ * the one public address that a cloud serves inside its guests.
  */
 const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["0.0.0.0/8", "this network"],
@@ -34,10 +34,10 @@ const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["224.0.0.0/3", "multicast, reserved, broadcast"]
 ]
 
-/** The only IPv6 block that is accepted: global unicast, as far as it is handed out. */
+/** The only accepted IPv6 block: global unicast, as far as it is allocated. */
 const acceptedIpv6 = "2000::/3"
 
-/** What is refused of {@link acceptedIpv6}. */
+/** Refused blocks within {@link acceptedIpv6}. */
 const refusedIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["2001::/23", "protocol assignments, Teredo among them"],
   ["2001:db8::/32", "documentation"],
@@ -46,7 +46,7 @@ const refusedIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["3fff::/20", "documentation"]
 ]
 
-/** IPv6 blocks whose addresses carry an IPv4 address. ISATAP does so in any block, see {@link wrapsIpv4}. */
+/** IPv6 blocks whose addresses embed an IPv4 address. ISATAP does so in any block, see {@link wrapsIpv4}. */
 const wrappingIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["::/96", "IPv4-compatible (RFC 4291, 2.5.5.1)"],
   ["::ffff:0:0/96", "IPv4-mapped (RFC 4291, 2.5.5.2)"],
@@ -57,7 +57,7 @@ const wrappingIpv6: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["2002::/16", "6to4 (RFC 3056)"]
 ]
 
-/** A network as its first octets: comparing these takes a tenth of a microsecond for the whole table. */
+/** A network as its leading octets: comparing these takes 0.1 µs for the whole table. */
 interface Block {
   readonly octets: ReadonlyArray<number>
   readonly prefix: number
@@ -101,11 +101,11 @@ const isIsatap = (octets: ReadonlyArray<number>): boolean =>
   octets[10] === 0x5e &&
   octets[11] === 0xfe
 
-/** `::` and `::1`, which lie in the IPv4-compatible block but mean no IPv4 address. */
+/** `::` and `::1`, which lie in the IPv4-compatible block but do not embed an IPv4 address. */
 const isUnspecifiedOrLoopback = (octets: ReadonlyArray<number>): boolean =>
   octets.every((octet, index) => octet === 0 || (index === 15 && octet === 1))
 
-/** Whether an IPv6 address carries an IPv4 address in one of the standard ways. */
+/** Whether an IPv6 address embeds an IPv4 address in one of the standard ways. */
 export const wrapsIpv4 = (address: NetAddress.Ipv6Address): boolean => {
   const octets = octetsOf(address)
   return (anyContains(wrappingBlocks, octets) && !isUnspecifiedOrLoopback(octets)) || isIsatap(octets)
@@ -116,16 +116,16 @@ const isPublicOctets = (octets: ReadonlyArray<number>): boolean =>
     ? !anyContains(ipv4Blocks, octets)
     : contains(ipv6Block, octets) && !anyContains(ipv6Blocks, octets) && !isIsatap(octets)
 
-/** Whether requests may go to this address where the configuration says nothing about it. */
+/** Whether an address may be requested without any configuration. */
 export const isPublic = (address: NetAddress.IpAddress): boolean => isPublicOctets(octetsOf(address))
 
-/** The configuration's lists, made ready for {@link classifyAddress} by {@link makeAddressRule}. */
+/** The configured lists, prepared for {@link classifyAddress} by {@link makeAddressRule}. */
 export interface AddressRule {
   readonly allow: ReadonlyArray<{ readonly block: Block; readonly port: number | undefined }>
   readonly deny: ReadonlyArray<Block>
 }
 
-/** Makes the lists ready, once: each address is held against them. */
+/** Prepares the lists once: each address is compared with them. */
 export const makeAddressRule = (lists: {
   readonly allow: ReadonlyArray<AllowedNetwork>
   readonly deny: ReadonlyArray<IpNetwork.IpNetwork>
@@ -134,10 +134,10 @@ export const makeAddressRule = (lists: {
   deny: lists.deny.map(blockOf)
 })
 
-/** `Allowed` is let through by the configuration, on any port and without TLS; `Public` is open by the rule. */
+/** `Allowed`: allowed by the configuration, on any port and without TLS. `Public`: accepted by the built-in blocks. */
 export type AddressClass = "Allowed" | "Public" | "NotPublic" | "Denied"
 
-/** The deny list wins over the allow list, and that over the blocks. */
+/** Classifies an address. The denylist has precedence over the allowlist, and the allowlist over the built-in blocks. */
 export const classifyAddress = (
   rule: AddressRule,
   address: NetAddress.IpAddress,

@@ -10,7 +10,7 @@ import { MAX_URL_LENGTH } from "./PublicUrl/UrlRefusal.ts"
 export type { UrlRefusal } from "./PublicUrl/UrlRefusal.ts"
 export { urlRefusalDetail } from "./PublicUrl/UrlRefusal.ts"
 
-/** What the configuration adds to the rule for URLs. Made by {@link makeUrlRule}. */
+/** The configured part of the URL rules. Made by {@link makeUrlRule}. */
 export interface UrlRule {
   readonly addresses: AddressRule
   readonly allowHttp: boolean
@@ -18,8 +18,8 @@ export interface UrlRule {
 }
 
 /**
- * `ownHost` is the service's own public host, with its port if it has one (`app.acme.com`, `127.0.0.1:8080`); without
- * a port it stands for 80 and 443.
+ * `ownHost` is the service's own public host, with its port if it has one (`app.acme.com`, `127.0.0.1:8080`); without a port it means 80
+ * and 443.
  */
 export const makeUrlRule = (options: {
   readonly allow: Parameters<typeof makeAddressRule>[0]["allow"]
@@ -39,22 +39,22 @@ export const makeUrlRule = (options: {
 }
 
 /**
- * Control and format characters (zero-width and bidirectional marks among them), all kinds of space, lone
- * surrogates, characters that are drawn as nothing, and the backslash, which the URL parser reads as a slash. The
- * parser drops or maps most of these, so they are refused before it sees them.
+ * Control and format characters (including zero-width and bidirectional marks), all kinds of space, lone surrogates, characters that render
+ * as nothing, and the backslash, which the URL parser reads as a slash. The parser drops or maps most of these, so they are refused before
+ * parsing.
  */
 const refusedCharacter = /[\p{Cc}\p{Cf}\p{Z}\p{Cs}\p{Default_Ignorable_Code_Point}\\]/u
 
-/** Scheme and authority: what stands between `//` and the first slash or question mark. */
+/** Scheme and authority: from `//` to the first slash or question mark. */
 const beginning = /^(https?):\/\/([^/?]*)/i
 
-/** The host as typed: an IPv6 literal in its brackets, or all before a colon. */
+/** The host as typed: an IPv6 literal in brackets, or everything before a colon. */
 const typedHost = (authority: string): string =>
   authority.startsWith("[")
     ? authority.slice(0, authority.indexOf("]") + 1)
     : (authority.split(":", 1)[0] ?? "")
 
-/** The literal address that a host is, `undefined` for a name. The parser has normalized `host`, not `typed`. */
+/** Returns the literal address of a host, `undefined` for a name. `host` is normalized by the parser, `typed` is not. */
 const literalOf = (
   typed: string,
   host: string
@@ -66,7 +66,7 @@ const literalOf = (
       ? Result.fail("WrappedAddress")
       : Result.succeed(address.success)
   }
-  // The parser writes every IPv4 address with four decimal numbers, and lets no name look like one.
+  // The parser writes every IPv4 address as four decimal numbers, and never produces a name that looks like one.
   if (!/^[\d.]+$/.test(host)) return Result.succeed(undefined)
   const address = NetAddress.ipv4FromString(host)
   if (Result.isFailure(address)) return Result.fail("Malformed")
@@ -74,32 +74,30 @@ const literalOf = (
 }
 
 /**
- * Whether the host is the service's own, which no endpoint may name: it would call itself. An address and port that
- * the configuration lets through is its own only on its own port, so that a receiver in development can stand
- * beside it on the loopback address.
+ * Whether the host is the service's own, which no endpoint may name: the service would call itself. An allowed address is the service's own
+ * only on its own port, so that a receiver in development can listen beside it on loopback.
  */
 const isOwn = (own: UrlRule["own"], host: string, port: number, verdict: AddressClass | undefined): boolean =>
   own !== undefined && own.host === host && (verdict !== "Allowed" || own.ports.includes(port))
 
 /**
- * A URL that may be requested as far as its text can tell: the text rules hold, and a literal address has passed.
- * A name's addresses are judged by {@link PublicUrl.checkAddress} at each look-up. Its path may be a secret, so it prints
- * as its hint.
+ * A URL that passed the text rules; a literal address has been classified. The addresses of a name are checked with {@link
+ * PublicUrl.checkAddress} at each DNS lookup. The path may be a secret, so the URL prints as its hint.
  */
 export class PublicUrl {
   /** The text as given. */
   readonly text: string
   readonly secure: boolean
-  /** A name in lower case, IDN in punycode, or an address without brackets. */
+  /** A name in lower case with IDN in punycode, or an address without brackets. */
   readonly host: string
-  /** The address, where the host is one. */
+  /** The address, if the host is one. */
   readonly address: NetAddress.IpAddress | undefined
   readonly port: number
-  /** Scheme, host, and the port where it is not the scheme's own. */
+  /** Scheme, host, and the port if it is not the scheme's default. */
   readonly origin: string
-  /** Path and query, as they go into the request line. */
+  /** Path and query, as sent in the request line. */
   readonly target: string
-  /** Plain http, or a port that is not open: only addresses that the configuration lets through will do. */
+  /** Plain http or a closed port: only addresses on the allowlist are accepted. */
   readonly requiresAllowedAddress: boolean
 
   private constructor(parts: {
@@ -119,7 +117,7 @@ export class PublicUrl {
     this.requiresAllowedAddress = parts.onlyAllowed
   }
 
-  /** Applies the rules for the text. Looks nothing up. */
+  /** Applies the text rules. Performs no DNS lookup. */
   static parse(text: string, rule: UrlRule): Result.Result<PublicUrl, UrlRefusal> {
     if (text.length > MAX_URL_LENGTH) return Result.fail("TooLong")
     if (refusedCharacter.test(text)) return Result.fail("RefusedCharacter")
@@ -132,7 +130,7 @@ export class PublicUrl {
     if (authority.includes("@")) return Result.fail("Credentials")
     if (authority.includes("%")) return Result.fail("PercentInHost")
     const url = URL.parse(text)
-    // A space or an at sign that the parser would make out of something else ends here too.
+    // Also refuses a space or an at sign that the parser derives from another character.
     if (url === null || url.username !== "" || url.password !== "" || url.hostname === "") {
       return Result.fail("Malformed")
     }
@@ -152,7 +150,7 @@ export class PublicUrl {
     return Result.succeed(new PublicUrl({ text, url, address, port, onlyAllowed: plain || !openPort }))
   }
 
-  /** Judges one of the addresses that the host was found to have: `undefined` where requests may go there. */
+  /** Checks one of the host's resolved addresses; `undefined` if it may be requested. */
   checkAddress(address: NetAddress.IpAddress, rule: UrlRule): UrlRefusal | undefined {
     const verdict = classifyAddress(rule.addresses, address, this.port)
     if (verdict === "Allowed") return undefined
@@ -162,8 +160,8 @@ export class PublicUrl {
   }
 
   /**
-   * Scheme, host, port where it is not the scheme's own, and a masked path: `https://otlp.example.com/…`. The path
-   * is masked also where there is none, so that a hint tells nothing about it.
+   * Scheme, host, port if it is not the scheme's default, and a masked path: `https://otlp.example.com/…`. An empty path is masked too, so
+   * that the hint reveals nothing about it.
    */
   get hint(): string {
     return `${this.origin}/…`
@@ -183,8 +181,8 @@ export class PublicUrl {
 }
 
 /**
- * The hint of a URL that is stored already, whatever the rule says about it now. A text that is no URL, which none
- * of ours is, gives only the mask.
+ * Returns the hint of a stored URL, whatever the current rules say about it. Text that is not a URL, which no stored URL is, yields the
+ * mask alone.
  */
 export const urlHint = (text: string): string => {
   const url = URL.parse(text)

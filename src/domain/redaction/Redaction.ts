@@ -7,54 +7,55 @@ import { formatPointer } from "../tasks/CompiledSchema/SchemaFault.ts"
 
 export { KnownValues } from "./Redaction/KnownValues.ts"
 
-/** What stands where a secret stood. */
+/** The replacement for a secret. */
 export const REDACTED = "[REDACTED]"
 
-/** The most values, at any depth, that a redaction walks through. */
+/** Maximum number of values that a redaction visits, at any depth. */
 export const MAX_NODES = 100_000
-/** The most characters of a text that it searches. */
+/** Maximum length of a string that is searched. */
 export const MAX_TEXT = 256 * 1024
-/** The most places that are named. */
+/** Maximum number of reported places. */
 const MAX_POINTERS = 20
-/** How often a text is searched until nothing more is found in it. Past that nothing is left of it. */
+/**
+ * Maximum number of searches of one string until nothing more is found. A string that still contains secrets then is replaced as a whole.
+ */
 const MAX_PASSES = 4
 
-/** No secrets are known but those that say by themselves what they are. */
+/** No known values: only secrets with a recognizable format are found. */
 export const noKnownValues = new KnownValues([])
 
-/** A value that is too large to be searched, and the place where. */
+/** A value that is too large to be searched, with the place of the excess. */
 export interface Unsearchable {
   readonly _tag: "Unsearchable"
   readonly pointer: string
   readonly detail: string
 }
 
-/** A value without secrets. */
+/** A redacted value. */
 export interface Redaction {
   readonly _tag: "Redaction"
   readonly value: Schema.Json
-  /** JSON Pointers of the fields that something was removed from, the first 20. None: the value is what it was. */
+  /** JSON Pointers of the redacted fields, the first 20. Empty: the value is unchanged. */
   readonly pointers: ReadonlyArray<string>
-  /** How many fields there are in all. */
+  /** Number of redacted fields, including unreported ones. */
   readonly count: number
 }
 
 /**
- * Removes secrets from a value: those that are known, and those that can be recognized by their form. What a field is called decides
- * nothing: under `token` or `session` an ordinary value stays, and only a token that looks drawn by a machine goes. Names of members
- * are searched like values, and numbers for what is known. A second pass changes nothing. Takes time linear in the value's size: some
- * 50 ns a character, 1 µs where a text is made to cost. Of a large value, `cleaned` may hold texts that were searched before, with
- * pauses in between.
+ * Removes secrets from a value: known values, and secrets with a recognizable format. A field's name alone decides nothing: an ordinary
+ * value under `token` or `session` stays, a random-looking token is removed. Member names are searched like values, and numbers for known
+ * values. Redacting a redacted value changes nothing. Linear in the value's size: about 50 ns per character, 1 µs in adversarial texts. For
+ * a large value, `redactedTexts` may hold strings that were redacted before, so that the caller can yield to other work in between.
  */
 export const redact = (
   value: Schema.Json,
   known: KnownValues,
   at = "#",
-  cleaned?: ReadonlyMap<string, string>
+  redactedTexts?: ReadonlyMap<string, string>
 ): Redaction | Unsearchable => {
-  const walk = new RedactionWalk(known, at, cleaned)
+  const walk = new RedactionWalk(known, at, redactedTexts)
   const result = walk.value(value, undefined)
-  if (walk.tooLarge !== undefined) return walk.tooLarge
+  if (walk.unsearchable !== undefined) return walk.unsearchable
   return {
     _tag: "Redaction",
     value: walk.count === 0 ? value : result,
@@ -63,7 +64,10 @@ export const redact = (
   }
 }
 
-/** The texts of a value, names included, each once and as far as it is searched: so that each can be searched by itself. */
+/**
+ * Returns the distinct strings of a value, including member names, as far as a redaction visits them: so that each can be redacted
+ * separately.
+ */
 export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
   const texts = new Set<string>()
   const left: Array<Schema.Json> = [value]
@@ -75,7 +79,7 @@ export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
     if (typeof next === "string") texts.add(next)
     else if (typeof next === "object" && next !== null) {
       if (!Array.isArray(next)) for (const name of Object.keys(next)) texts.add(name)
-      // One by one: as arguments of a call a long list is more than the stack holds.
+      // One by one: a long list as call arguments would overflow the stack.
       for (const inner of Object.values(next)) {
         if (left.length === MAX_NODES) break
         left.push(inner)
@@ -85,7 +89,7 @@ export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
   return texts
 }
 
-/** A text without secrets. Of one that is longer than is searched nothing is left. */
+/** Redacts a string. A string over the searched length is replaced as a whole. */
 export const redactText = (text: string, known: KnownValues): string => {
   if (text.length > MAX_TEXT) return REDACTED
   let clean = text
@@ -105,60 +109,60 @@ class RedactionWalk {
   readonly #names = new Map<string, string>()
   readonly #known: KnownValues
   readonly #at: string
-  readonly #cleaned: ReadonlyMap<string, string> | undefined
+  readonly #redactedTexts: ReadonlyMap<string, string> | undefined
   #nodes = 0
-  tooLarge: Unsearchable | undefined
+  unsearchable: Unsearchable | undefined
 
-  constructor(known: KnownValues, at: string, cleaned: ReadonlyMap<string, string> | undefined) {
+  constructor(known: KnownValues, at: string, redactedTexts: ReadonlyMap<string, string> | undefined) {
     this.#known = known
     this.#at = at
-    this.#cleaned = cleaned
+    this.#redactedTexts = redactedTexts
   }
 
   value(value: Schema.Json, name: string | undefined): Schema.Json {
-    if (this.tooLarge !== undefined) return null
-    if (++this.#nodes > MAX_NODES) return this.#refuse(`has more than ${MAX_NODES} parts`, 0)
+    if (this.unsearchable !== undefined) return null
+    if (++this.#nodes > MAX_NODES) return this.#stopSearch(`has more than ${MAX_NODES} values`, 0)
     if (typeof value === "string") return this.#text(value, name)
     if (typeof value === "number") return this.#number(value)
     if (typeof value !== "object" || value === null) return value
     if (Array.isArray(value)) {
-      return value.map((item: Schema.Json, index) => this.#inner(String(index), () => this.value(item, name)))
+      return value.map((item: Schema.Json, index) => this.#visit(String(index), () => this.value(item, name)))
     }
     const members = new Map<string, Schema.Json>()
     for (const [key, inner] of Object.entries(value)) {
       const clean = this.#cleanName(key)
-      const kept = free(members, clean)
-      this.#inner(kept, () => {
-        if (clean !== key) this.#removed()
-        // By the name that it keeps, so that a second pass judges alike.
+      const kept = freeName(members, clean)
+      this.#visit(kept, () => {
+        if (clean !== key) this.#countField()
+        // Under the name it keeps, so that a second redaction decides alike.
         members.set(kept, this.value(inner, clean))
       })
     }
     return Object.fromEntries(members)
   }
 
-  /** A credential of digits alone may come as a number. One that is no known value is none. */
+  /** A credential of digits alone may arrive as a number. Only known values count as one. */
   #number(value: number): Schema.Json {
     if (this.#known.find({ text: String(value) }).length === 0) return value
-    this.#removed()
+    this.#countField()
     return REDACTED
   }
 
   #text(text: string, name: string | undefined): string {
     const clean = name !== undefined && isSecretField(name, text) ? REDACTED : this.#clean(text)
-    if (clean !== text) this.#removed()
+    if (clean !== text) this.#countField()
     return clean
   }
 
   #clean(text: string): string {
     if (text.length > MAX_TEXT) {
-      this.#refuse(`has a text of more than ${MAX_TEXT} characters`, this.#place.length)
+      this.#stopSearch(`contains a string longer than ${MAX_TEXT} characters`, this.#place.length)
       return text
     }
-    return this.#cleaned?.get(text) ?? redactText(text, this.#known)
+    return this.#redactedTexts?.get(text) ?? redactText(text, this.#known)
   }
 
-  /** The names of a list's objects are the same, over and over. */
+  /** Cached: the objects of a list repeat the same names. */
   #cleanName(name: string): string {
     const known = this.#names.get(name)
     if (known !== undefined) return known
@@ -167,8 +171,8 @@ class RedactionWalk {
     return clean
   }
 
-  #refuse(detail: string, depth: number): null {
-    this.tooLarge ??= {
+  #stopSearch(detail: string, depth: number): null {
+    this.unsearchable ??= {
       _tag: "Unsearchable",
       pointer: formatPointer(this.#at, this.#place.slice(0, depth)),
       detail
@@ -176,15 +180,15 @@ class RedactionWalk {
     return null
   }
 
-  #inner<A>(token: string, inner: () => A): A {
+  #visit<A>(token: string, inner: () => A): A {
     this.#place.push(token)
     const result = inner()
     this.#place.pop()
     return result
   }
 
-  /** Counts places: a member whose name and value both go is one. */
-  #removed(): void {
+  /** Counts fields: a member whose name and value are both redacted counts once. */
+  #countField(): void {
     const pointer = formatPointer(this.#at, this.#place)
     if (pointer === this.#latest) return
     this.#latest = pointer
@@ -193,10 +197,10 @@ class RedactionWalk {
   }
 }
 
-/** The name, or where another member has it, one beside it. */
-const free = (members: ReadonlyMap<string, unknown>, name: string): string => {
+/** Returns the name, or a free variant of it if another member has it. */
+const freeName = (members: ReadonlyMap<string, unknown>, name: string): string => {
   if (!members.has(name)) return name
-  // From the number of members on, so that many of one name find theirs at once.
+  // Starts at the number of members, so that many members of one name find a free variant immediately.
   for (let number = members.size + 1; ; number++)
     if (!members.has(`${name} ${number}`)) return `${name} ${number}`
 }

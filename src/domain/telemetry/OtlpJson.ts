@@ -1,42 +1,42 @@
 /**
- * Spans as OTLP/HTTP carries them in JSON: OpenTelemetry Protocol 1.x, "JSON Protobuf Encoding", and `trace.proto` and
- * `common.proto` of opentelemetry-proto 1.11. Identifiers are lowercase hex and not base64, enumerations integers, 64-bit
- * integers decimal strings, names lowerCamelCase; what has its default value is left out.
+ * Encodes spans for OTLP/HTTP in JSON: OpenTelemetry Protocol 1.x, "JSON Protobuf Encoding", with `trace.proto` and `common.proto` of
+ * opentelemetry-proto 1.11. Identifiers are lowercase hex and not base64, enumerations are integers, 64-bit integers are decimal strings,
+ * names are lowerCamelCase; fields with their default value are omitted.
  *
- * A span is written by hand, as text, out of pieces that are made once: the names of attributes with what stands around them, and values
- * that come again, as most of an agent's do. The pieces are only added up: they are laid out in memory once, with the request. All of it is
- * ASCII, so that its length is its bytes.
+ * Spans are concatenated by hand from cached pieces: attribute names with their punctuation, and repeated values, which most of an agent's
+ * are. The pieces form a rope that is flattened once, with the request. Everything is ASCII, so the length in characters is the length in
+ * bytes.
  */
 import type { Attributes, AttributeValue, Span, SpanEvent, SpanKind, SpanLink } from "./Span.ts"
 
 /**
- * `Span.flags`: sampled (bit 0), a trace id whose last 56 bits are random (bit 1; W3C Trace Context Level 2), and that it is
- * known of the parent that it is not remote (bit 8; `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`).
+ * `Span.flags`: sampled (bit 0), a trace id whose last 56 bits are random (bit 1; W3C Trace Context Level 2), and a parent that is known
+ * not to be remote (bit 8; `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK`).
  */
 const FLAGS = 0b11 | 0x100
 
-/** The flags and the kind (`Span.SpanKind` of trace.proto), from the id before them to the name behind them. */
+/** The text from an id to the name: flags and kind (`Span.SpanKind` of trace.proto). */
 const KINDS: Readonly<Record<SpanKind, string>> = {
   internal: `","flags":${FLAGS},"kind":1,"name":`,
   server: `","flags":${FLAGS},"kind":2,"name":`,
   client: `","flags":${FLAGS},"kind":3,"name":`
 }
 
-/** The end of a span that failed: `Status.StatusCode.STATUS_CODE_ERROR`. */
+/** The end of a failed span: `Status.StatusCode.STATUS_CODE_ERROR`. */
 const FAILED = `,"status":{"code":2}}`
 
 /** `Span.Link.flags`: the caller's span is known to be remote (bits 8 and 9). */
 const LINK_FLAGS = 0x300
 
-/** Printable ASCII but for the quote and the backslash: what JSON writes as it is. */
+/** Printable ASCII except the quote and the backslash: characters that JSON needs no escape for. */
 const PLAIN = /^[ !#-[\]-~]*$/
 
-/** What JSON may hold as it is and ASCII does not, one UTF-16 unit at a time. */
+/** One UTF-16 unit beyond printable ASCII. */
 const BEYOND_ASCII = /[^ -~]/g
 
 const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`
 
-/** A string in JSON. Nearly all are plain, and a test is a third of the cost of looking for what to escape. */
+/** Encodes a string. Nearly all strings are plain, and this test costs a third of a search for characters to escape. */
 const quoted = (text: string): string =>
   PLAIN.test(text) ? `"${text}"` : JSON.stringify(text.toWellFormed()).replace(BEYOND_ASCII, escaped)
 
@@ -55,25 +55,25 @@ const valueOf = (value: AttributeValue): string => {
   }
 }
 
-/** What is no number in JSON is one of three names there (Protobuf, "ProtoJSON Format"). */
+/** A number that is not finite is one of three strings (Protobuf, "ProtoJSON Format"). */
 const doubleOf = (value: number): string =>
   Number.isFinite(value) ? `{"doubleValue":${value}}` : `{"doubleValue":"${value}"}`
 
-/** An attribute's name, and the value that it had last. */
+/** A cached attribute: its name and its latest value. */
 interface Known {
-  /** From the comma before it to the value. */
+  /** The text from the preceding comma to the value. */
   readonly before: string
-  /** The same, to the digits of a whole number. */
+  /** The text from the preceding comma to the digits of an integer. */
   readonly beforeInt: string
   value: AttributeValue | undefined
-  /** The whole attribute with that value. */
+  /** The whole attribute with the cached value. */
   text: string
 }
 
-/** Names that are remembered. There are some forty, since they are the conventions' and ours. */
+/** Maximum number of cached names. Some forty exist: the conventions' and the service's own. */
 const MAX_KNOWN = 256
 
-/** Values that are remembered, in characters: an id or a name, never what somebody wrote. */
+/** Maximum length of a cached value, in characters: an id or a name, never free text. */
 const MAX_REMEMBERED = 64
 
 const known = new Map<string, Known>()
@@ -87,10 +87,10 @@ const knownOf = (name: string): Known => {
   return made
 }
 
-/** One string that is laid out in memory as one, and is copied as such wherever it is put in. */
+/** Joins pieces into one flat string, which later concatenations copy as a unit. */
 const flat = (pieces: ReadonlyArray<string>): string => pieces.join("")
 
-/** An attribute, with a comma before it. */
+/** Encodes an attribute with a preceding comma. */
 const attributeOf = (name: string, value: AttributeValue): string => {
   const one = knownOf(name)
   if (one.value === value) return one.text
@@ -103,7 +103,7 @@ const attributeOf = (name: string, value: AttributeValue): string => {
   return one.before + valueOf(value) + "}"
 }
 
-/** Attributes, as an array. */
+/** Encodes attributes as an array. */
 const attributesOf = (attributes: Attributes): string => {
   let text = ""
   for (const name in attributes) {
@@ -124,7 +124,10 @@ const linkOf = (link: SpanLink): string =>
 let lastMillis = 0
 let lastNanos = "0"
 
-/** Milliseconds since the epoch as nanoseconds, which are more than a double holds. Spans of one moment share the text. */
+/**
+ * Converts milliseconds since the epoch to nanoseconds, which exceed the precision of a double. Consecutive spans of the same millisecond
+ * share the text.
+ */
 const nanoseconds = (millis: number): string => {
   if (millis !== lastMillis) {
     lastMillis = millis
@@ -133,7 +136,7 @@ const nanoseconds = (millis: number): string => {
   return lastNanos
 }
 
-/** One span, in ASCII. `traceState` is that of W3C Trace Context, in its text form. */
+/** Encodes one span, in ASCII. `traceState` is the W3C Trace Context member in its text form. */
 export const encodeSpan = (span: Span, traceState: string): string => {
   let text = `{"traceId":"` + span.trace_id + `","spanId":"` + span.span_id
   if (span.parent_span_id !== null) text += `","parentSpanId":"` + span.parent_span_id
@@ -146,7 +149,7 @@ export const encodeSpan = (span: Span, traceState: string): string => {
   return text + (span.failed === true ? FAILED : "}")
 }
 
-/** Who exports, and by which version of the conventions. */
+/** The exporting service and the version of its conventions. */
 export interface ExportSource {
   readonly resource: Attributes
   readonly scope: { readonly name: string; readonly version: string }
@@ -154,7 +157,7 @@ export interface ExportSource {
   readonly schemaUrl: string
 }
 
-/** The text before the spans of a request and the text behind them: an `ExportTraceServiceRequest` with one resource and one scope. */
+/** Returns the text before and after the spans of a request: an `ExportTraceServiceRequest` with one resource and one scope. */
 export const envelope = ({ resource, schemaUrl, scope }: ExportSource): readonly [string, string] => {
   const schema = quoted(schemaUrl)
   return [

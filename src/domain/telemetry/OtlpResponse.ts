@@ -1,17 +1,17 @@
 import { Option, Schema } from "effect"
 import type { AttemptOutcome } from "../delivery/DeliveryState.ts"
 
-/** What a collector answered, as far as it was read. */
+/** A collector's response, as far as it was read. */
 export interface CollectorResponse {
   readonly status: number
   /** The parsed `Retry-After` header; null if the header is absent or malformed. */
   readonly retryAfterMillis: number | null
   readonly body: Uint8Array
-  /** Whether `body` is all of it. */
+  /** Whether `body` is the complete body. */
   readonly isComplete: boolean
 }
 
-/** How an attempt to export ended: what it means for the batch, in words of ours. */
+/** The outcome of an export attempt for its batch, in the service's own words. */
 export type ExportOutcome = Extract<
   AttemptOutcome,
   { readonly _tag: "Delivered" | "Partial" | "Retry" | "Failed" }
@@ -20,31 +20,31 @@ export type ExportOutcome = Extract<
 /** OTLP/HTTP, "Retryable Response Codes". Any other client or server error must not be retried. */
 const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
-/** The longest of an answer that is read, in bytes: OTLP 1.11 wants a limit, and what it has to say fits many times. */
+/** Maximum length of a response body, in bytes: OTLP 1.11 asks for a limit, and a valid response is far smaller. */
 export const MAX_RESPONSE_BYTES = 64 * 1024
 
-/** What usually lies behind a status, to be tried next. */
+/** The likely cause of a status, for the operator. */
 const hints: Readonly<Record<number, string>> = {
-  400: "does it take OTLP/HTTP in JSON?",
-  401: "are the headers that authenticate right?",
-  403: "are the headers that authenticate right?",
-  404: "is the path right? That of OTLP/HTTP ends in /v1/traces",
-  405: "is the path right? That of OTLP/HTTP ends in /v1/traces",
-  413: "it takes no request of this size",
-  415: "it does not take OTLP/HTTP in JSON"
+  400: "check that the collector accepts OTLP/HTTP in JSON",
+  401: "check the authentication headers",
+  403: "check the authentication headers",
+  404: "check the path; OTLP/HTTP paths end in /v1/traces",
+  405: "check the path; OTLP/HTTP paths end in /v1/traces",
+  413: "the collector does not accept requests of this size",
+  415: "the collector does not accept OTLP/HTTP in JSON"
 }
 
-const phraseOf = (status: number): string => {
+const describeStatus = (status: number): string => {
   if (status >= 300 && status < 400) return `HTTP ${status}: redirects are not followed`
   const hint = hints[status]
   return hint === undefined ? `HTTP ${status}` : `HTTP ${status}: ${hint}`
 }
 
 /**
- * `ExportTraceServiceResponse`, JSON encoding: a 64-bit integer is a decimal string, and a number is taken too. What else there
- * is, is ignored, as OTLP demands.
+ * `ExportTraceServiceResponse`, JSON encoding: a 64-bit integer is a decimal string, and a number is accepted too. Unknown fields are
+ * ignored, as OTLP requires.
  */
-const Answer = Schema.fromJsonString(
+const ExportResponse = Schema.fromJsonString(
   Schema.Struct({
     partialSuccess: Schema.optional(
       Schema.NullOr(
@@ -62,18 +62,22 @@ const Answer = Schema.fromJsonString(
     )
   })
 )
-const decodeAnswer = Schema.decodeUnknownOption(Answer)
+const decodeResponse = Schema.decodeUnknownOption(ExportResponse)
 
 /**
- * Judges an answer to a batch of `spans` by OTLP/HTTP 1.x: a 2xx is success, also where it warns; spans that it rejects make it partial,
- * and since it does not say which they are, nothing is sent again; 429, 502, 503 and 504 are tried again, and so is an answer that breaks
- * off, as one that did not come; any other status is the end. What a 2xx says must be OTLP's or nothing: a page in HTML was sent by no
- * collector. Nothing of the answer is in the outcome but its status and the count.
+ * Classifies the response to a batch of `spans` by OTLP/HTTP 1.x.
+ *
+ * - 2xx: success, even with a warning. Rejected spans make it partial; the response does not identify them, so nothing is resent. A body
+ *   that is neither empty nor OTLP, such as an HTML page, is a failure: no collector sent it.
+ * - 429, 502, 503, 504, or a truncated response: a retry.
+ * - Any other status: a failure.
+ *
+ * The outcome contains nothing of the response except its status and the count.
  */
 export const classifyResponse = (response: CollectorResponse, spans: number): ExportOutcome => {
   const { status } = response
   if (status < 200 || status >= 300) {
-    const error = phraseOf(status)
+    const error = describeStatus(status)
     if (!retryable.has(status)) return { _tag: "Failed", status, error }
     return { _tag: "Retry", status, error, retryAfter: response.retryAfterMillis }
   }
@@ -82,21 +86,21 @@ export const classifyResponse = (response: CollectorResponse, spans: number): Ex
       ? {
           _tag: "Failed",
           status,
-          error: `HTTP ${status} with an answer of over 64 KiB: is this a collector?`
+          error: `HTTP ${status} with a body over 64 KiB: check that the URL is a collector's`
         }
-      : { _tag: "Retry", status, error: `HTTP ${status}, but the answer broke off`, retryAfter: null }
+      : { _tag: "Retry", status, error: `HTTP ${status}, but the response was truncated`, retryAfter: null }
   }
   if (response.body.length === 0) return { _tag: "Delivered", status }
-  const read = decodeAnswer(new TextDecoder().decode(response.body))
-  if (Option.isNone(read)) {
+  const decoded = decodeResponse(new TextDecoder().decode(response.body))
+  if (Option.isNone(decoded)) {
     return {
       _tag: "Failed",
       status,
-      error: `HTTP ${status} with an answer that is not OTLP/HTTP in JSON: is the path right? That of OTLP/HTTP ends in /v1/traces`
+      error: `HTTP ${status} with a body that is not OTLP/HTTP in JSON: check the path; OTLP/HTTP paths end in /v1/traces`
     }
   }
-  // More than were sent cannot have been rejected.
-  const rejected = Math.min(spans, Number(read.value.partialSuccess?.rejectedSpans ?? 0))
+  // A collector cannot have rejected more spans than were sent.
+  const rejected = Math.min(spans, Number(decoded.value.partialSuccess?.rejectedSpans ?? 0))
   return rejected === 0
     ? { _tag: "Delivered", status }
     : { _tag: "Partial", status, rejected, error: `the collector rejected ${rejected} of ${spans} spans` }

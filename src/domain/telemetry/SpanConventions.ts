@@ -1,9 +1,9 @@
 /**
- * What our spans say, and by which names: the one place that knows them.
+ * The spans that the service exports, and all names in them.
  *
  * `gen_ai.*`: OpenTelemetry's semantic conventions for generative AI as of 1.45.0 (`open-telemetry/semantic-conventions-genai`:
- * gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-events.md; status Development). They say that a model's inputs and outputs and a
- * tool's arguments and results are not recorded unless somebody asks for them. What has no convention is named `svc.*`.
+ * gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-events.md; status Development). They make the inputs and outputs of models and the
+ * arguments and results of tools opt-in. Attributes without a convention are named `svc.*`.
  */
 import type { Schema } from "effect"
 import type { OutcomeStatus, StepDecision } from "../approvals/AgentSession.ts"
@@ -26,17 +26,17 @@ import { VERSION } from "../Version.ts"
 /** The conventions that `schemaUrl` names. */
 const SCHEMA_URL = "https://opentelemetry.io/schemas/1.45.0"
 
-/** Of an input, an answer, arguments or a result this many characters are exported; the rest is cut off, and said to be. */
+/** Maximum characters of an exported input, answer, arguments or result; a longer one is truncated and marked so. */
 export const MAX_CONTENT_CHARACTERS = 32 * 1024
 
-/** Who exports: the service, for one organization. */
+/** The export source of one organization: the service. */
 export const exportSource = (org_id: OrgId): ExportSource => ({
   resource: { "service.name": "countersign", "service.version": VERSION, "svc.org.id": org_id },
   scope: { name: "countersign", version: VERSION },
   schemaUrl: SCHEMA_URL
 })
 
-/** Text that is exported only where the organization switched content on; already free of secrets. */
+/** Content, already redacted: present only if the organization opted in. */
 const content = (name: string, text: string | undefined): Attributes =>
   text === undefined
     ? {}
@@ -47,49 +47,49 @@ const content = (name: string, text: string | undefined): Attributes =>
 const json = (value: Schema.Json | undefined): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value)
 
-/** A chat of one message, as `gen_ai.input.messages` and `gen_ai.output.messages` have it. */
+/** A chat of one message, in the format of `gen_ai.input.messages` and `gen_ai.output.messages`. */
 const message = (role: "user" | "assistant", value: Schema.Json | undefined): string | undefined =>
   value === undefined
     ? undefined
     : JSON.stringify([{ role, parts: [{ type: "text", content: JSON.stringify(value) }] }])
 
-/** A call to the provider of a model, within a run. */
+/** A completed call to a model provider within a run. */
 export interface CompletedProviderCall {
-  /** As the conventions name providers: `openai` and the like. */
+  /** The provider's name in the conventions, such as `openai`. */
   readonly provider: string
   readonly model: string | null
   readonly start: number
   readonly end: number
   readonly input_tokens: number | null
   readonly output_tokens: number | null
-  /** What went wrong, as one of a few names; null: nothing. */
+  /** A low-cardinality error name; null if the call succeeded. */
   readonly error_type: string | null
 }
 
-/** A run of a task. */
+/** A completed run of a task. */
 export interface CompletedRun {
   readonly trace_id: TraceId
   readonly task_id: TaskId
   readonly task_name: string
   readonly release_id: ReleaseId
   readonly dataset_id: DatasetId | null
-  /** Whether a provider was asked, or the answer was logged by who made it. */
+  /** Whether the service called a provider, or the client logged the answer. */
   readonly source: "provider" | "logged"
   readonly session_id: SessionId | null
   readonly start: number
   readonly end: number
   readonly error_type: string | null
-  /** The caller's span, by its `traceparent`. */
+  /** The caller's span, from its `traceparent`. */
   readonly caller: SpanLink | null
   readonly calls: ReadonlyArray<CompletedProviderCall>
   readonly input: Schema.Json | undefined
   readonly answer: Schema.Json | undefined
 }
 
-/** The span of a run: its trace id is random, and so is a half of it. */
+/** The root span's id: the trace id is random, so its first half is too. */
 const runSpanId = (trace_id: TraceId): SpanId => spanIdOf(trace_id.slice(0, 16))
 
-/** The id of a run's call: the run's, moved on by the call's number. */
+/** The span id of a provider call: the run's, incremented by the call's number. */
 const callSpanId = (trace_id: TraceId, index: number): SpanId =>
   spanIdOf(
     BigInt.asUintN(64, BigInt(`0x${trace_id.slice(0, 16)}`) + BigInt(index + 1))
@@ -97,7 +97,7 @@ const callSpanId = (trace_id: TraceId, index: number): SpanId =>
       .padStart(16, "0")
   )
 
-/** A run, and each call to a provider in it. */
+/** Returns the span of a run and one for each provider call in it. */
 export const runSpans = (run: CompletedRun): ReadonlyArray<Span> => {
   const { trace_id } = run
   const shared: Attributes = {
@@ -151,7 +151,7 @@ export const runSpans = (run: CompletedRun): ReadonlyArray<Span> => {
   ]
 }
 
-/** A step of a session; its digest binds it to session, step, tool and arguments, so pieces of that are the ids of its spans. */
+/** The identity of a governed step. The digest binds session, step, tool and arguments, so parts of it serve as span ids. */
 interface StepIdentity {
   readonly trace_id: TraceId
   readonly session_id: SessionId
@@ -173,7 +173,7 @@ const aboutStep = (step: StepIdentity): Attributes => ({
   "svc.task.id": step.task_id ?? undefined
 })
 
-/** A governed step that was answered. */
+/** Returns the span of a governed step's decision. */
 export const stepSpan = (
   step: StepIdentity & {
     readonly decision: StepDecision
@@ -201,7 +201,7 @@ export const stepSpan = (
   }
 })
 
-/** What became of an allowed step: from when it was allowed to when its agent told how it went. */
+/** Returns the span of an allowed step's execution: from the decision to the reported outcome. */
 export const outcomeSpan = (
   step: StepIdentity & {
     readonly status: OutcomeStatus
@@ -228,7 +228,7 @@ export const outcomeSpan = (
   failed: step.status === "failed"
 })
 
-/** An approval that is closed: from the request to its end, with or without a person. */
+/** Returns the span of a closed approval, from request to closing, whether a person decided or not. */
 export const approvalSpan = (
   trace_id: TraceId,
   approval: Omit<Approval, "arguments">,
@@ -255,7 +255,7 @@ export const approvalSpan = (
 
 /** The score of a run's answer. */
 interface SubmittedFeedback {
-  /** The run's. */
+  /** The run's trace id. */
   readonly trace_id: TraceId
   readonly feedback_id: string
   readonly task_id: TaskId
@@ -266,10 +266,10 @@ interface SubmittedFeedback {
 
 const labels = { "1": "correct", "0": "neutral", "-1": "incorrect" } as const
 
-/** Feedback, in the trace of its run, with the result as the conventions' event. */
+/** Returns the span of feedback, in the trace of its run, with the score as the conventions' evaluation event. */
 export const feedbackSpan = (feedback: SubmittedFeedback): Span => ({
   trace_id: feedback.trace_id,
-  // The second half of an identifier: its random part.
+  // The last 16 digits of an id are random.
   span_id: spanIdOf(feedback.feedback_id.slice(-16)),
   parent_span_id: runSpanId(feedback.trace_id),
   name: "svc.feedback",
@@ -295,7 +295,7 @@ export const feedbackSpan = (feedback: SubmittedFeedback): Span => ({
   ]
 })
 
-/** The span that shows whether a collector accepts any. */
+/** Returns the test span, which shows whether a collector accepts spans. */
 export const testSpan = (trace_id: TraceId, at: number): Span => ({
   trace_id,
   span_id: runSpanId(trace_id),

@@ -1,64 +1,66 @@
 import type { TraceId } from "../Ids.ts"
 
 /**
- * Consistent probability sampling (OpenTelemetry, "TraceState: Probability Sampling"). The last 56 bits of a trace id are its
- * randomness; a trace is kept where they are not below the rejection threshold. So each process that sees a span of a trace
- * decides alike without asking another, and a trace is whole or is not there. The threshold goes with each span as `ot=th:…`, so that
- * whoever counts spans knows how many each stands for.
+ * Consistent probability sampling (OpenTelemetry, "TraceState: Probability Sampling"). The last 56 bits of a trace id are its randomness; a
+ * trace is sampled if they are at or above the rejection threshold. So every process that sees a span of a trace decides alike without
+ * coordination, and a trace is exported whole or not at all. Each span carries the threshold as `ot=th:…`, from which a consumer computes
+ * how many spans it represents.
  */
 export interface Sampling {
-  /** The threshold, 14 lowercase hex digits; null: nothing is kept. */
+  /** The rejection threshold, 14 lowercase hex digits; null: nothing is sampled. */
   readonly threshold: string | null
-  /** The member of the trace state that tells it. */
+  /** The trace state member that carries the threshold. */
   readonly traceState: string
 }
 
 /** 56 bits of randomness. */
 const RANGE = 2n ** 56n
 
-/** The hex digits of 56 bits, at the end of a trace id of 32. */
+/** The number of hex digits of 56 bits, and where they start in a trace id of 32. */
 const DIGITS = 14
 const RANDOMNESS_AT = 32 - DIGITS
 
-/** Sampling at a ratio from 0, nothing, to 1, all. A ratio below 2^-56 keeps nothing: no threshold tells it. */
+/**
+ * Makes a sampling with a ratio from 0 (nothing) to 1 (everything). A ratio below 2^-56 samples nothing, since no threshold represents it.
+ */
 export const makeSampling = (ratio: number): Sampling => {
   const kept = BigInt(Math.round(Math.min(1, Math.max(0, ratio)) * Number(RANGE)))
   if (kept === 0n) return { threshold: null, traceState: "" }
   const threshold = (RANGE - kept).toString(16).padStart(DIGITS, "0")
-  // Trailing zeros are not written; of 0 one is left.
+  // Trailing zeros are omitted; a threshold of zero keeps one.
   return { threshold, traceState: `ot=th:${threshold.replace(/0+$/, "") || "0"}` }
 }
 
-/** Whether a trace is kept. Hex digits of one length compare as the numbers they write. */
+/** Whether a trace is sampled. Hex digits of equal length compare like the numbers they represent. */
 export const isSampled = ({ threshold }: Sampling, trace_id: TraceId): boolean =>
   threshold !== null && trace_id.slice(RANDOMNESS_AT) >= threshold
 
 /**
- * The spans that may still be taken in at a moment, of so many a second: a bucket that holds a second's worth and fills as time
- * goes by. A trace that was let in goes on when it is empty, on credit: the traces after it wait the longer.
+ * A token bucket of spans per second, with a capacity of one second. An admitted trace may continue on credit when the bucket is empty;
+ * following traces wait until the credit is repaid.
  */
 export class SpanBudget {
   readonly #perSecond: number
   #left: number
   #at: number
 
-  /** Full, at `now` in milliseconds on a clock that does not go back. */
+  /** Starts full, at `now` in milliseconds on a monotonic clock. */
   constructor(perSecond: number, now: number) {
     this.#perSecond = perSecond
     this.#left = perSecond
     this.#at = now
   }
 
-  /** Takes a new trace's spans in, all or none; whether it did. */
+  /** Admits all spans of a new trace or none; returns whether it did. */
   admit(spans: number, now: number): boolean {
     this.#fill(now)
-    // One that is larger than a second's worth is let in alone: else it never could.
+    // A trace larger than the capacity is admitted when the bucket is full: otherwise it never could be.
     if (this.#left < Math.min(spans, this.#perSecond)) return false
     this.#left -= spans
     return true
   }
 
-  /** Takes the spans of a trace that was let in before. */
+  /** Takes tokens for further spans of an admitted trace. */
   charge(spans: number, now: number): void {
     this.#fill(now)
     this.#left = Math.max(-this.#perSecond, this.#left - spans)

@@ -1,6 +1,6 @@
 import type { Provider } from "../tasks/Provider.ts"
 
-/** The hosts whose provider has a name among the well-known values of `gen_ai.provider.name`. */
+/** Hosts whose provider is among the well-known values of `gen_ai.provider.name`. */
 const wellKnown: ReadonlyMap<string, string> = new Map([
   ["api.openai.com", "openai"],
   ["api.anthropic.com", "anthropic"],
@@ -14,8 +14,8 @@ const wellKnown: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * What `gen_ai.provider.name` calls a provider. A server that speaks OpenAI's protocol and is nobody known is `openai`, as the conventions have
- * it for a client that cannot tell.
+ * Returns the value of `gen_ai.provider.name` for a provider. An unknown server with OpenAI's protocol is `openai`, as the conventions
+ * require of a client that cannot tell.
  */
 export const genAiProviderName = (provider: Provider): string =>
   provider.kind === "examples"

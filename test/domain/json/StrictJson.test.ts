@@ -245,7 +245,7 @@ describe("the scan of any text", () => {
     const scanned = scan("[[[1]]]", { maxDepth: 2 })
     assert.deepStrictEqual(
       scanned,
-      Result.fail({ problem: "too_deep", pointer: "#/0/0", detail: "The nesting is deeper than 2 levels" })
+      Result.fail({ problem: "too_deep", pointer: "#/0/0", detail: "Nesting exceeds 2 levels" })
     )
   })
 })

@@ -96,7 +96,7 @@ describe("the name of a header", () => {
       ["Authorization: Bearer s3cret", "x"]
     ])
     assert.deepInclude(fault, { pointer: "#/headers", refusal: "NotAToken" })
-    assert.match(fault?.detail ?? "", /^Header 2 has a name that no header can have/)
+    assert.match(fault?.detail ?? "", /^Header 2 has an invalid name/)
   })
 
   it("is pointed at where it is one", () => {

@@ -1,16 +1,16 @@
 import { Array as Arr, Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 
-/** What is let through although it is not public: a network on every port, or on the one port named. */
+/** An allowlist entry: a network on every port, or on one port. */
 export interface AllowedNetwork {
   readonly network: IpNetwork.IpNetwork
   readonly port: number | undefined
 }
 
-/** Longest list read from the configuration: each entry is compared with every address. */
+/** Maximum length of a configured list: every address is compared with every entry. */
 const MAX_LIST_ENTRIES = 256
 
-const entriesOf = (text: string): ReadonlyArray<string> =>
+const splitList = (text: string): ReadonlyArray<string> =>
   text
     .split(",")
     .map((entry) => entry.trim())
@@ -20,7 +20,7 @@ const parseList = <A>(
   text: string,
   parse: (entry: string) => Result.Result<A, string>
 ): Result.Result<ReadonlyArray<A>, string> => {
-  const entries = entriesOf(text)
+  const entries = splitList(text)
   return entries.length > MAX_LIST_ENTRIES
     ? Result.fail(`has more than ${MAX_LIST_ENTRIES} entries`)
     : Result.all(Arr.map(entries, parse))
@@ -29,7 +29,7 @@ const parseList = <A>(
 const parseNetwork = (entry: string): Result.Result<IpNetwork.IpNetwork, string> =>
   Result.mapError(
     IpNetwork.fromString(entry),
-    (error) => `has "${entry}", which is no network such as 10.0.0.0/8: ${error.message}`
+    (error) => `has "${entry}", which is not a network such as 10.0.0.0/8: ${error.message}`
   )
 
 const parseAllowance = (entry: string): Result.Result<AllowedNetwork, string> => {
@@ -46,13 +46,13 @@ const parseAllowance = (entry: string): Result.Result<AllowedNetwork, string> =>
   })
 }
 
-/** Networks, separated by commas. Fails with the rest of a sentence whose subject is the variable. */
+/** Parses networks separated by commas. Fails with a sentence without its subject, the variable's name. */
 export const parseNetworks = (text: string): Result.Result<ReadonlyArray<IpNetwork.IpNetwork>, string> =>
   parseList(text, parseNetwork)
 
 /**
- * Networks and `address:port` (`[address]:port` for IPv6), separated by commas. Fails with the rest of a sentence
- * whose subject is the variable.
+ * Parses networks and `address:port` (`[address]:port` for IPv6) separated by commas. Fails with a sentence without its subject, the
+ * variable's name.
  */
 export const parseAllowedNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
   parseList(text, parseAllowance)

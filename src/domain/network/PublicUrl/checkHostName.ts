@@ -1,6 +1,6 @@
 /**
- * Last labels that no public name has: RFC 6761, 6762, 7686, 8375 and 9476, ICANN's `internal`, and what private
- * networks and orchestrators use in their stead.
+ * Last labels that no public name has: RFC 6761, 6762, 7686, 8375 and 9476, ICANN's `internal`, and the ones that private networks and
+ * orchestrators use instead.
  */
 const refusedLastLabels: ReadonlySet<string> = new Set([
   "localhost",
@@ -23,7 +23,7 @@ const refusedLastLabels: ReadonlySet<string> = new Set([
   "consul"
 ])
 
-/** Names under which clouds serve credentials to their guests. A name below one of them is refused with it. */
+/** Names under which clouds serve credentials to their guests. Their subdomains are refused too. */
 const metadataNames: ReadonlyArray<string> = [
   "metadata",
   "instance-data",
@@ -43,14 +43,14 @@ const metadataNames: ReadonlyArray<string> = [
 const MAX_LABEL = 63
 const MAX_NAME = 253
 
-/** Letters, digits, hyphens inside, and underscores, which RFC 1034 leaves out and many real hosts have. */
+/** Letters, digits, inner hyphens, and underscores, which RFC 1034 does not allow but many real hosts have. */
 const label = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/
 
-/** Why a name is refused. */
+/** Why a host name is refused. */
 export type HostNameRefusal =
   "TrailingDot" | "SingleLabel" | "NameTooLong" | "BadLabel" | "ReservedName" | "MetadataName"
 
-/** Judges a host name as the URL parser leaves it: lower case, IDN in punycode. */
+/** Checks a host name as the URL parser normalizes it: lower case, IDN in punycode. */
 export const checkHostName = (name: string): HostNameRefusal | undefined => {
   if (name.endsWith(".")) return "TrailingDot"
   if (name.length > MAX_NAME) return "NameTooLong"

@@ -1,17 +1,16 @@
-/** From here on a port is open to everyone on the machine that serves it; below it only 443 is accepted. */
+/** The first port that needs no privileges to listen on; below it only 443 is accepted. */
 const FIRST_UNPRIVILEGED = 1024
 const LAST_PORT = 65_535
 
-/** The ports from 1024 on that a browser does not fetch from ("bad port", WHATWG Fetch, 2.9). */
+/** Ports from 1024 on that a browser does not fetch from ("bad port", WHATWG Fetch, 2.9). */
 const badPorts: ReadonlyArray<number> = [
   1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697,
   10_080
 ]
 
 /**
- * Usual ports of what answers to whoever reaches it: a request body is enough to write to some of these. Left open
- * on purpose: what web services and collectors use as well, such as 3000, 4317, 4318, 8000, 8080, 8200, 8443, 9000
- * and 9443.
+ * Default ports of services that often answer without authentication: a request body is enough to write to some of these. Ports that web
+ * services and collectors use too stay open on purpose, such as 3000, 4317, 4318, 8000, 8080, 8200, 8443, 9000 and 9443.
  */
 const servicePorts: Readonly<Record<string, ReadonlyArray<number>>> = {
   databases: [
@@ -32,6 +31,6 @@ const servicePorts: Readonly<Record<string, ReadonlyArray<number>>> = {
 
 const refusedPorts: ReadonlySet<number> = new Set([...badPorts, ...Object.values(servicePorts).flat()])
 
-/** Whether requests may go to this port where the configuration does not let the address through. */
+/** Whether a port may be requested at an address that is not on the allowlist. */
 export const isOpenPort = (port: number): boolean =>
   port === 443 || (port >= FIRST_UNPRIVILEGED && port <= LAST_PORT && !refusedPorts.has(port))

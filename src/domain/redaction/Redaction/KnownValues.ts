@@ -1,27 +1,27 @@
 import type { TextRange } from "./TextRange.ts"
 import { isAfterRemoval, type TextView } from "./TextView.ts"
 
-/** Shortest value that is looked for: shorter ones stand in ordinary texts too. */
+/** Minimum length of a known value: shorter ones occur in ordinary texts. */
 const MIN_KNOWN = 8
-/** Values shorter than this are found as whole words only. */
+/** Values shorter than this match as whole words only. */
 const MIN_INSIDE = 16
-/** Characters that are hashed to find a candidate. */
+/** Length of the hashed window, in characters. */
 const WINDOW = 8
 /**
- * Values with the same window that are compared at one place. One whose every window has as many is not looked for: values that differ
- * have windows that differ, so that it takes thousands that are made for it.
+ * Maximum number of values compared per window hash. A value whose every window has that many is not searched: different values have
+ * different windows, so this takes thousands of crafted values.
  */
 const MAX_SAME_WINDOW = 8
 
 interface Needle {
   readonly text: string
-  /** Where its window starts. */
+  /** Where the value's hashed window starts. */
   readonly offset: number
 }
 
 /**
- * Secrets that are known, and their base64 in each of the three ways in which it can fall on the text around it. A text is searched for all
- * at once, in time linear in its length: a hash of eight characters rolls over it, and only where one of theirs is met are they compared.
+ * Known secrets and their base64, in each of the three alignments of the surrounding text. One pass over a text finds all of them in linear
+ * time: a rolling hash of eight characters selects the values to compare (Rabin-Karp).
  */
 export class KnownValues {
   readonly #needles = new Map<number, Array<Needle>>()
@@ -31,12 +31,12 @@ export class KnownValues {
     this.add(values)
   }
 
-  /** How many values are known. */
+  /** Number of known values. */
   get size(): number {
     return this.#values.size
   }
 
-  /** More values: for who makes it of many, with pauses. Some 10 µs each. */
+  /** Adds values; a caller with many can add them in parts with pauses in between. About 10 µs each. */
   add(values: Iterable<string>): void {
     for (const value of values) {
       if (value.length < MIN_KNOWN || this.#values.has(value)) continue
@@ -46,7 +46,7 @@ export class KnownValues {
     }
   }
 
-  /** Where values that are known stand. */
+  /** Finds the ranges of known values. */
   find(view: TextView): ReadonlyArray<TextRange> {
     if (this.#needles.size === 0 || view.text.length < WINDOW) return []
     const { text } = view
@@ -68,8 +68,8 @@ export class KnownValues {
   }
 
   /**
-   * With the first window from the middle on that no other has, away from the prefix that secrets of one kind share; else with the one
-   * that the fewest have.
+   * Registers a text under its first unique window from the middle on, away from the prefix that secrets of one kind share; otherwise under
+   * its rarest window.
    */
   #add(text: string): void {
     const windows = text.length - WINDOW + 1
@@ -91,7 +91,7 @@ export class KnownValues {
 }
 
 const BASE = 0x01000193
-/** The base to the power of one less than the window. */
+/** The base to the power of the window length minus one. */
 const TOP = Array.from({ length: WINDOW - 1 }).reduce<number>((power) => Math.imul(power, BASE), 1)
 
 const hashOf = (text: string, start: number): number => {
@@ -102,7 +102,7 @@ const hashOf = (text: string, start: number): number => {
   return hash
 }
 
-/** Whether a short value stands by itself, or a long one anywhere. */
+/** Whether a short value is a whole word; a long one matches anywhere. */
 const isMatchAt = (view: TextView, start: number, value: string): boolean =>
   value.length >= MIN_INSIDE ||
   ((!isWord(view.text.charCodeAt(start - 1)) || isAfterRemoval(view, start)) &&
@@ -112,8 +112,8 @@ const isWord = (code: number): boolean =>
   (code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)
 
 /**
- * The base64 of a value, and its URL-safe form, as it reads after 0, 1 or 2 bytes of something else: without the characters at its
- * ends that its neighbours have a part in.
+ * Returns the base64 of a value and its URL-safe form after 0, 1 or 2 preceding bytes, without the characters at the ends that depend on
+ * neighbouring bytes.
  */
 const encodings = (value: string): ReadonlyArray<string> => {
   const forms: Array<string> = []

@@ -1,10 +1,10 @@
-/** A piece of a text: `start` inclusive, `end` exclusive, in UTF-16 code units. */
+/** A range of a text: `start` inclusive, `end` exclusive, in UTF-16 code units. */
 export interface TextRange {
   readonly start: number
   readonly end: number
 }
 
-/** The pieces in order, those that touch or overlap made one. */
+/** Returns the ranges in order, with touching and overlapping ranges merged. */
 export const mergeRanges = (spans: ReadonlyArray<TextRange>): ReadonlyArray<TextRange> => {
   if (spans.length < 2) return spans
   const result: Array<TextRange> = []
@@ -17,7 +17,7 @@ export const mergeRanges = (spans: ReadonlyArray<TextRange>): ReadonlyArray<Text
   return result
 }
 
-/** The text with each piece replaced. The pieces are in order and apart. */
+/** Replaces each range. The ranges must be in order and disjoint. */
 export const replaceRanges = (text: string, spans: ReadonlyArray<TextRange>, replacement: string): string => {
   let result = ""
   let from = 0

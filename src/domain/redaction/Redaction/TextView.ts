@@ -1,28 +1,25 @@
 import type { TextRange } from "./TextRange.ts"
 
-/**
- * A text as it is read: itself, or without what hides a secret in it. `at` leads from each character back to where it stood, so that
- * what is found is removed there.
- */
+/** A normalized form of a text. `at` maps each character back to its original index, so that a finding is removed from the original. */
 export interface TextView {
   readonly text: string
-  /** Where each character stood, and at its end where the text ended; absent where nothing was taken out. */
+  /** The original index of each character, and finally the original length; absent if nothing was removed. */
   readonly at?: Int32Array
 }
 
-/** The piece of the original that a piece of a view stands for, with what was taken out in between. */
+/** Returns the range of the original, including characters removed in between. */
 export const toOriginal = (view: TextView, { end, start }: TextRange): TextRange =>
   view.at === undefined ? { start, end } : { start: view.at[start] ?? 0, end: lastOf(view.at, end) }
 
 const lastOf = (at: Int32Array, end: number): number => at[end] ?? 0
 
-/** Whether something was taken out right before a character: what stood apart there is no longer seen to. */
+/** Whether characters were removed directly before an index: then the word boundary there is unknown. */
 export const isAfterRemoval = ({ at }: TextView, index: number): boolean =>
   at !== undefined && index > 0 && (at[index] ?? 0) !== (at[index - 1] ?? 0) + 1
 
 /**
- * Invisible where text is shown: what Unicode has renderers ignore (soft hyphen, zero-width characters and joiners, direction marks,
- * variation selectors, tags), the marks of annotations, and the controls that are no white space.
+ * Characters that do not render: Unicode's default ignorables (soft hyphen, zero-width characters and joiners, direction marks, variation
+ * selectors, tags), annotation marks, and controls other than white space.
  */
 const INVISIBLE =
   // oxlint-disable-next-line no-control-regex -- exactly these are meant
@@ -31,17 +28,17 @@ const INVISIBLE =
 /** Full-width forms of visible ASCII. */
 const WIDE = /[\uff01-\uff5e]/
 
-/** What ends a line (Unicode Standard Annex 14, BK, CR, LF, NL). */
+/** Line breaks (Unicode Standard Annex 14, BK, CR, LF, NL). */
 const BREAK = /[\n\v\f\r\u2028\u2029\u0085]/
 
-/** Escapes that stand for visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`. */
+/** Escapes of visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`. */
 const ESCAPE =
   /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});/
 
-/** How many times escapes are taken for what they stand for: `%2567` is `%67` is `g`. */
+/** Maximum rounds of unescaping: `%2567` is `%67` is `g`. */
 const MAX_ESCAPED = 3
 
-/** Without what is invisible, and with escapes and full-width forms as what they stand for; undefined where that is the text itself. */
+/** Removes invisible characters and decodes escapes and full-width forms; undefined if the text has none. */
 export const normalizeText = (text: string): TextView | undefined => {
   let view: TextView | undefined
   if (INVISIBLE.test(text) || WIDE.test(text))
@@ -53,8 +50,8 @@ export const normalizeText = (text: string): TextView | undefined => {
 }
 
 /**
- * Without the line breaks that stand within a token, the `=` or `\` that announces them, and the blanks after them: what came from a
- * mail or a terminal. Between words they stay, unless `all`.
+ * Removes line breaks within a token, with a preceding `=` or `\` and following blanks, as mail programs and terminals insert them. Line
+ * breaks between words stay, unless `all`.
  */
 export const joinLines = (view: TextView, all: boolean): TextView | undefined => {
   if (!BREAK.test(view.text)) return undefined
@@ -81,13 +78,13 @@ export const joinLines = (view: TextView, all: boolean): TextView | undefined =>
   return { text: out.join(""), at: Int32Array.from(at) }
 }
 
-/** Most characters of a piece that are looked at. */
+/** Maximum length of an inspected piece. */
 const MAX_PIECE = 64
 
-/** Words with marks between them, as in names of fields and files, and small numbers. */
+/** Words joined by punctuation, as in field and file names, and small numbers. */
 const WORDS = /^[A-Z]?[a-z]*(?:[-_./=][A-Z]?[a-z]+)*[-_./=]?$|^[A-Z]+(?:_[A-Z0-9]+)+$|^-?[0-9]{1,4}$/
 
-/** Whether what stands at the index, going that way, is a piece of a token: no words, and no name that a value follows. */
+/** Whether the text from an index in one direction is part of a token: not words, and not a name before a value. */
 const isPartAt = (text: string, index: number, step: 1 | -1): boolean => {
   let end = index
   while (Math.abs(end - index) < MAX_PIECE && isTokenCode(text.charCodeAt(end))) end += step

@@ -1,17 +1,17 @@
 import type { TextRange } from "./TextRange.ts"
 
-/** How deep base64 is looked for in base64. Runs of less than 20 characters are not decoded. */
+/** Maximum depth of nested base64. Runs shorter than 20 characters are not decoded. */
 export const MAX_LAYERS = 3
 
-/** Share of a decoded text that is visible: what is not text is a picture or a key. */
+/** Minimum share of visible characters in decoded text: the rest is binary data, such as an image or a key. */
 const VISIBLE = 0.95
 
-/** Runs of base64 that are text, and that text. */
+/** Finds runs of base64 that decode to text. */
 export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { readonly text: string }> => {
   const found: Array<TextRange & { readonly text: string }> = []
   for (const match of text.matchAll(/(?<![0-9A-Za-z+/_-])[0-9A-Za-z+/_-]{20,}={0,2}/g)) {
     const [run] = match
-    // A word, however long, is none.
+    // A word of any length is not base64.
     if (!beginsVisibly(run) || /^[A-Z]?[a-z_-]+$/.test(run)) continue
     const decoded = Buffer.from(run, "base64").toString("utf8")
     if (isText(decoded)) found.push({ start: match.index, end: match.index + run.length, text: decoded })
@@ -19,7 +19,9 @@ export const decodeBase64Runs = (text: string): ReadonlyArray<TextRange & { read
   return found
 }
 
-/** Whether the first bytes that a run stands for are visible, tabs or line ends: nearly no path or identifier is thrown away later. */
+/**
+ * Whether a run's first bytes are visible characters, tabs or line breaks: this rejects nearly all paths and identifiers before decoding.
+ */
 const beginsVisibly = (run: string): boolean => {
   for (let at = 0; at < 12; at += 4) {
     const bits =
@@ -29,7 +31,7 @@ const beginsVisibly = (run: string): boolean => {
   return true
 }
 
-/** What a digit of base64 counts, in either alphabet. */
+/** The value of a base64 digit, in either alphabet. */
 const value = (run: string, at: number): number => {
   const code = run.charCodeAt(at)
   if (code >= 0x61) return code - 0x47
@@ -38,10 +40,10 @@ const value = (run: string, at: number): number => {
   return code === 0x2b || code === 0x2d ? 62 : 63
 }
 
-/** Parts of characters beyond ASCII count too. */
+/** Bytes of characters beyond ASCII are visible too. */
 const isVisible = (byte: number): boolean => (byte >= 0x20 && byte !== 0x7f) || (byte >= 0x09 && byte <= 0x0d)
 
-/** Most characters that are looked at to tell a text from bytes. */
+/** Number of characters inspected to distinguish text from binary data. */
 const SAMPLE = 256
 
 const isText = (decoded: string): boolean => {

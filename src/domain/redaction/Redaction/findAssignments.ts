@@ -5,22 +5,22 @@ import { isIdentifier, isKnownFormat, looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
-/** Most characters of a value that is given to a name. */
+/** Maximum length of an assigned value. */
 const MAX_VALUE = 512
 
 /**
- * A name and a value with a sign or an `is` between them: in prose, code, command lines, queries, JSON in a text however often
- * escaped, elements of XML.
+ * A name and a value separated by a sign or a verb such as `is`: in prose, code, command lines, queries, JSON inside strings however often
+ * escaped, XML elements.
  */
 const assignment =
   /([A-Za-z][\w\u00c0-\u024f.-]{0,80})["'`\]\\]{0,8}([ \t]{0,4}(?:=>|:=|[:=>])|[ \t](?:is|was|ist|lautet|es|est|to|-)(?: now| set to)?:?[ \t]|[ \t]{1,4}(?=["']))[ \t]{0,4}\\{0,7}["'`]{0,3}/gi
 
-/** A value in quotes goes to the closing one; else white space or a sign between members ends it, of which `&` is one in a query. */
+/** A quoted value ends at the closing quote, any other at white space or a separator; in a query `&` is a separator. */
 const quoted = new RegExp(`[^"'\`\\r\\n\\\\]{4,${MAX_VALUE}}(?=\\\\?["'\`])`, "y")
 const inQuery = new RegExp(`[^\\s"'\`,;&<>|\\\\){}\\]]{4,${MAX_VALUE}}`, "y")
 const inText = new RegExp(`[^\\s"'\`,;<>|\\\\){}\\]]{4,${MAX_VALUE}}`, "y")
 
-/** What is given at a place. */
+/** Returns the value assigned at an index. */
 const valueAt = (text: string, start: number, isQuoted: boolean, sign: string): string | undefined => {
   const forms = [...(isQuoted ? [quoted] : []), sign === "=" ? inQuery : inText]
   for (const form of forms) {
@@ -34,14 +34,14 @@ const valueAt = (text: string, start: number, isQuoted: boolean, sign: string): 
 const interesting =
   /pass|pwd|secret|token|key|credential|auth|session|cookie|\bpw\b|\bpin\b|geheim|kennwort|clave|contrase|signature|jwt|sid\b/i
 
-/** What is given to a name that secrets are kept under, where the value agrees. */
+/** Finds values that are assigned to secret names and look like secrets. */
 export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
   if (!interesting.test(text)) return []
   const found: Array<TextRange> = []
   assignment.lastIndex = 0
   for (let match = assignment.exec(text); match !== null; match = assignment.exec(text)) {
     const [whole, written = "", sign = ""] = match
-    // The `n` of a line end that is written as `\\n` is no part of the name.
+    // The `n` of an escaped line break `\\n` is not part of the name.
     const name = text.charAt(match.index - 1) === "\\" ? written.slice(1) : written
     const kind = kindOf(text, match.index, name)
     const start = match.index + whole.length
@@ -62,8 +62,8 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
 }
 
 /**
- * What only looks like an assignment: a dash or a verb (`pass "all"`) in prose, and in code another name (`password=db_password`), or a
- * call or an item whose answer is the secret.
+ * Whether an assignment is only apparent: a dash or a verb (`pass "all"`) in prose; in code another name (`password=db_password`), or a
+ * call or subscript that yields the secret.
  */
 const isFalsePositive = (
   kind: NameKind,
@@ -79,20 +79,20 @@ const isFalsePositive = (
       /[_.](?:passw(?:or)?d|pwd|pass|secret|token|key)$/i.test(given) ||
       name.toLowerCase().endsWith(given.toLowerCase())))
 
-/** Characters before a name that are looked at. */
+/** Number of characters inspected before a name. */
 const BEFORE = 48
 
 const before = (text: string, at: number): string => text.slice(Math.max(0, at - BEFORE), at)
 
-/** `changed the password to`, unlike `a password to`. */
+/** Matches `changed the password to`, but not `a password to`. */
 const isChange = (text: string, at: number): boolean =>
   /\b(?:chang|set|reset|updat|switch)[a-z]{0,5}\b[^.!?\n]{0,24}$/i.test(before(text, at))
 
 /**
- * - `password`: may be short, and a word with a number
- * - `pass`: the same, but the name is also that of what lets one in or of a test that went well: what is given looks like no words
- * - `key`: whatever is opaque, an identifier too
- * - `token`: the same, but identifiers of tokens and sessions keep nothing shut
+ * - `password`: may be short, and may be a word with a number
+ * - `pass`: the same, but the name can also mean an entry pass or a passed test: the value must not look like words
+ * - `key`: any opaque value, including identifiers
+ * - `token`: any opaque value except identifiers: those of tokens and sessions are not secret
  */
 type NameKind = "password" | "pass" | "key" | "token"
 
@@ -100,16 +100,16 @@ const passwordNames =
   /(?:passw(?:or)?d|passwort|passphrase|passcode|pwd|kennwort|contrase\u00f1a|(?:^|[\W_])(?:clave|pw)|(?:[\W_]|db|user|admin|root)pass)$/i
 const camelPasswordNames = /[a-z](?:Pass|Pw)$/
 
-/** What is kept under the name that ends here, by its last words: `the admin password`, `API key`. */
+/** Returns what kind of secret a name's last words denote: `the admin password`, `API key`. */
 const kindOf = (text: string, at: number, name: string): NameKind | undefined => {
   if (passwordNames.test(name) || camelPasswordNames.test(name)) return "password"
   if (/^pass$/i.test(name)) {
     return /\b(?:user|login|e?mail|account|benutzer)/i.test(before(text, at)) ? "password" : "pass"
   }
-  // What a cookie holds are names and values, which are told apart where headers are.
+  // A cookie's value contains names and values, which findAuthorizations separates.
   if (/cookie$/i.test(name)) return undefined
   if (isSecretName(name)) return isKeyName(name) ? "key" : "token"
-  // Names of several words have their first ones before the match.
+  // The first words of a name with several words precede the match.
   if (/^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at))) return "password"
   return /^key$/i.test(name) &&
     /\b(?:api|access|secret|private|auth|signing|encryption|master|account|shared)[ -]$/i.test(
@@ -119,10 +119,12 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
     : undefined
 }
 
-/** Shortest password and shortest other secret. */
+/** Minimum length of a password and of any other secret. */
 const MIN_PASSWORD = 6
 const MIN_SECRET = 10
-/** Shortest password of letters alone: in quotes, or right behind the sign. In prose a word follows as often as not. */
+/**
+ * Minimum length of a password of letters alone, in quotes or directly after the sign: in prose, the next word is as often an ordinary one.
+ */
 const MIN_WORDS = 8
 
 const isSecretValue = (kind: NameKind, given: string, isCode: boolean): boolean => {
@@ -138,6 +140,6 @@ const isSecretValue = (kind: NameKind, given: string, isCode: boolean): boolean 
   )
 }
 
-/** Whether the whole value of a field is a secret: a token that looks drawn, under a name that secrets are kept under. */
+/** Whether a whole field is a secret: a random-looking token under a secret name. */
 export const isSecretField = (name: string, text: string): boolean =>
   /^[\x21-\x7e]{16,512}$/.test(text) && isSecretName(name) && !isPlaceholder(text) && looksRandom(text)

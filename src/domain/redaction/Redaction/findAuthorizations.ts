@@ -4,11 +4,11 @@ import { isIdentifier } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
-/** Authorization as a header or in prose: a scheme and what follows it. */
+/** An authorization scheme with its credential, in a header or in prose. */
 const scheme =
   /\b(?:(Bearer|Token|ApiKey|Api-Key|SSWS|GenieKey|Negotiate|JWT)[ \t]{1,3}(?:token[=:][ \t]?)?["']?([0-9A-Za-z._~+/=:%-]{8,2048})|Basic[ \t]{1,3}([0-9A-Za-z+/=_-]{8,1024}))/gi
 
-/** What follows the name of a scheme, where it is a credential: in prose that is often a word, and behind `token` an identifier. */
+/** Finds credentials after the name of a scheme. In prose an ordinary word often follows, and an identifier after `token`. */
 const findSchemes = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(scheme)) {
@@ -27,14 +27,14 @@ const findSchemes = (text: string): ReadonlyArray<TextRange> => {
 
 const trimmed = (value: string): string => trimTrailing(value, ".,:")
 
-/** Base64 of a name and a password. */
+/** Whether a value is base64 of a user name and a password. */
 const isBasic = (value: string): boolean => {
   const decoded = Buffer.from(value, "base64").toString("latin1")
   // oxlint-disable-next-line no-control-regex -- a name and a password are visible
   return /^[^\u0000-\u001f\u007f:]{0,200}:[^\u0000-\u001f\u007f]{1,}$/.test(decoded)
 }
 
-/** Headers that carry a credential as a whole, and cookies, which carry some. */
+/** Headers whose whole value is a credential, and cookie headers, which contain several. */
 const header =
   /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?([^\r\n"']{4,4096})/gi
 
@@ -69,7 +69,7 @@ const findHeaders = (text: string): ReadonlyArray<TextRange> => {
 const isLong = (value: string): boolean =>
   value.length >= 20 && hasDigit(value) && !isWordLike(value) && !isPlaceholder(value)
 
-/** Credentials behind the name of a scheme, or in a header that carries them. */
+/** Finds credentials after the name of a scheme or in a header that carries them. */
 export const findAuthorizations = (text: string): ReadonlyArray<TextRange> => [
   ...(/bearer|basic|token|key|ssws|negotiate|jwt/i.test(text) ? findSchemes(text) : []),
   ...(/authorization|cookie/i.test(text) ? findHeaders(text) : [])

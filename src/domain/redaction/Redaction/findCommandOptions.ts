@@ -3,13 +3,13 @@ import { isPlaceholder } from "./isPlaceholder.ts"
 import { looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 
-/** A secret on a command line: what stands before it, and what must be in the text at all. */
+/** Secrets in command lines: `needs` is a cheap test whether the text can contain `form`. */
 const options: ReadonlyArray<{ readonly needs: RegExp; readonly form: RegExp }> = [
   {
     needs: /(?:^|\s)(?:--|-u)/,
     form: /(?:^|\s)(?:--(?:password|passwd|token|secret|api-key|auth-token|access-token)[ \t]+|(?:-u|--user)[ \t]+["']?[\w.@-]{1,64}:(?!\/\/))["']?([^\s"']{4,512})/g
   },
-  // A client of MySQL takes the password in the same word as the option.
+  // MySQL clients accept the password in the same word as the option.
   { needs: /\b(?:mysql|mariadb)/i, form: /\s-p["']?((?=[^\s"']*[A-Za-z])[^\s"']{4,128})/g },
   { needs: /\bsshpass\s/, form: /\bsshpass[ \t]+-p[ \t]{0,3}["']?([^\s"']{4,128})/g },
   { needs: /\bredis-cli\s/, form: /\bredis-cli[^\n|;&]{0,80}?[ \t]-a[ \t]{1,3}["']?([^\s"']{4,128})/g },
@@ -17,7 +17,7 @@ const options: ReadonlyArray<{ readonly needs: RegExp; readonly form: RegExp }> 
   { needs: /\blogin\s/, form: /\blogin[ \t]{1,8}\S{1,128}\s{1,8}password[ \t]{1,8}(\S{4,128})/g }
 ]
 
-/** Secrets that are given to commands, as they are pasted from a terminal. */
+/** Finds secrets in command options, as pasted from a terminal. */
 export const findCommandOptions = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const { form, needs } of options) {

@@ -6,7 +6,7 @@ import { looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 import { isAfterRemoval, type TextView } from "./TextView.ts"
 
-/** Forms by the first two characters of their prefix: few share them. */
+/** Formats by the first two characters of their prefix: few share them. */
 const byStart = new Map<string, Array<ProviderForm>>()
 for (const form of providerForms) {
   const start = form.prefix.slice(0, 2)
@@ -16,7 +16,7 @@ for (const forms of byStart.values()) forms.sort((left, right) => right.prefix.l
 
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
 
-/** Any prefix: literals alone, so that one pass over the text finds where it is worth a look. */
+/** Any prefix, as literals only, so that one pass over the text finds all candidates. */
 const anyPrefix = new RegExp(
   [...new Set(providerForms.map(({ prefix }) => escaped(prefix)))]
     .toSorted((left, right) => right.length - left.length)
@@ -24,16 +24,16 @@ const anyPrefix = new RegExp(
   "g"
 )
 
-/** Where keys of our own and secrets of providers stand, by form and, where there is one, checksum. */
+/** Finds Countersign's own keys and secrets of providers, by format and, if the format has one, checksum. */
 export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> => {
   const { text } = view
   const found: Array<TextRange> = text.includes("csk_") ? [...findApiKeys(text)] : []
-  /** Where a run ended that a form found no secret in: it is not read again from its middle. */
+  /** Where a run without a secret ended, by format: the run is not searched again from its middle. */
   const read = new Map<ProviderForm, number>()
   anyPrefix.lastIndex = 0
   for (let hit = anyPrefix.exec(text); hit !== null; hit = anyPrefix.exec(text)) {
     const start = hit.index
-    // What goes on from a word is a part of that, unless something was taken out between them.
+    // A prefix in the middle of a word does not count, unless characters were removed before it.
     if (isWordCode(text.charCodeAt(start - 1)) && !isAfterRemoval(view, start)) {
       anyPrefix.lastIndex = start + 1
       continue
@@ -55,7 +55,7 @@ export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> =>
   return found
 }
 
-/** The end of what follows a prefix, where it follows and nothing goes on behind it. */
+/** Returns the end of a format's body after its prefix; undefined if the body does not match or the word continues. */
 const bodyEnd = (view: TextView, { body }: ProviderForm, from: number): number | undefined => {
   body.lastIndex = from
   if (!body.test(view.text)) return undefined
@@ -74,7 +74,7 @@ const passesCheck = (check: FormCheck | undefined, secret: string, prefix: strin
           .toString(16)
           .padStart(8, "0") === secret.slice(-8)
       )
-    case "drawn":
+    case "random":
       return looksRandom(body) || looksRandom(secret)
     case "digit":
       return /[0-9]/.test(body) && !isPlaceholder(body)

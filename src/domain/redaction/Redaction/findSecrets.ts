@@ -10,57 +10,57 @@ import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecre
 import { findTokens } from "./findTokens.ts"
 import { joinLines, toOriginal, normalizeText, type TextView } from "./TextView.ts"
 
-/** Shortest text that anything is looked for in. */
+/** Minimum length of a searched text. */
 const MIN_TEXT = 8
 
-/** Where secrets stand in a text, in order and apart. Linear in its length. */
+/** Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. */
 export const findSecrets = (text: string, known: KnownValues, layer = 0): ReadonlyArray<TextRange> => {
   if (text.length < MIN_TEXT) return []
   const clear = normalizeText(text)
   const base = clear ?? { text }
   const whole = joinLines(base, false)
-  // What no ordinary text holds is found however it is cut: known values, and by their checksum keys of ours.
+  // Known values and checksummed keys never occur by chance, so they are found across any line break.
   const all = joinLines(base, true)
-  // Lists, and no arguments of a call: a text may hold more than the stack does.
+  // Spread into arrays, not into call arguments: a text may contain more findings than the stack holds.
   return mergeRanges([
-    ...inView({ text }, known, layer),
-    ...(clear === undefined ? [] : inView(clear, known, layer).map((span) => toOriginal(clear, span))),
-    ...(whole === undefined ? [] : inView(whole, known, layer).map((span) => toOriginal(whole, span))),
+    ...findInView({ text }, known, layer),
+    ...(clear === undefined ? [] : findInView(clear, known, layer).map((span) => toOriginal(clear, span))),
+    ...(whole === undefined ? [] : findInView(whole, known, layer).map((span) => toOriginal(whole, span))),
     ...(all === undefined
       ? []
       : [...known.find(all), ...findApiKeys(all.text)].map((span) => toOriginal(all, span)))
   ])
 }
 
-/** Shortest run that may be a token: no secret with a form, and no base64 that is decoded, is shorter. */
+/** Minimum length of a token: no formatted secret and no decoded base64 is shorter. */
 const LONG_RUN = 16
 
-const inRun = new Uint8Array(128)
+const isTokenCharacter = new Uint8Array(128)
 for (const character of "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.~$%+/=-") {
-  inRun[character.charCodeAt(0)] = 1
+  isTokenCharacter[character.charCodeAt(0)] = 1
 }
 
-/** One pass without an expression: nearly every text of a correction is looked at this far and no further. */
+/** A scan without regular expressions: it settles nearly all texts of corrections. */
 const hasLongRun = (text: string): boolean => {
   let run = 0
   for (let at = 0; at < text.length; at++) {
-    run = inRun[text.charCodeAt(at)] === 1 ? run + 1 : 0
+    run = isTokenCharacter[text.charCodeAt(at)] === 1 ? run + 1 : 0
     if (run === LONG_RUN) return true
   }
   return false
 }
 
-/** What stands between a name and its value, or before a credential. */
-const GIVEN =
+/** The separator between a name and its value, or the word before a credential. */
+const SEPARATOR =
   /[=:>]|^-|\s(?:is|was|ist|lautet|es|est|["'`]|-)|(?:word|pwd|phrase)\sto\s|\b(?:bearer|basic|token|api-?key|ssws|geniekey|negotiate|jwt|login)[ \t]/i
 
-const inView = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> => {
+const findInView = (view: TextView, known: KnownValues, layer: number): ReadonlyArray<TextRange> => {
   const { text } = view
   return [
     ...(known.size === 0 ? [] : known.find(view)),
-    // Most texts have neither, and nothing else need be looked for.
-    ...(hasLongRun(text) ? inRuns(view, known, layer) : []),
-    ...(GIVEN.test(text)
+    // Most texts have neither and need no further search.
+    ...(hasLongRun(text) ? findInRuns(view, known, layer) : []),
+    ...(SEPARATOR.test(text)
       ? [
           ...findUrlCredentials(text),
           ...findAuthorizations(text),
@@ -71,7 +71,7 @@ const inView = (view: TextView, known: KnownValues, layer: number): ReadonlyArra
   ]
 }
 
-const inRuns = (view: TextView, known: KnownValues, layer: number): Array<TextRange> => {
+const findInRuns = (view: TextView, known: KnownValues, layer: number): Array<TextRange> => {
   const { text } = view
   return [
     ...findProviderSecrets(view),

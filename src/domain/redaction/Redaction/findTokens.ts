@@ -1,10 +1,10 @@
 import type { TextRange } from "./TextRange.ts"
 
-/** Secrets of a form without a prefix of its own. Each has a sign that few texts have, and is looked for only where that is. */
+/** Formats without a distinctive prefix. `needs` is a rare substring that a text must contain before the format is searched. */
 const forms: ReadonlyArray<{ readonly needs: string; readonly form: RegExp }> = [
   // Telegram: the bot's number, and 35 characters that begin with AA.
   { needs: ":AA", form: /(?<![0-9A-Za-z])[0-9]{8,10}:AA[0-9A-Za-z_-]{33}(?![0-9A-Za-z_-])/g },
-  // Discord: the bot's number in base64, a time, a code.
+  // Discord: the bot's number in base64, a timestamp, a code.
   {
     needs: ".",
     form: /(?<![0-9A-Za-z_-])[MNO][0-9A-Za-z_-]{23,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{27,40}(?![0-9A-Za-z_-])/g
@@ -13,7 +13,7 @@ const forms: ReadonlyArray<{ readonly needs: string; readonly form: RegExp }> = 
   { needs: "sig=", form: /(?<=[?&;]sig=)[0-9A-Za-z%+/=_-]{40,100}/g },
   { needs: "Q~", form: /(?<![0-9A-Za-z_~.-])[0-9A-Za-z_~.]{3}[0-9]Q~[0-9A-Za-z_~.-]{31,34}/g },
   { needs: "==", form: /(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{86}==/g },
-  // Webhooks whose path is the secret.
+  // Webhook URLs whose path is the secret.
   {
     needs: "hooks.slack.com/",
     form: /(?<=hooks\.slack\.com\/(?:services|workflows|triggers)\/)[0-9A-Za-z_/-]{30,}/g
@@ -26,13 +26,13 @@ const forms: ReadonlyArray<{ readonly needs: string; readonly form: RegExp }> = 
     needs: "webhook.office.com/",
     form: /(?<=webhook\.office\.com\/webhookb2\/)[0-9a-f@-]{70,}[0-9A-Za-z/-]*/g
   },
-  // Airtable, Terraform Cloud, MailChimp, Zapier's kin.
+  // Airtable, Terraform Cloud, MailChimp and similar services.
   { needs: "pat", form: /(?<![0-9A-Za-z])pat[0-9A-Za-z]{14}\.[0-9a-f]{64}(?![0-9a-f])/g },
   { needs: ".atlasv1.", form: /(?<![0-9A-Za-z])[0-9A-Za-z]{14}\.atlasv1\.[0-9A-Za-z_=-]{60,}/g },
   { needs: "-us", form: /(?<![0-9a-f])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9])/g }
 ]
 
-/** Where secrets of such a form stand. */
+/** Finds secrets of these formats. */
 export const findTokens = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const { form, needs } of forms) {

@@ -1,6 +1,6 @@
 import { trimTrailing } from "./trimTrailing.ts"
 
-/** Words that stand where a secret would, and say so. */
+/** Words used in place of a secret. */
 const words = new Set(
   (
     "pass password passwd passwort pwd passphrase secret secrets token apikey api_key api-key key value string text " +
@@ -10,7 +10,7 @@ const words = new Set(
   ).split(" ")
 )
 
-/** Whether a text says that a secret belongs here rather than being one: `${TOKEN}`, `<your key>`, `***`, `xxxx`, `changeme`, `[REDACTED]`. */
+/** Whether a text is a placeholder for a secret: `${TOKEN}`, `<your key>`, `***`, `xxxx`, `changeme`, `[REDACTED]`. */
 export const isPlaceholder = (text: string): boolean => {
   if (/^[<[{(%]|^ENC[([]|^@@|^\$[A-Za-z_{(]|[>\]})%]$|\.\.\.|…|\{\{|\$\{/.test(text)) return true
   const lower = trimTrailing(text.toLowerCase().replace(/^['"`]+/, ""), "'\"`.,;:!?")

@@ -1,33 +1,33 @@
 /**
- * Whether a token was drawn by a machine or written by somebody. Names, dates and numbers fall into few long pieces (`order`, `2026`);
- * what was drawn changes between letters, cases and digits at every other character, and its letters follow each other as in no
- * language. A stand-in for characters per BPE token, which tells the two apart on published corpora, without a tokenizer's 30 MB.
+ * Distinguishes random tokens from words. Names, dates and numbers consist of few long pieces (`order`, `2026`); a random token switches
+ * between letters, cases and digits at every other character, and its letter pairs fit no language. An approximation of characters per BPE
+ * token, which separates the two on published corpora, without a tokenizer of 30 MB.
  */
 
-/** Shortest token that is judged, and most characters that are looked at. */
+/** Minimum length of a random token, and maximum number of inspected characters. */
 const MIN_LENGTH = 16
 const MAX_LENGTH = 512
 
-/** Fewest characters a piece, on average, of what somebody wrote; fewest bits a character of what was drawn. */
-const WRITTEN_PIECE = 2.6
-const DRAWN_BITS = 3
+/** Minimum average characters per piece of written text, and minimum bits per character of random text. */
+const MIN_PIECE_LENGTH = 2.6
+const MIN_RANDOM_BITS = 3
 
-/** Whether a token, one unbroken run of visible ASCII, looks drawn. */
+/** Whether a token, an unbroken run of visible ASCII, looks random. */
 export const looksRandom = (token: string): boolean => {
   if (token.length < MIN_LENGTH || isIdentifier(token) || isKnownFormat(token)) return false
   const text = token.slice(0, MAX_LENGTH)
   const letters = count(text, /[A-Za-z]/g)
   const digits = count(text, /[0-9]/g)
-  // Letters alone, or digits alone, are names and numbers unless nothing in them reads like a language.
+  // Letters alone or digits alone are names and numbers, unless no part reads like a language.
   if (letters < 4) return false
-  if (bitsPerCharacter(text) < DRAWN_BITS) return false
+  if (bitsPerCharacter(text) < MIN_RANDOM_BITS) return false
   if (/^[0-9a-fA-F]+$/.test(text)) return text.length >= 20 && digits > 0
-  return (letters + digits) / piecesOf(text) < (digits === 0 ? WRITTEN_PIECE - 0.3 : WRITTEN_PIECE)
+  return (letters + digits) / piecesOf(text) < (digits === 0 ? MIN_PIECE_LENGTH - 0.3 : MIN_PIECE_LENGTH)
 }
 
 const count = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
 
-/** Shannon's entropy of the characters. */
+/** The Shannon entropy of the characters. */
 const bitsPerCharacter = (text: string): number => {
   const counts = new Map<string, number>()
   for (const character of text) counts.set(character, (counts.get(character) ?? 0) + 1)
@@ -36,7 +36,7 @@ const bitsPerCharacter = (text: string): number => {
   return bits
 }
 
-/** Pieces that somebody would have written as one: a word, a number. What reads like no word counts by pairs. */
+/** Counts pieces: words and numbers. A run that does not read like a word counts as pairs of letters. */
 const piecesOf = (text: string): number => {
   let pieces = 0
   for (const [run] of text.matchAll(/[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+/g)) {
@@ -47,7 +47,7 @@ const piecesOf = (text: string): number => {
   return pieces
 }
 
-/** Share of a run's neighbouring letters that some European language has next to each other often. */
+/** Minimum share of letter pairs that are common in some European language. */
 const READABLE = 0.8
 
 const readsLikeAWord = (run: string): boolean => {
@@ -58,7 +58,7 @@ const readsLikeAWord = (run: string): boolean => {
   return readable / (run.length - 1) >= READABLE && /[aeiouy]/.test(run)
 }
 
-/** For each letter from `a` on, those that often follow it. About half of all pairs. */
+/** For each letter from `a` on, the letters that often follow it: about half of all pairs. */
 const followers: ReadonlyArray<string> = [
   "bcdefghiklmnprstuvwxyz",
   "abeijlorsuy",
@@ -88,7 +88,7 @@ const followers: ReadonlyArray<string> = [
   "aeiloyzw"
 ]
 
-/** Identifiers, which are drawn and mostly keep nothing shut: UUID, ULID, one with a prefix, object id, address of an account in a chain. */
+/** Whether a token is an identifier, which is random but rarely secret: UUID, ULID, prefixed id, object id, blockchain address. */
 export const isIdentifier = (token: string): boolean =>
   /^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$/i.test(token) ||
   /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/i.test(token) ||
@@ -96,7 +96,7 @@ export const isIdentifier = (token: string): boolean =>
   /^[0-9a-f]{24}$/.test(token) ||
   /^0x[0-9a-f]{40}$/i.test(token)
 
-/** What says by its form that it is something else: a name in a namespace, a time, a digest, an address in a network. */
+/** Whether a token has another well-known format: a URN, a timestamp, a digest, a URL, an email or MAC address. */
 export const isKnownFormat = (token: string): boolean =>
   /^urn:/i.test(token) ||
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(token) ||

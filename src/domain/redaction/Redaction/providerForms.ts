@@ -1,23 +1,22 @@
 /**
- * Secrets that say by their form whose they are: how each begins, what follows, and what must hold beside that. Facts of the providers'
- * documentation. A body is one run, or runs between literals, of one class each: matched from where the beginning stands, in time linear
- * in what it matches.
+ * Formats of provider secrets: prefix, body and an additional check, from the providers' documentation. A body is one run of a character
+ * class, or several between literals, matched directly after the prefix in linear time.
  */
 export interface ProviderForm {
   readonly prefix: string
-  /** Sticky: matched right behind the prefix. */
+  /** Sticky: matches directly after the prefix. */
   readonly body: RegExp
-  /** What must hold of the whole beyond its form. */
+  /** The check of the whole secret beyond its format. */
   readonly check?: FormCheck
 }
 
 /**
- * - `crc`: the last six digits are the checksum of what stands between the prefix and them
- * - `crc32hex`: the last eight hex digits are the CRC-32 of all before the last `_`
- * - `drawn`: looks like a machine's work, since names begin in the same way
- * - `digit`: holds a digit, and no `xxx`
+ * - `crc`: the last six digits are the checksum of the characters between the prefix and them
+ * - `crc32hex`: the last eight hex digits are the CRC-32 of everything before the last `_`
+ * - `random`: looks random, since ordinary names start with the same prefix
+ * - `digit`: contains a digit and is not a placeholder
  */
-export type FormCheck = "crc" | "crc32hex" | "drawn" | "digit"
+export type FormCheck = "crc" | "crc32hex" | "random" | "digit"
 
 const form = (prefix: string, body: string, check?: FormCheck): ProviderForm => ({
   prefix,
@@ -42,10 +41,10 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
     "digit"
   ),
   form("ATATT3", "[0-9A-Za-z_=-]{150,}"),
-  form("ATBB", base62("28,36"), "drawn"),
+  form("ATBB", base62("28,36"), "random"),
   form("pypi-AgE", word("50,")),
   form("rubygems_", hex(48)),
-  form("oy2", "[a-z0-9]{43}", "drawn"),
+  form("oy2", "[a-z0-9]{43}", "random"),
   form("CLOJARS_", base62(60)),
   form("dckr_pat_", word("27,")),
   form("dckr_oat_", word("27,")),
@@ -57,7 +56,7 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("GOCSPX-", word(28)),
   form("ya29.", "[0-9A-Za-z_.-]{20,}", "digit"),
   form("1//0", word("40,")),
-  form("LTAI", base62("12,24"), "drawn"),
+  form("LTAI", base62("12,24"), "random"),
   form("dop_v1_", hex(64)),
   form("doo_v1_", hex(64)),
   form("dor_v1_", hex(64)),
@@ -78,25 +77,25 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("dapi", `${hex(32)}(?:-[0-9])?`),
   form("v1.0-", `${hex(24)}-${hex(146)}`),
   form("cfut_", "[0-9A-Za-z_-]{30,}"),
-  form("AQVN", word("35,38"), "drawn"),
+  form("AQVN", word("35,38"), "random"),
   form("AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
   form("sha256~", word(43)),
-  // Models
+  // AI models
   ...each("sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01-", word("60,")),
-  ...each("sk-proj- sk-svcacct- sk-admin- sk-None- sk-or-v1- sk-lf- sk-t0-", word("24,"), "drawn"),
-  form("sk-", word("20,"), "drawn"),
-  form("hf_", "[A-Za-z]{34}", "drawn"),
+  ...each("sk-proj- sk-svcacct- sk-admin- sk-None- sk-or-v1- sk-lf- sk-t0-", word("24,"), "random"),
+  form("sk-", word("20,"), "random"),
+  form("hf_", "[A-Za-z]{34}", "random"),
   form("api_org_", "[A-Za-z]{34}"),
   form("gsk_", base62(52)),
   form("xai-", base62("70,")),
   form("r8_", base62(37)),
   form("pplx-", base62("40,")),
   form("nvapi-", word(64)),
-  form("fw_", base62(24), "drawn"),
+  form("fw_", base62(24), "random"),
   form("tgp_v1_", word(43)),
   form("lsv2_pt_", `${hex(32)}_${hex(10)}`),
   form("lsv2_sk_", `${hex(32)}_${hex(10)}`),
-  // Money
+  // Payments and commerce
   ...each("sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_", base62("10,"), "digit"),
   form("whsec_", "[0-9A-Za-z+/=_-]{24,}", "digit"),
   ...each("sq0atp- sq0csp- sq0idp-", word("22,"), "digit"),
@@ -107,7 +106,7 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   ...each("shippo_live_ shippo_test_", hex(40)),
   form("duffel_live_", word(43)),
   form("duffel_test_", word(43)),
-  // Messages and mail
+  // Messaging and mail
   ...each(
     "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxe.xoxp- xoxe.xoxb- xoxc- xoxd-",
     "[0-9A-Za-z%-]{20,}",
@@ -120,7 +119,7 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("xsmtpsib-", `${hex(64)}-${base62(16)}`),
   form("SK", hex(32)),
   form("re_", `${base62("8,")}_${base62("16,")}`, "digit"),
-  // Tools
+  // Developer tools
   form("lin_api_", base62("32,48")),
   form("lin_oauth_", hex(64)),
   form("ntn_", base62("43,")),
@@ -139,10 +138,10 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("phx_", base62("40,")),
   form("dp.pt.", base62("40,44")),
   form("dp.st.", "(?:[a-z0-9-]{2,35}\\.)?[0-9A-Za-z]{40,44}"),
-  form("pnu_", base62("30,36"), "drawn"),
+  form("pnu_", base62("30,36"), "random"),
   form("rdme_", "[a-z0-9]{70}"),
   form("tfp_", "[0-9A-Za-z_.=-]{40,}"),
-  form("ico-", base62(32), "drawn"),
+  form("ico-", base62(32), "random"),
   form("pat-na1-", `${hex(8)}-${hex(4)}-${hex(4)}-${hex(4)}-${hex(12)}`),
   form("pat-eu1-", `${hex(8)}-${hex(4)}-${hex(4)}-${hex(4)}-${hex(12)}`),
   form("sdk-", `${hex(8)}-${hex(4)}-${hex(4)}-${hex(4)}-${hex(12)}`),
@@ -150,10 +149,10 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("sk.eyJ", "[0-9A-Za-z_-]{20,}\\.[0-9A-Za-z_-]{20,}"),
   form("ops_eyJ", "[0-9A-Za-z+/=_-]{100,}"),
   form("A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})-[A-Z0-9]{5}-[A-Z0-9]{5}-[A-Z0-9]{5}"),
-  form("sm_pat_", base62(16), "drawn"),
+  form("sm_pat_", base62(16), "random"),
   form("scw_", "[0-9a-f-]{36}"),
   form("CCIPAT_", "[0-9A-Za-z]{22}_[0-9a-f]{40}"),
   form("bkua_", hex(40)),
   form("EAACEdEose0cBA", base62("20,")),
-  form("EAA", base62("80,"), "drawn")
+  form("EAA", base62("80,"), "random")
 ]

@@ -2,9 +2,7 @@ import { Result } from "effect"
 import { type KnownValues, noKnownValues, redactText } from "../Redaction.ts"
 import type { SchemaFault } from "../../tasks/CompiledSchema/SchemaFault.ts"
 
-/**
- * The same faults with nothing in them that must not be shown: a property that is too many, or comes twice, may be named by a secret.
- */
+/** Redacts schema faults: an unknown or duplicate property may have a secret as its name. */
 export const redactFaults = (
   faults: ReadonlyArray<SchemaFault>,
   known: KnownValues = noKnownValues

@@ -2,7 +2,7 @@ import { isPlaceholder } from "./isPlaceholder.ts"
 import { looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 
-/** Private keys in armour, to the end of them where the end line was cut off. Public keys and certificates are none. */
+/** Finds armoured private keys, including truncated ones without the end line. Public keys and certificates are not secret. */
 export const findPrivateKeys = (text: string): ReadonlyArray<TextRange> => {
   if (!text.includes("PRIVATE KEY") && !text.includes("Private-Lines:")) return []
   const found: Array<TextRange> = []
@@ -11,7 +11,7 @@ export const findPrivateKeys = (text: string): ReadonlyArray<TextRange> => {
     const from = match.index + match[0].length
     armour.lastIndex = from
     let last = armour.test(text) ? armour.lastIndex : from
-    // A line that only names what a key begins with holds none.
+    // A begin line without a key body.
     if (last - from < MIN_ARMOUR) continue
     closing.lastIndex = last
     if (closing.test(text)) last = closing.lastIndex
@@ -23,14 +23,14 @@ export const findPrivateKeys = (text: string): ReadonlyArray<TextRange> => {
 
 const closing = /-{2,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{2,5}/y
 
-/** Fewest characters of a key between its lines. */
+/** Minimum number of characters between the begin and end lines. */
 const MIN_ARMOUR = 40
 
-/** What a key in armour is made of: base64, its headers (`Proc-Type: 4,ENCRYPTED`), and line ends, which may be written as `\n`. */
+/** The body of an armoured key: base64, its headers (`Proc-Type: 4,ENCRYPTED`), and line breaks, which may be escaped as `\n`. */
 const armour =
   /(?:\\+[nr]|[\s,]+|(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|Private-MAC|Private-Hash): ?[\w.,:() -]{0,100}|[0-9A-Za-z+/=]{16,}|=?[0-9A-Za-z+/=]{1,15}(?=[\s\\"'-]|$)){0,4000}/y
 
-/** JSON Web Tokens, signed or encrypted: three or five parts of which the first is the header. */
+/** Finds JSON Web Tokens, signed or encrypted: three or five parts, of which the first is the header. */
 export const findJwts = (text: string): ReadonlyArray<TextRange> => {
   if (!text.includes("eyJ")) return []
   const found: Array<TextRange> = []
@@ -46,7 +46,7 @@ export const findJwts = (text: string): ReadonlyArray<TextRange> => {
   return found
 }
 
-/** The end of the run of base64url that starts here: a run is looked at once. */
+/** Returns the end of a base64url run, so that each run is inspected once. */
 const runEnd = (text: string, start: number): number => {
   const run = /[0-9A-Za-z_-]+/y
   run.lastIndex = start
@@ -63,7 +63,7 @@ const isHeader = (part: string): boolean => {
   }
 }
 
-/** Most characters of what stands before the host of a URL. */
+/** Maximum length of a URL's userinfo. */
 const MAX_USERINFO = 512
 
 const userinfo = new RegExp(
@@ -71,7 +71,7 @@ const userinfo = new RegExp(
   "y"
 )
 
-/** How Oracle's connection strings begin: a user and a password with a slash between them, before `@`. */
+/** The start of Oracle connection strings: user and password separated by a slash, before `@`. */
 const oracle =
   /(?:\bjdbc:oracle:\w{1,8}:[\w$#]{1,64}\/([^\s/@"']{4,64})@|(?<![\w/.:@])[\w$#]{1,64}\/([^\s/@"']{4,64})@\/\/(?=[\w[]))/g
 
@@ -84,7 +84,7 @@ const findOracleCredentials = (text: string): ReadonlyArray<TextRange> => {
   })
 }
 
-/** Passwords, and tokens alone, in what leads to a service. The user's name stays. */
+/** Finds passwords, and tokens without a user name, in connection URLs. The user name stays. */
 export const findUrlCredentials = (text: string): ReadonlyArray<TextRange> => [
   ...findUserinfo(text),
   ...findOracleCredentials(text)
@@ -99,7 +99,7 @@ const findUserinfo = (text: string): ReadonlyArray<TextRange> => {
     const match = userinfo.exec(text)
     if (match === null || !/[a-z0-9]$/i.test(text.slice(Math.max(0, at - 1), at))) continue
     const [, before = "", password] = match
-    // `user:password` may have fallen into the first group as a whole.
+    // The first group may have matched `user:password` as a whole.
     const colon = before.indexOf(":")
     const end = at + match[0].length - 1
     const start = password !== undefined ? end - password.length : at + 3 + (colon === -1 ? 0 : colon + 1)

@@ -1,6 +1,6 @@
 /**
- * A text without the signs at its end that are among these. Not by an expression: `/[.,:]+$/` begins anew at each sign of a run that does
- * not reach the end, so that its time grows with the square of the run.
+ * Removes trailing characters of a set. Not a regular expression: `/[.,:]+$/` starts again at each sign of a run that does not reach the
+ * end, in quadratic time.
  */
 export const trimTrailing = (text: string, signs: string): string => {
   let end = text.length

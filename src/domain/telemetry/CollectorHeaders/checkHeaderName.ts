@@ -1,10 +1,9 @@
-/** Why a header may not be sent to a collector for the sake of its name. */
+/** Why a header of this name must not be sent to a collector. */
 export type HeaderNameRefusal = "Transport" | "Forwarding" | "TraceContext" | "Cookie" | "Own" | "Prototype"
 
 /**
- * What is refused and why, in lower case; `*` stands for any rest. The connection and the message describe themselves (RFC 9110,
- * 7.6.1 and 8; RFC 9113, 8.2.2), where a request came from is for proxies to say, and a span's context belongs to the span, in
- * whatever dialect.
+ * Refused names in lower case, by reason; `*` matches any rest. The connection and the message describe themselves (RFC 9110, 7.6.1 and 8;
+ * RFC 9113, 8.2.2), only proxies may name a request's origin, and trace context of any vendor belongs to a span.
  */
 const refusedNames: Readonly<Record<HeaderNameRefusal, ReadonlyArray<string>>> = {
   Transport: [
@@ -13,7 +12,7 @@ const refusedNames: Readonly<Record<HeaderNameRefusal, ReadonlyArray<string>>> =
   ],
   Forwarding: "forwarded x-forwarded x-forwarded-* x-real-ip".split(" "),
   TraceContext: [
-    // W3C, B3, Jaeger and OpenTracing, and gRPC's carriage of OpenCensus
+    // W3C, B3, Jaeger and OpenTracing, and gRPC's OpenCensus headers
     ..."traceparent tracestate traceresponse baggage b3 x-b3-* uber-* uberctx-* jaeger-* ot-*".split(" "),
     ..."x-ot-span-context grpc-trace-bin grpc-tags-bin".split(" "),
     // clouds and meshes
@@ -39,7 +38,7 @@ for (const refusal of ["Transport", "Forwarding", "TraceContext", "Cookie", "Own
   }
 }
 
-/** Why a header of this name is refused, whatever its case; undefined where it is not. */
+/** Returns why a header of this name is refused, regardless of case; undefined if it is accepted. */
 export const checkHeaderName = (name: string): HeaderNameRefusal | undefined => {
   const lower = name.toLowerCase()
   const exact = names.get(lower)

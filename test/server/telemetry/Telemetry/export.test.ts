@@ -184,7 +184,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
         response.writeHead(200, { "content-length": "1000", "content-type": "application/json" })
         response.write("{}", () => response.destroy())
       },
-      /broke off/,
+      /the response was truncated/,
       "pending"
     ],
     [

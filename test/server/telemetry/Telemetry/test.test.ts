@@ -46,12 +46,12 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
     [
       "does not know the path",
       { status: 404, body: TOKEN },
-      "HTTP 404: is the path right? That of OTLP/HTTP ends in /v1/traces"
+      "HTTP 404: check the path; OTLP/HTTP paths end in /v1/traces"
     ],
     [
       "echoes the header that authenticates",
       { status: 403, body: `Bearer ${TOKEN}`, headers: { "www-authenticate": TOKEN } },
-      "HTTP 403: are the headers that authenticate right?"
+      "HTTP 403: check the authentication headers"
     ],
     ["is away for a moment, without asking again", { status: 503 }, "HTTP 503"],
     ["hangs up", "hang up", "the connection was closed before an answer came"]
