@@ -69,7 +69,7 @@ export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
     channel: "held",
     event_id: EventId.make(`evt_${digits}`),
     attempt: 0,
-    round_start: 0,
+    first_attempt: 0,
     wait_ms: 0,
     left_ms: null,
     consecutive_failures: null,
@@ -327,7 +327,7 @@ export const idOf = (record: LoggedDelivery | undefined): string => {
 }
 
 /** One attempt. */
-export const once = { ...quick().retry, delays: [0] }
+export const once = { ...quick().retry, delaysMillis: [0] }
 
 /** No failure leads to a cooldown. */
 export const patient = { failureThreshold: 1_000, firstMillis: 1, longestMillis: 1 }

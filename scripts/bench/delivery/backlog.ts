@@ -59,7 +59,7 @@ const writeBacklog = (url: Redacted.Redacted) =>
       FROM cooling, generate_series(1, ${WAITING_EACH}) AS n`)
     yield* connection.query(`
       INSERT INTO delivery_queue
-        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
       SELECT shard, org_id, destination_id, ${ID}, 'webhook', 'evt_' || lpad(to_hex(n), 32, '0'), now(), 0, 0
       FROM generate_series(1, ${WAITING_EACH}) AS n, cooling`)
     yield* connection.query("VACUUM ANALYZE delivery_queue")

@@ -157,8 +157,8 @@ export class Datasets extends Context.Service<
           const { actor, org_id } = principal
           const now = yield* clock.now
           const fitting = Effect.fnUntraced(function* (task: TaskRow) {
-            const inputs = yield* shapeOf(task.input_shape, task.input_schema)
-            const answers = yield* shapeOf(task.answer_shape, task.answer_schema)
+            const inputs = yield* shapeOf(task.input_schema_digest, task.input_schema)
+            const answers = yield* shapeOf(task.answer_schema_digest, task.answer_schema)
             yield* checkExamples({ inputs, answers }, examples)
           })
           // Before the transaction: it takes its time where they are many, and nobody should wait for that.
@@ -169,7 +169,10 @@ export class Datasets extends Context.Service<
               yield* acquireDatasetLock(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
               // Shapes change until the first run, and may have done so meanwhile.
-              if (task.input_shape !== checked.input_shape || task.answer_shape !== checked.answer_shape) {
+              if (
+                task.input_schema_digest !== checked.input_schema_digest ||
+                task.answer_schema_digest !== checked.answer_schema_digest
+              ) {
                 yield* fitting(task)
               }
               const change = yield* beginVersion(sql, {

@@ -133,14 +133,14 @@ export class Feedback extends Context.Service<
           if (Option.isNone(trace_id)) return yield* noRun
           const run = yield* Effect.orDie(taskOf({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
-          const { answer_shape, secrets_state, task_id } = run.value
+          const { answer_schema_digest, secrets_state, task_id } = run.value
           const given = input.correction ?? null
           const safe =
             given === null
               ? null
               : yield* redactCorrection(
                   given,
-                  yield* shapes.get(answer_shape, readAnswerSchema(sql, org_id, task_id)),
+                  yield* shapes.get(answer_schema_digest, readAnswerSchema(sql, org_id, task_id)),
                   secrets.forVersion(org_id, secrets_state)
                 )
           const record: FeedbackRecord = {

@@ -99,8 +99,8 @@ export class Runs extends Context.Service<
               errors: [{ pointer: "#/session_id", detail: "There is no such session" }]
             })
           }
-          const inputs = yield* shapeOf(org_id, task_id, plan.input_shape, "input_schema")
-          const answers = yield* shapeOf(org_id, task_id, plan.answer_shape, "answer_schema")
+          const inputs = yield* shapeOf(org_id, task_id, plan.input_schema_digest, "input_schema")
+          const answers = yield* shapeOf(org_id, task_id, plan.answer_schema_digest, "answer_schema")
           yield* checked(inputs, input, "#/input")
           if (answer !== undefined) yield* checked(answers, answer, "#/answer")
           if (plan.fixed) return { plan, answers }

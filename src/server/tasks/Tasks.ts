@@ -181,8 +181,8 @@ export class Tasks extends Context.Service<
             instructions: input.instructions ?? "",
             input_schema: input.input_schema,
             answer_schema: input.answer_schema,
-            input_shape: inputs.digest,
-            answer_shape: answers.digest,
+            input_schema_digest: inputs.digest,
+            answer_schema_digest: answers.digest,
             provider: input.provider === undefined ? defaultProvider : withProviderDefaults(input.provider),
             revision: 1,
             live_release_id: yield* ReleaseId.generate,
@@ -229,9 +229,10 @@ export class Tasks extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
-              const input = changed({ schema: row.input_schema, digest: row.input_shape }, inputs)
-              const answer = changed({ schema: row.answer_schema, digest: row.answer_shape }, answers)
-              const reshaped = input.digest !== row.input_shape || answer.digest !== row.answer_shape
+              const input = changed({ schema: row.input_schema, digest: row.input_schema_digest }, inputs)
+              const answer = changed({ schema: row.answer_schema, digest: row.answer_schema_digest }, answers)
+              const reshaped =
+                input.digest !== row.input_schema_digest || answer.digest !== row.answer_schema_digest
               if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
                 return yield* new TaskInUse({
                   detail: "What is logged and kept fits the shapes as they are: make another task for others"
@@ -255,8 +256,8 @@ export class Tasks extends Context.Service<
                 name: change.name ?? row.name,
                 input_schema: input.schema,
                 answer_schema: answer.schema,
-                input_shape: input.digest,
-                answer_shape: answer.digest,
+                input_schema_digest: input.digest,
+                answer_schema_digest: answer.digest,
                 revision: isSame ? row.revision : row.revision + 1
               })
               yield* keepKey(org_id, id, provider, now)

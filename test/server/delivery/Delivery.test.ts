@@ -114,7 +114,7 @@ describe("Delivery", () => {
   testOnStore("spreads the wait before a first attempt as those before the others", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const retry = { ...quick().retry, delays: [60_000], jitter: 0.2 }
+      const retry = { ...quick().retry, delaysMillis: [60_000], jitter: 0.2 }
       const { channel } = yield* heldChannel(quick({ retry }))
       yield* Effect.gen(function* () {
         const to = yield* destination
@@ -276,7 +276,7 @@ describe("Delivery", () => {
 
   testOnStore("gives up when the time of the policy is over, counted from the queueing", () =>
     Effect.gen(function* () {
-      const retry = { ...quick().retry, delays: Array.from({ length: 500 }, () => 20), within: 400 }
+      const retry = { ...quick().retry, delaysMillis: Array.from({ length: 500 }, () => 20), maxElapsedMillis: 400 }
       const { channel } = yield* answering(quick({ cooldown: patient, retry }), () => failing)
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
@@ -299,7 +299,7 @@ describe("Delivery", () => {
     () =>
       Effect.gen(function* () {
         const within = 400
-        const retry = { ...quick().retry, delays: Array.from({ length: 500 }, () => 20), within }
+        const retry = { ...quick().retry, delaysMillis: Array.from({ length: 500 }, () => 20), maxElapsedMillis: within }
         const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
         const { channel: well } = yield* answering(quick({ retry, cooldown }), () => delivered)
         let hangs = true

@@ -23,7 +23,7 @@ const newTask = Effect.gen(function* () {
   const now = yield* DateTime.now
   yield* sql`
     INSERT INTO tasks (
-      org_id, task_id, name, instructions, input_schema, answer_schema, input_shape, answer_shape, provider, live_release_id, created_at, created_by_id,
+      org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, live_release_id, created_at, created_by_id,
       created_by_name
     )
     VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '', '', '{}', ${release_id}, now(), ${by.id}, ${by.name})

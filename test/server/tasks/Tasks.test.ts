@@ -220,7 +220,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const task = yield* admin.tasks.create({ payload: sortingTask })
         yield* sql`
           INSERT INTO tasks
-          SELECT org_id, 'tsk_' || md5(n::text), name, instructions, input_schema, answer_schema, input_shape, answer_shape,
+          SELECT org_id, 'tsk_' || md5(n::text), name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest,
             provider, revision, live_release_id, dataset_id, dataset_version, first_run_at, created_at, created_by_id,
             created_by_name
           FROM tasks, generate_series(1, 9998) AS n

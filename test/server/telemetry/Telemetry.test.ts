@@ -139,7 +139,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
       const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
       yield* sql`
         INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, round_start)
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
         SELECT
           ${shardOf(id)}::smallint, org_id, destination_id, 'tdl', 'otlp', 'evt', now() + interval '1 hour', 0, 0
         FROM telemetry_destinations

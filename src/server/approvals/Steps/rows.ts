@@ -58,7 +58,7 @@ export const findStep = Effect.fnUntraced(function* (
   const rows = yield* sql`
     SELECT
       step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id, requested_at,
-      coalesce(told, decision) AS last_decision,
+      coalesce(last_decision, decision) AS last_decision,
       outcome_at IS NOT NULL AS completed
     FROM governed_steps
     WHERE org_id = ${org_id}
@@ -79,7 +79,7 @@ export const updateLastDecision = (
 ) =>
   sql`
     UPDATE governed_steps
-    SET told = ${answer.decision}
+    SET last_decision = ${answer.decision}
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
       AND step_id = ${answer.step_id}

@@ -159,7 +159,7 @@ export const makeFinisher = (
 
     const judge = Effect.fnUntraced(function* (ended: Ended): Effect.fn.Return<Judged> {
       const { item, lane, outcome } = ended
-      const attemptsMade = item.attempt - item.round_start + 1
+      const attemptsMade = item.attempt - item.first_attempt + 1
       const remainingMillis = item.giveUp - monotonicMillis(clock)
       const random = yield* Random.next
       deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)

@@ -142,7 +142,7 @@ const rowsOf = (made: ReadonlyArray<Made>, places: ReadonlyMap<string, Placed>):
       channel: one.channel,
       event_id: one.event_id,
       attempt: 0,
-      round_start: 0,
+      first_attempt: 0,
       wait_ms: one.delay,
       left_ms: one.within,
       consecutive_failures: place.consecutive_failures,

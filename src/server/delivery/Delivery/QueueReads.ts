@@ -17,9 +17,9 @@ export interface HeadRow extends QueueRow {
 export const makeQueueReads = (sql: SqlClient.SqlClient) => {
   const columns = sql.literal(`
       q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
-      q.attempt, q.round_start,
+      q.attempt, q.first_attempt,
       (extract(epoch FROM q.due_at - statement_timestamp()) * 1000)::float8 AS wait_ms,
-      (extract(epoch FROM q.give_up_at - statement_timestamp()) * 1000)::float8 AS left_ms,
+      (extract(epoch FROM q.expires_at - statement_timestamp()) * 1000)::float8 AS left_ms,
       d.consecutive_failures, d.cooldown_round,
       (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
 
@@ -87,7 +87,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
         LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
       )
       SELECT
-        shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, round_start, wait_ms, left_ms,
+        shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
         consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling::int AS cooling
       FROM page
       WHERE soon

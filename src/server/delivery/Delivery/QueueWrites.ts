@@ -122,7 +122,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       WHERE NOT tight
     ), queued AS (
       INSERT INTO delivery_queue
-        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
         shard, org_id, destination_id, delivery_id, channel, event_id,
         now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
@@ -165,7 +165,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         FROM given
       )
       INSERT INTO delivery_queue
-        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
         ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
         now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0

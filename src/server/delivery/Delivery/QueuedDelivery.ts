@@ -28,7 +28,7 @@ export interface QueueRow {
   /** Attempts made so far. */
   readonly attempt: number
   /** Attempts that had been made when this round began: 0, or more after a replay. */
-  readonly round_start: number
+  readonly first_attempt: number
   readonly wait_ms: number
   /** Until no attempt may begin any more; null: there is no such time. */
   readonly left_ms: number | null
@@ -47,7 +47,7 @@ export interface Item {
   readonly delivery_id: string
   readonly event_id: EventId
   readonly attempt: number
-  readonly round_start: number
+  readonly first_attempt: number
   /** When it may be sent, in milliseconds on this process's monotonic clock. */
   readonly due: number
   /** After which no further attempt begins, on the same clock; Infinity: there is no such time. */
@@ -63,7 +63,7 @@ export const itemOf = (row: QueueRow, now: number): Item => ({
   delivery_id: row.delivery_id,
   event_id: row.event_id,
   attempt: row.attempt,
-  round_start: row.round_start,
+  first_attempt: row.first_attempt,
   due: now + Math.max(0, row.wait_ms),
   giveUp: row.left_ms === null ? Infinity : now + row.left_ms
 })
@@ -78,4 +78,4 @@ export const healthOf = (row: QueueRow, now: number): Health => {
 }
 
 /** Whether an item's attempt is not its round's first. */
-export const isRetry = (item: Item): boolean => item.attempt > item.round_start
+export const isRetry = (item: Item): boolean => item.attempt > item.first_attempt

@@ -43,7 +43,7 @@ export const makeReplay = (
           RETURNING delivery_id, channel, event_id, attempts
         )
         INSERT INTO delivery_queue
-          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, give_up_at, attempt, round_start)
+          (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
         SELECT
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
           now(), now() + ${retry.maxElapsedMillis}::float8 * interval '1 millisecond', attempts, attempts

@@ -17,7 +17,7 @@ const MAX_PROVIDER_KEYS = 10_000
  * them): read before the secrets, it is never newer than they are. `org_id` is its id, or the column that holds it.
  */
 export const secretsVersion = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
-  coalesce((SELECT changes FROM secret_changes WHERE org_id = ${org_id}), 0)::text
+  coalesce((SELECT change_count FROM secret_changes WHERE org_id = ${org_id}), 0)::text
 `
 
 /** That text, asked for by itself. */

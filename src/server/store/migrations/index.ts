@@ -26,6 +26,7 @@ import attemptErrors from "./0027_attempt_errors.ts"
 import restoredReleases from "./0028_restored_releases.ts"
 import datasetLists from "./0029_dataset_lists.ts"
 import datasetChanges from "./0030_dataset_changes.ts"
+import columnNames from "./0031_column_names.ts"
 
 /** Every migration in the order it is applied. Append only: what has been released is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
@@ -54,5 +55,6 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0027_attempt_errors": attemptErrors,
   "0028_restored_releases": restoredReleases,
   "0029_dataset_lists": datasetLists,
-  "0030_dataset_changes": datasetChanges
+  "0030_dataset_changes": datasetChanges,
+  "0031_column_names": columnNames
 }

@@ -97,7 +97,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         content.remove(memberOf(old.input, old.answer))
     }
     for (const { example } of examples) content.add(memberOf(example.input, example.answer))
-    const known = new Map(same.map(({ digest, telling }) => [digest, telling]))
+    const known = new Map(same.map(({ digest, rare_tokens }) => [digest, rare_tokens]))
     const replacing = examples.filter(({ digest }) => known.has(digest)).length
     replaced += replacing
     added += examples.length - replacing

@@ -115,7 +115,7 @@ const SameInput = Schema.Struct({
   digest: Schema.String,
   bytes: Schema.Int,
   /** The words that lead to it, as the store writes an array. */
-  telling: Schema.String,
+  rare_tokens: Schema.String,
   ended: Schema.Boolean
 })
 
@@ -132,7 +132,7 @@ export const findSameInputs = (
   digests: ReadonlyArray<string>
 ) =>
   sql`
-    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, telling::text, until_version IS NOT NULL AS ended
+    SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, rare_tokens::text, until_version IS NOT NULL AS ended
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
@@ -193,7 +193,7 @@ export const insertExamples = Effect.fnUntraced(function* (
   const ids = yield* Effect.replicateEffect(ExampleId.generate, placed.length)
   const tokens = placed.map(({ example }) => tokenize(example.input))
   const key = wordKey(task_id)
-  const telling = placed.map(
+  const rareTokens = placed.map(
     ({ digest }, index) =>
       inherited.get(digest) ??
       `{${(tokens[index] ?? [])
@@ -203,11 +203,11 @@ export const insertExamples = Effect.fnUntraced(function* (
   )
   yield* sql`
     INSERT INTO dataset_examples (
-      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, telling
+      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, rare_tokens
     )
     SELECT
       ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
-      decode(digest, 'hex'), source_feedback_id, tokens::int[], telling::bigint[]
+      decode(digest, 'hex'), source_feedback_id, tokens::int[], rare_tokens::bigint[]
     FROM unnest(
       ${textArray(ids)},
       ${textArray(placed.map(({ input }) => input))},
@@ -215,8 +215,8 @@ export const insertExamples = Effect.fnUntraced(function* (
       ${textArray(placed.map(({ digest }) => digest))},
       ${textArray(placed.map(({ example }) => example.source_feedback_id))},
       ${textArray(tokens.map((list) => `{${list.join(",")}}`))},
-      ${textArray(telling)}
-    ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, telling)
+      ${textArray(rareTokens)}
+    ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, rare_tokens)
   `
   return ids.reduce((last, id) => (id > last ? id : last))
 })

@@ -71,7 +71,7 @@ const overlapping = (
     WITH found AS MATERIALIZED (
       SELECT org_id, task_id, example_id, first_version, until_version, tokens
       FROM dataset_examples
-      WHERE telling && ${keys}
+      WHERE rare_tokens && ${keys}
     ),
     -- Once: each use of a column of it would count anew. By a subquery, which is hashed whatever the plan: an array is searched from end to
     -- end for every word, once the store plans for any parameters.

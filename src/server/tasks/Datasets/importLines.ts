@@ -75,8 +75,8 @@ export const importLines = Effect.fnUntraced(function* <E>(
   yield* acquireDatasetLock(sql, org_id, task_id)
   const task = yield* findTask(sql, org_id, task_id)
   const shapes = {
-    inputs: yield* schemaOf(task.input_shape, task.input_schema),
-    answers: yield* schemaOf(task.answer_shape, task.answer_schema)
+    inputs: yield* schemaOf(task.input_schema_digest, task.input_schema),
+    answers: yield* schemaOf(task.answer_schema_digest, task.answer_schema)
   }
   const change = yield* beginVersion(sql, { org_id, task_id, base: task.dataset_id, by: OPERATOR, now }).pipe(
     // The dataset is held: no other version can have come between.

@@ -155,7 +155,7 @@ export interface RunKey {
 const RunTask = Schema.Struct({
   task_id: TaskId,
   /** The digest of the task's answer shape, which never changes once the task has run. */
-  answer_shape: Schema.String,
+  answer_schema_digest: Schema.String,
   /** What the organization's secrets are known by now. */
   secrets_state: Schema.String
 })
@@ -178,12 +178,12 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
       SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_state
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
-    SELECT number::int AS number, task_id, answer_shape, secrets_state
+    SELECT number::int AS number, task_id, answer_schema_digest, secrets_state
     FROM named AS n
       JOIN states USING (org_id)
       -- One look-up for each, whatever the planner makes of a table that was small once.
       CROSS JOIN LATERAL (
-        SELECT task_id, answer_shape
+        SELECT task_id, answer_schema_digest
         FROM runs
           JOIN tasks USING (org_id, task_id)
         WHERE runs.org_id = n.org_id

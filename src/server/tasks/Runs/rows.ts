@@ -96,8 +96,8 @@ export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, kept?: Sta
 /** What a run needs to know of its task, read by one statement: no schema, which may be large. */
 const Plan = Schema.Struct({
   task_name: Schema.String,
-  input_shape: Schema.String,
-  answer_shape: Schema.String,
+  input_schema_digest: Schema.String,
+  answer_schema_digest: Schema.String,
   /** Whether the task has run before or has a dataset, so that its shapes can no longer change. */
   fixed: Schema.Boolean,
   release_id: ReleaseId,
@@ -119,7 +119,7 @@ export const readRunPlan = (
 ) =>
   sql`
     SELECT
-      tasks.name AS task_name, input_shape, answer_shape, first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
+      tasks.name AS task_name, input_schema_digest, answer_schema_digest, first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
       releases.dataset_id,
       ${
         session_id === null
@@ -148,7 +148,7 @@ export const lockSchemas = (
     SET first_run_at = coalesce(first_run_at, ${toDate(now)})
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-      AND input_shape = ${plan.input_shape}
-      AND answer_shape = ${plan.answer_shape}
+      AND input_schema_digest = ${plan.input_schema_digest}
+      AND answer_schema_digest = ${plan.answer_schema_digest}
     RETURNING 1 AS fixed
   `.pipe(Effect.map((rows) => rows.length > 0))

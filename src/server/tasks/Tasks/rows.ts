@@ -16,8 +16,8 @@ const TaskRow = Schema.Struct({
   input_schema: JsonSchema,
   answer_schema: JsonSchema,
   /** The digests of the two shapes. */
-  input_shape: Schema.String,
-  answer_shape: Schema.String,
+  input_schema_digest: Schema.String,
+  answer_schema_digest: Schema.String,
   provider: Provider,
   /** Rises with every change of the working copy: of the instructions, or of the provider without its key. */
   revision: Schema.Int,
@@ -127,12 +127,12 @@ export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 /** Writes a new task. */
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`
   INSERT INTO tasks (
-    org_id, task_id, name, instructions, input_schema, answer_schema, input_shape, answer_shape, provider, revision,
+    org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, revision,
     live_release_id, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${org_id}, ${row.task_id}, ${row.name}, ${row.instructions}, ${JSON.stringify(row.input_schema)},
-    ${JSON.stringify(row.answer_schema)}, ${row.input_shape}, ${row.answer_shape}, ${JSON.stringify(row.provider)},
+    ${JSON.stringify(row.answer_schema)}, ${row.input_schema_digest}, ${row.answer_schema_digest}, ${JSON.stringify(row.provider)},
     ${row.revision}, ${row.live_release_id}, ${toDate(row.created_at)}, ${row.created_by_id}, ${row.created_by_name}
   )
 `
@@ -145,8 +145,8 @@ export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
     instructions = ${row.instructions},
     input_schema = ${JSON.stringify(row.input_schema)},
     answer_schema = ${JSON.stringify(row.answer_schema)},
-    input_shape = ${row.input_shape},
-    answer_shape = ${row.answer_shape},
+    input_schema_digest = ${row.input_schema_digest},
+    answer_schema_digest = ${row.answer_schema_digest},
     provider = ${JSON.stringify(row.provider)},
     revision = ${row.revision}
   WHERE org_id = ${org_id}

@@ -21,7 +21,7 @@ const item: Item = {
   delivery_id: `ndl_${id}`,
   event_id: EventId.make(`evt_${id}`),
   attempt: 0,
-  round_start: 0,
+  first_attempt: 0,
   due: 0,
   giveUp: Infinity
 }

@@ -18,7 +18,7 @@ describe("Delivery, its figures", () => {
   testOnStore("knows how it fares: what waits, what is overdue, what is under way, who cools down", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 1, firstMillis: 60_000, longestMillis: 60_000 }
-      const retry = { ...quick().retry, delays: [0, 0] }
+      const retry = { ...quick().retry, delaysMillis: [0, 0] }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
       const other: Channel = { ...channel, name: "other" }
       yield* Effect.gen(function* () {

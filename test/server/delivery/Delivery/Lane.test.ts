@@ -20,7 +20,7 @@ const item = (seq: number, due: number, retry: boolean): Item => ({
   delivery_id: DeliveryId.make(`ndl_${id}`),
   event_id: EventId.make(`evt_${id}`),
   attempt: retry ? 1 : 0,
-  round_start: 0
+  first_attempt: 0
 })
 
 const channel = {
@@ -57,7 +57,7 @@ describe("Lane", () => {
         for (const one of list) lane.insert(one, 100)
         const expected = list
           .toSorted(byDue)
-          .find((one) => one.due <= now && (retries || one.attempt === one.round_start))
+          .find((one) => one.due <= now && (retries || one.attempt === one.first_attempt))
         assert.strictEqual(lane.next(now, retries), expected)
       })
     )

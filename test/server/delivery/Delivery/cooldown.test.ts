@@ -30,7 +30,7 @@ describe("Delivery, during cooldowns", () => {
   testOnStore("leaves a destination alone that fails again and again, then sends one probe", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 3, firstMillis: 2_000, longestMillis: 2_000 }
-      const retry = { ...quick().retry, delays: [0, 0, 0, 0, 0, 0, 0, 0] }
+      const retry = { ...quick().retry, delaysMillis: [0, 0, 0, 0, 0, 0, 0, 0] }
       const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
@@ -72,7 +72,7 @@ describe("Delivery, during cooldowns", () => {
   testOnStore("finds again by the sweep who was let go for a cooldown, and who for a late retry", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 2, firstMillis: 800, longestMillis: 800 }
-      const retry = { ...quick().retry, delays: [0, 0, 0, 0], jitter: 0 }
+      const retry = { ...quick().retry, delaysMillis: [0, 0, 0, 0], jitter: 0 }
       const cooling = yield* heldChannel(quick({ concurrency: 1, cooldown, retry }))
       const late = yield* heldChannel(
         quick({ cooldown: patient, retry: { ...retry, delaysMillis: [0, 800] } })

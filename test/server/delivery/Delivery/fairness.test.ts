@@ -107,7 +107,7 @@ describe("Delivery, between many", () => {
 
   testOnStore("keeps room for first attempts while retries wait", () =>
     Effect.gen(function* () {
-      const retry = { ...quick().retry, delays: [0, 0, 0] }
+      const retry = { ...quick().retry, delaysMillis: [0, 0, 0] }
       const { attempts, channel } = yield* heldChannel(quick({ retry, cooldown: patient }))
       const slots = { slots: 4, retrySlots: 2, organizationSlots: 4 }
       yield* Effect.gen(function* () {

@@ -189,7 +189,7 @@ describe("MailChannel", () => {
       const lines: Array<unknown> = []
       const capture = Logger.make(({ message }) => void lines.push(message))
       const server = yield* mailServer({ connect: (nth) => (nth <= 3 ? 421 : undefined) })
-      const retry = { ...quick().retry, delays: Arr.makeBy(20, () => 0) }
+      const retry = { ...quick().retry, delaysMillis: Arr.makeBy(20, () => 0) }
       const policy = quick({
         concurrency: 1,
         retry,
@@ -210,7 +210,7 @@ describe("MailChannel", () => {
   test("asks nobody for what was decided meanwhile, and writes to no key that was revoked meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
-      const retry = { ...quick().retry, delays: [50] }
+      const retry = { ...quick().retry, delaysMillis: [50] }
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const decided = yield* setUp
