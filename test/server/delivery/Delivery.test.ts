@@ -276,7 +276,11 @@ describe("Delivery", () => {
 
   testOnStore("gives up when the time of the policy is over, counted from the queueing", () =>
     Effect.gen(function* () {
-      const retry = { ...quick().retry, delaysMillis: Array.from({ length: 500 }, () => 20), maxElapsedMillis: 400 }
+      const retry = {
+        ...quick().retry,
+        delaysMillis: Array.from({ length: 500 }, () => 20),
+        maxElapsedMillis: 400
+      }
       const { channel } = yield* answering(quick({ cooldown: patient, retry }), () => failing)
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
@@ -299,7 +303,11 @@ describe("Delivery", () => {
     () =>
       Effect.gen(function* () {
         const within = 400
-        const retry = { ...quick().retry, delaysMillis: Array.from({ length: 500 }, () => 20), maxElapsedMillis: within }
+        const retry = {
+          ...quick().retry,
+          delaysMillis: Array.from({ length: 500 }, () => 20),
+          maxElapsedMillis: within
+        }
         const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
         const { channel: well } = yield* answering(quick({ retry, cooldown }), () => delivered)
         let hangs = true
