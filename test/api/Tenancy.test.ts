@@ -3,9 +3,13 @@ import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { Countersign } from "../../src/testing/index.ts"
 import { service } from "../support/service.ts"
-import { type Operation, operations, type Request, targetOf } from "../support/world/operations.ts"
-import { requestOf } from "../support/world/requests.ts"
-import { type World, world, worldEnvironment } from "../support/world/world.ts"
+import { type Operation, operations, type Request, targetOf } from "../support/seedOneOfEach/operations.ts"
+import { requestOf } from "../support/seedOneOfEach/requests.ts"
+import {
+  type SeededOrganization,
+  seedOneOfEach,
+  seedEnvironment
+} from "../support/seedOneOfEach/seedOneOfEach.ts"
 
 /** An answer without what differs from one request to the next. */
 interface Seen {
@@ -62,7 +66,7 @@ const unknownLike = (id: string): string => {
 }
 
 /** What the path of a request names, and what stands in its query and body, of a world's things. */
-const namedIn = (part: unknown, { ids }: World): ReadonlyArray<string> => {
+const namedIn = (part: unknown, { ids }: SeededOrganization): ReadonlyArray<string> => {
   const text = JSON.stringify(part ?? null)
   return [...new Set(Object.values(ids))].filter((id) => text.includes(id))
 }
@@ -83,7 +87,7 @@ const signedIn = Effect.fnUntraced(function* (key: Redacted.Redacted) {
 })
 
 /** What the page of the console asks beside the contract, with ids in it. */
-const consoleRequests = ({ ids }: World): ReadonlyArray<readonly [Operation, Request]> => [
+const consoleRequests = ({ ids }: SeededOrganization): ReadonlyArray<readonly [Operation, Request]> => [
   [{ name: "inbox.get", method: "GET", path: "/../inbox/approvals/:id" }, { params: { id: ids.approval } }],
   [{ name: "health.get", method: "GET", path: "/../health/:id" }, { params: { id: ids.endpoint } }],
   [{ name: "health.get", method: "GET", path: "/../health/:id" }, { params: { id: ids.destination } }],
@@ -93,12 +97,12 @@ const consoleRequests = ({ ids }: World): ReadonlyArray<readonly [Operation, Req
   ]
 ]
 
-layer(service({ environment: worldEnvironment }), { excludeTestServices: true, timeout: "60 seconds" })(
+layer(service({ environment: seedEnvironment }), { excludeTestServices: true, timeout: "60 seconds" })(
   "what belongs to another organization",
   (it) => {
     it.effect("is answered like what there is none of, on every operation, by key and by session", () =>
       Effect.gen(function* () {
-        const theirs = yield* world("theirs")
+        const theirs = yield* seedOneOfEach("theirs")
         const { key, url } = yield* Countersign
         const admin = yield* key({}, "ours")
         const callers: ReadonlyArray<Caller> = [
@@ -144,8 +148,8 @@ layer(service({ environment: worldEnvironment }), { excludeTestServices: true, t
 
     it.effect("is no more than an unknown id in a query, a body, or beside an id of one's own", () =>
       Effect.gen(function* () {
-        const theirs = yield* world("referred to")
-        const ours = yield* world("referring")
+        const theirs = yield* seedOneOfEach("referred to")
+        const ours = yield* seedOneOfEach("referring")
         const { url } = yield* Countersign
         const caller: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(ours.key)}` } }
         let tried = 0
@@ -175,7 +179,7 @@ layer(service({ environment: worldEnvironment }), { excludeTestServices: true, t
 
     it.effect("is on no list, from whichever cursor one goes on", () =>
       Effect.gen(function* () {
-        const theirs = yield* world("listed")
+        const theirs = yield* seedOneOfEach("listed")
         const { key, url } = yield* Countersign
         const admin = yield* key({}, "listing")
         const caller: Caller = { base: url, headers: { authorization: `Bearer ${Redacted.value(admin)}` } }

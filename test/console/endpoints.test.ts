@@ -7,7 +7,7 @@ import { verify } from "../../src/webhook/index.ts"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
-import { listening } from "../support/listening.ts"
+import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 
 // One attempt a delivery: what fails is failed at once, and can be replayed.
 const environment = Layer.provideMerge(
@@ -38,7 +38,7 @@ const receiver = Effect.acquireRelease(
         waiting?.()
       })
     })
-    const port = await listening(server)
+    const port = await listenOnFreePort(server)
     /** Resolves once this many came. */
     const count = async (wanted: number) => {
       while (received.length < wanted) await new Promise<void>((resolve) => (waiting = resolve))

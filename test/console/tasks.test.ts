@@ -6,7 +6,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 import { sortingExamples, createSortingTask, createTeamClients } from "../support/tasks.ts"
-import { listening } from "../support/listening.ts"
+import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 
 const environment = Layer.provideMerge(
   Browser.layer,
@@ -35,7 +35,7 @@ const model = Effect.acquireRelease(
         else held.push(response)
       })
     })
-    const port = await listening(server)
+    const port = await listenOnFreePort(server)
     const letGo = () => {
       open = true
       for (const response of held.splice(0)) answer(response)

@@ -26,7 +26,7 @@ const keyIn = (out: string): string | undefined => /csk_[0-9A-Za-z_]+/.exec(out)
 const serving = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
   const service = yield* spawnCli(["serve"], variables)
   // The announcement is one write, and its last line is the docs', the store's or the key's.
-  const out = yield* service.prints(
+  const out = yield* service.waitForStdout(
     /store +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}The key.*\n)?/
   )
   return { service, out, url: addressIn(out) }

@@ -89,7 +89,8 @@ describe("what the service was told in confidence", () => {
         }
         const service = yield* spawnCli(["serve", "--log-level", "all"], environment)
         const url =
-          /address +(http:\S+)/.exec(yield* service.prints(/is this store's first admin key/))?.[1] ?? ""
+          /address +(http:\S+)/.exec(yield* service.waitForStdout(/is this store's first admin key/))?.[1] ??
+          ""
         const ask = makeAsk(hunt, url, adminKey)
         const scene = { hunt, ask }
 
@@ -155,7 +156,7 @@ describe("what the service was told in confidence", () => {
 
         // An orderly stop, a start that fails, and what the command line shows of the configuration.
         const again = yield* spawnCli(["serve", "--log-level", "all"], environment)
-        yield* again.prints(/is ready/)
+        yield* again.waitForStdout(/is ready/)
         yield* again.kill("SIGTERM")
         const spoilt = Object.entries(environment).map(([name, value]) => [name, `${value}\u00e9 ,`])
         for (const [command, variables] of [

@@ -44,7 +44,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         }
         const start = Effect.gen(function* () {
           const service = yield* spawnCli(["serve"], environment)
-          const out = yield* service.prints(/is ready[^]+address +http:\S+\n/)
+          const out = yield* service.waitForStdout(/is ready[^]+address +http:\S+\n/)
           const address = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
           const client = yield* Effect.provide(Client, Client.layer({ url: address, key, retries: 0 }))
           return { service, client }

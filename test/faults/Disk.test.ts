@@ -36,7 +36,7 @@ describe("a full disk", () => {
         }
         const dataDir = path.join(directory, "data")
         const service = yield* spawnCli(["serve"], { PORT: "0", COUNTERSIGN_DATA_DIR: dataDir })
-        const out = yield* service.prints(/First admin key.*\n\n {4}csk_\w+\n/)
+        const out = yield* service.waitForStdout(/First admin key.*\n\n {4}csk_\w+\n/)
         const url = /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
         const key = /csk_\w+/.exec(out)?.[0] ?? assert.fail(out)
         const note = "x".repeat(200_000)

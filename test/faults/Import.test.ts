@@ -28,7 +28,7 @@ it.live(
         const killed = yield* importing
         // Most of them are written by then, and the rest is waited for.
         yield* killed.write(lines(10_400))
-        yield* killed.tells(/10,000 lines read/)
+        yield* killed.waitForStderr(/10,000 lines read/)
         yield* killed.kill("SIGKILL")
         yield* killed.ended
 

@@ -8,7 +8,7 @@ import { Client, type ClientCalls } from "../../src/client/Client.ts"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import { type OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { breakingProxy } from "../support/breakingProxy.ts"
-import { listening } from "../support/listening.ts"
+import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 import { closeSession, recordOutcomes } from "../support/sessions.ts"
@@ -18,7 +18,7 @@ const range = (first: number, last: number) => Array.from({ length: last - first
 /** A port that was free a moment ago. */
 const freePort = Effect.promise(async () => {
   const server = createServer()
-  const port = await listening(server)
+  const port = await listenOnFreePort(server)
   await new Promise((done) => server.close(done))
   return port
 })
@@ -50,7 +50,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream"
           COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
           COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
         }
-        const start = Effect.tap(spawnCli(["serve"], environment), ({ prints }) => prints(/is ready/))
+        const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout: prints }) =>
+          waitForStdout(/is ready/)
+        )
         const connected = (url: string): Effect.Effect<ClientCalls> =>
           Effect.provide(Client, Client.layer({ url, key, retries: 0 }))
 

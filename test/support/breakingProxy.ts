@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { createServer, connect as dial, type Socket } from "node:net"
-import { listening } from "./listening.ts"
+import { listenOnFreePort } from "./listenOnFreePort.ts"
 
 /** A relay before a service that breaks connections on the way, as networks do. */
 export interface BreakingProxy {
@@ -56,7 +56,7 @@ export const breakingProxy = (options: {
           service.pause()
         })
       })
-      const port = await listening(server)
+      const port = await listenOnFreePort(server)
       const proxy: BreakingProxy = {
         url: `http://127.0.0.1:${port}`,
         breaks: () => broken

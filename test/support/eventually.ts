@@ -12,7 +12,7 @@ export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) 
  * Ends once so many statements of this database wait for locks. Also within a transaction, where what `pg_stat_activity` says stays as
  * it was.
  */
-export const blocked = (count: number) =>
+export const waitForBlockedStatements = (count: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     eventually(
       sql<{ readonly count: number }>`

@@ -1,7 +1,7 @@
 import { Effect, type Scope } from "effect"
 import { SMTPServer, type SMTPServerOptions } from "smtp-server"
 import type { Identity } from "./ca.ts"
-import { listening } from "./listening.ts"
+import { listenOnFreePort } from "./listenOnFreePort.ts"
 
 /** A mail as it arrived. */
 export interface ReceivedMail {
@@ -128,7 +128,7 @@ export const mailServer = (
       const server = new SMTPServer(settings)
       // What a client does to its connection is the test's own doing.
       server.on("error", () => {})
-      const port = await listening(server.server)
+      const port = await listenOnFreePort(server.server)
       const arrived = (count: number) =>
         new Promise<void>((done) => (received.length >= count ? done() : waiting.push({ count, done })))
       return { server, port, received, arrived, named, hanging, connections: () => connections }

@@ -1,6 +1,6 @@
 import { Effect, Schema, type Scope } from "effect"
 import { createServer, type ServerResponse } from "node:http"
-import { listening } from "./listening.ts"
+import { listenOnFreePort } from "./listenOnFreePort.ts"
 
 /** What a model was asked: the first line of what it was told, and the input's text. */
 export interface ModelQuestion {
@@ -56,7 +56,7 @@ export const startModelServer = (
             else for (const done of waiting.splice(0)) done()
           })
         })
-        const port = await listening(server)
+        const port = await listenOnFreePort(server)
         const model: ModelServer = {
           url: `http://127.0.0.1:${port}/v1`,
           asked,

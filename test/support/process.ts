@@ -4,7 +4,7 @@ import type { Readable } from "node:stream"
 import { fileURLToPath } from "node:url"
 
 /** How a process ended. */
-export interface Ended {
+export interface ProcessExit {
   readonly code: number | null
   readonly out: string
   readonly err: string
@@ -13,14 +13,14 @@ export interface Ended {
 /** The command line as a process of its own. */
 export interface CliProcess {
   /** Resolves with everything on stdout so far once that matches; rejects where the process ends before. */
-  readonly prints: (pattern: RegExp) => Effect.Effect<string>
+  readonly waitForStdout: (pattern: RegExp) => Effect.Effect<string>
   /** The same of stderr. */
-  readonly tells: (pattern: RegExp) => Effect.Effect<string>
+  readonly waitForStderr: (pattern: RegExp) => Effect.Effect<string>
   /** Writes to its stdin. */
   readonly write: (text: string) => Effect.Effect<void>
   /** Ends its stdin, which stays open until then. */
   readonly close: Effect.Effect<void>
-  readonly ended: Effect.Effect<Ended>
+  readonly ended: Effect.Effect<ProcessExit>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
 }
 
@@ -51,7 +51,9 @@ export const spawnCli = (
       let err = ""
       child.stdout.setEncoding("utf8").on("data", (text: string) => (out += text))
       child.stderr.setEncoding("utf8").on("data", (text: string) => (err += text))
-      const ended = new Promise<Ended>((done) => child.once("close", (code) => done({ code, out, err })))
+      const ended = new Promise<ProcessExit>((done) =>
+        child.once("close", (code) => done({ code, out, err }))
+      )
       // Whoever is killed reads no more.
       child.stdin.on("error", () => undefined)
       const matched = (stream: Readable, soFar: () => string) => (pattern: RegExp) =>

@@ -1,6 +1,6 @@
 import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage } from "node:http"
-import { listening } from "./listening.ts"
+import { listenOnFreePort } from "./listenOnFreePort.ts"
 
 /** One answer of a scripted server; "never" holds the request open. */
 export type ScriptedReply =
@@ -61,7 +61,7 @@ export const startScriptedServer = (
           response.end(answer.body === undefined ? undefined : JSON.stringify(answer.body))
         })
       })
-      const port = await listening(server)
+      const port = await listenOnFreePort(server)
       const arrived = (count: number) =>
         new Promise<void>((done) => (seen.length >= count ? done() : waiting.push({ count, done })))
       return { server, url: `http://127.0.0.1:${port}`, seen, arrived }

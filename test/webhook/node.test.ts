@@ -4,7 +4,7 @@ import { createServer, type RequestListener, request } from "node:http"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import { memorySeen, nodeHandler, type ReceiverOptions, type WebhookEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
-import { listening } from "../support/listening.ts"
+import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 const keys = { current: Result.getOrThrow(makeSigningKey(Redacted.make(secret))), previous: null }
@@ -28,7 +28,7 @@ const optionsWith = (more: Partial<ReceiverOptions> = {}) => {
 
 const withServer = async <A>(listener: RequestListener, use: (port: number) => Promise<A>): Promise<A> => {
   const server = createServer(listener)
-  const port = await listening(server)
+  const port = await listenOnFreePort(server)
   try {
     return await use(port)
   } finally {

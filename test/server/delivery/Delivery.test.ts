@@ -24,7 +24,7 @@ import {
   testOnStore,
   withEngine
 } from "../../support/delivery.ts"
-import { eventually, blocked } from "../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 
 describe("Delivery", () => {
   testOnStore("sends what was committed, and nothing else", () =>
@@ -182,7 +182,7 @@ describe("Delivery", () => {
         )
         yield* Deferred.await(locked)
         const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
-        yield* blocked(1)
+        yield* waitForBlockedStatements(1)
         yield* Deferred.succeed(waited, undefined)
         yield* Fiber.join(writer)
         yield* Fiber.join(removal)

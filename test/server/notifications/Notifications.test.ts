@@ -5,7 +5,7 @@ import { DeliveryId, EndpointId } from "../../../src/domain/Ids.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { verify } from "../../../src/webhook/index.ts"
-import { blocked } from "../../support/eventually.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import {
   requestApproval,
   awaitDeliveries,
@@ -242,7 +242,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
           // All have counted, or wait for one that has, before any is written: four, as many as have a turn under keys at once.
           yield* sql`LOCK TABLE notification_endpoints IN SHARE MODE`
           const fibers = yield* Effect.replicateEffect(Effect.forkChild(Effect.result(make)), 4)
-          yield* blocked(4)
+          yield* waitForBlockedStatements(4)
           return fibers
         })
       )

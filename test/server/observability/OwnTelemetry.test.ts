@@ -6,7 +6,7 @@ import { StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { send, service } from "../../support/service.ts"
-import { listening } from "../../support/listening.ts"
+import { listenOnFreePort } from "../../support/listenOnFreePort.ts"
 
 interface Export {
   readonly path: string
@@ -31,7 +31,7 @@ const collector = (
           if (answer === "ok") response.writeHead(200, { "content-type": "application/json" }).end("{}")
         })
       })
-      const port = await listening(server)
+      const port = await listenOnFreePort(server)
       return { server, url: `http://127.0.0.1:${port}/otlp`, exports }
     }),
     ({ server }) =>

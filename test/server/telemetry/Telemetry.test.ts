@@ -12,7 +12,7 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { collector, type CollectorAnswer } from "../../support/otlp/collector.ts"
 import { sendSpans, telemetryOf } from "../../support/otlp/telemetry.ts"
 import { send, service } from "../../support/service.ts"
-import { blocked } from "../../support/eventually.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 
 /** An admin of an organization of its own, and a collector. */
 const setUp = Effect.fnUntraced(function* (
@@ -160,7 +160,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
       )
       yield* Deferred.await(locked)
       const removal = yield* Effect.forkChild(admin.telemetry_destinations.remove({ params: { id } }))
-      yield* blocked(1)
+      yield* waitForBlockedStatements(1)
       yield* Deferred.succeed(waited, undefined)
       yield* Fiber.join(writer)
       yield* Fiber.join(removal)

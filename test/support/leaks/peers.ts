@@ -1,7 +1,7 @@
 import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { gunzipSync } from "node:zlib"
-import { listening } from "../listening.ts"
+import { listenOnFreePort } from "../listenOnFreePort.ts"
 
 /** A server on loopback that keeps all that it is sent. */
 export interface Peer {
@@ -33,7 +33,7 @@ export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope>
       })
     })
     const port = yield* Effect.acquireRelease(
-      Effect.promise(() => listening(server)),
+      Effect.promise(() => listenOnFreePort(server)),
       () =>
         Effect.sync(() => {
           server.close()

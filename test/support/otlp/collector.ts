@@ -2,7 +2,7 @@ import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { gunzipSync } from "node:zlib"
 import { readRequest, type ReadSpan } from "./validate.ts"
-import { listening } from "../listening.ts"
+import { listenOnFreePort } from "../listenOnFreePort.ts"
 
 /** What a collector does with a request that it has read. */
 export type CollectorAnswer =
@@ -103,7 +103,7 @@ export const collector = (
       })
     })
     const port = yield* Effect.acquireRelease(
-      Effect.promise(() => listening(server)),
+      Effect.promise(() => listenOnFreePort(server)),
       () =>
         Effect.sync(() => {
           server.closeAllConnections()

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { createServer } from "node:http"
 import { connect } from "node:net"
 import { gunzipSync } from "node:zlib"
-import { listening } from "../listening.ts"
+import { listenOnFreePort } from "../listenOnFreePort.ts"
 import { readRequest, type ReadSpan } from "./validate.ts"
 
 const program = process.env["COUNTERSIGN_TEST_OTELCOL"]
@@ -27,7 +27,7 @@ export interface OpenTelemetryCollector {
 /** A port that was free a moment ago: the Collector cannot be asked which one it took. */
 const freePort = Effect.gen(function* () {
   const server = createServer()
-  const port = yield* Effect.promise(() => listening(server))
+  const port = yield* Effect.promise(() => listenOnFreePort(server))
   yield* Effect.callback<void>((resume) => void server.close(() => resume(Effect.void)))
   return port
 })
@@ -46,7 +46,7 @@ const sink = Effect.gen(function* () {
     })
   })
   const port = yield* Effect.acquireRelease(
-    Effect.promise(() => listening(server)),
+    Effect.promise(() => listenOnFreePort(server)),
     () =>
       Effect.sync(() => {
         server.closeAllConnections()

@@ -15,7 +15,7 @@ import {
   testOnStore,
   withEngine
 } from "../../../support/delivery.ts"
-import { eventually, blocked } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 
 describe("Delivery, what a destination may hold", () => {
   testOnStore("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
@@ -71,7 +71,7 @@ describe("Delivery, what a destination may hold", () => {
           const one = yield* bring(first)
           yield* Deferred.await(first)
           const other = yield* bring(second)
-          yield* Effect.race(Deferred.await(second), blocked(1))
+          yield* Effect.race(Deferred.await(second), waitForBlockedStatements(1))
           yield* Deferred.succeed(commit, undefined)
           yield* Effect.all([Fiber.join(one), Fiber.join(other)])
           assert.strictEqual(yield* queued, 1_000)

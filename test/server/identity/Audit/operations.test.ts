@@ -3,12 +3,16 @@ import { Effect, Redacted } from "effect"
 import type { AuditAction } from "../../../../src/domain/identity/AuditEntry.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
-import { operations, targetOf } from "../../../support/world/operations.ts"
-import { requestOf, requests } from "../../../support/world/requests.ts"
-import { type World, world, worldEnvironment } from "../../../support/world/world.ts"
+import { operations, targetOf } from "../../../support/seedOneOfEach/operations.ts"
+import { requestOf, requests } from "../../../support/seedOneOfEach/requests.ts"
+import {
+  type SeededOrganization,
+  seedOneOfEach,
+  seedEnvironment
+} from "../../../support/seedOneOfEach/seedOneOfEach.ts"
 
 /** What each operation that changes something leaves in the log, on which of the world's things. */
-const recorded: Readonly<Record<string, readonly [AuditAction, keyof World["ids"] | "new"]>> = {
+const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrganization["ids"] | "new"]>> = {
   "api_keys.create": ["key.created", "new"],
   "api_keys.revoke": ["key.revoked", "spare_key"],
   "tasks.create": ["task.created", "new"],
@@ -47,7 +51,7 @@ const unrecorded: Readonly<Record<string, string>> = {
 /** What succeeds, apart from what the world makes fail: a collector that refuses a test was tested all the same. */
 const fails: Readonly<Record<string, number>> = { "telemetry_destinations.test": 502 }
 
-layer(service({ environment: worldEnvironment }), { excludeTestServices: true })("the audit log", (it) => {
+layer(service({ environment: seedEnvironment }), { excludeTestServices: true })("the audit log", (it) => {
   it.effect("has an entry of each operation that changes something, or there is a reason why not", () =>
     Effect.gen(function* () {
       const changing = operations.filter(({ method }) => method !== "GET").map(({ name }) => name)
@@ -57,7 +61,7 @@ layer(service({ environment: worldEnvironment }), { excludeTestServices: true })
         operations.map(({ name }) => name)
       )
 
-      const here = yield* world("audited")
+      const here = yield* seedOneOfEach("audited")
       const newest = Effect.map(here.admin.audit_log.list({ query: { limit: 2 } }), ({ entries }) => entries)
       for (const name of Object.keys(requests)) {
         const operation = operations.find((one) => one.name === name) ?? assert.fail(name)

@@ -4,7 +4,7 @@ import { createServer } from "node:net"
 import { type Mail, makeSmtp } from "../../../../src/server/notifications/Email/Smtp.ts"
 import { makeAuthority, selfSigned } from "../../../support/ca.ts"
 import { REFUSAL_TEXT, mailServer, type MailServerOptions } from "../../../support/mail.ts"
-import { listening } from "../../../support/listening.ts"
+import { listenOnFreePort } from "../../../support/listenOnFreePort.ts"
 
 const mail: Mail = {
   to: "ada@example.org",
@@ -107,7 +107,7 @@ describe("Smtp", () => {
         socket.on("error", () => {})
         socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")
       })
-      const port = yield* Effect.promise(() => listening(server))
+      const port = yield* Effect.promise(() => listenOnFreePort(server))
       const outcome = yield* sendTo(`smtp://127.0.0.1:${port}`)
       server.close()
       assert.deepStrictEqual(outcome, retry("the mail server does not speak SMTP", null))

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { DeliveryId } from "../../../../src/domain/Ids.ts"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { blocked } from "../../../support/eventually.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import {
   allHaveStatus,
   requestApproval,
@@ -170,7 +170,7 @@ layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a f
           const replay = yield* Effect.forkChild(
             Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
           )
-          yield* Effect.raceFirst(blocked(1), Fiber.await(replay))
+          yield* Effect.raceFirst(waitForBlockedStatements(1), Fiber.await(replay))
           return replay
         })
       )

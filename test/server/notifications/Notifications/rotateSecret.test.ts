@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { blocked } from "../../../support/eventually.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import {
   oneAttempt,
   awaitOnlyDelivery,
@@ -62,7 +62,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
           yield* sql`SELECT 1 AS held FROM notification_endpoints WHERE endpoint_id = ${endpoint.id} FOR UPDATE`
           const rotate = admin.notification_endpoints.rotate_secret({ params })
           const fibers = [yield* Effect.forkChild(rotate), yield* Effect.forkChild(rotate)]
-          yield* blocked(2)
+          yield* waitForBlockedStatements(2)
           return fibers
         })
       )

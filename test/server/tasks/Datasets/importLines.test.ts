@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
 import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { eventually, blocked } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 import { send, service } from "../../../support/service.ts"
 import { sortingExamples, sortingTask, createTeamClients } from "../../../support/tasks.ts"
 
@@ -87,7 +87,7 @@ layer(service(), { excludeTestServices: true })("an import that waits for its li
         Effect.forEach(Array.from({ length: MANY }).keys(), create, { concurrency: "unbounded" })
       )
       const sql = yield* SqlClient.SqlClient
-      yield* blocked(1)
+      yield* waitForBlockedStatements(1)
       const waiting = yield* sql`
         SELECT pid
         FROM pg_stat_activity

@@ -6,7 +6,7 @@ import { ApiKeys } from "../../../../src/server/identity/ApiKeys.ts"
 import { atomic, transactionCounts } from "../../../../src/server/store/Database/transaction.ts"
 import { acquireDatasetLock } from "../../../../src/server/tasks/Datasets/datasetLock.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { eventually, blocked } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 import { startScriptedServer } from "../../../support/scripted.ts"
 import { send, service } from "../../../support/service.ts"
 import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
@@ -99,7 +99,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           }
         )
         const crowd = yield* Effect.forkChild(Effect.all([change, promotion], { concurrency: 2 }))
-        yield* blocked(1)
+        yield* waitForBlockedStatements(1)
         assert.strictEqual((yield* post("/v1/tasks", sortingTask)).status, 201)
         assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
         yield* letGo

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import { blocked } from "../../../support/eventually.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { accepted } from "../../../support/otlp/collector.ts"
 import { onlyBatch, sendSpans, telemetryOf } from "../../../support/otlp/telemetry.ts"
 import { service } from "../../../support/service.ts"
@@ -36,7 +36,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
           const replaying = yield* Effect.forkDetach(
             admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
           )
-          yield* blocked(1)
+          yield* waitForBlockedStatements(1)
           yield* sql`SELECT 1 FROM telemetry_destinations WHERE org_id = ${org_id} FOR NO KEY UPDATE NOWAIT`
           assert.isEmpty(yield* queuesOfWaiting)
           return replaying
@@ -59,7 +59,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
           const replaying = yield* Effect.forkDetach(
             admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
           )
-          yield* blocked(1)
+          yield* waitForBlockedStatements(1)
           assert.isEmpty(yield* queuesOfWaiting)
           return replaying
         })

@@ -14,7 +14,7 @@ const NOBODY = "http://127.0.0.1:9/hook"
  * What the world asks of the service: a delivery that fails has failed, spans go out when they are told to, and loops that retry do not
  * come in between.
  */
-export const worldEnvironment = {
+export const seedEnvironment = {
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0",
   COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000",
   COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1"
@@ -25,7 +25,7 @@ export const worldEnvironment = {
  * wait and one that is staged, an approval that is pending, a step that may be completed, deliveries that failed, a comparison that has
  * ended.
  */
-export const world = Effect.fnUntraced(function* (organization: string) {
+export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
   const key: Redacted.Redacted = yield* countersign.key({ name: "Ada" }, organization)
   const admin = yield* countersign.clientWith(key)
@@ -121,5 +121,5 @@ export const world = Effect.fnUntraced(function* (organization: string) {
   }
 })
 
-/** What {@link world} makes. */
-export type World = Effect.Success<ReturnType<typeof world>>
+/** What {@link seedOneOfEach} makes. */
+export type SeededOrganization = Effect.Success<ReturnType<typeof seedOneOfEach>>

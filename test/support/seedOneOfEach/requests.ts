@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { Request } from "./operations.ts"
-import type { World } from "./world.ts"
+import type { SeededOrganization } from "./seedOneOfEach.ts"
 
 const task = { name: "another", input_schema: { type: "object" }, answer_schema: { type: "object" } }
 
@@ -8,7 +8,9 @@ const task = { name: "another", input_schema: { type: "object" }, answer_schema:
  * A request for every operation that it succeeds with, asked one after the other in this order of one world: what takes something away
  * comes after what needs it. Every id that a request can name is in one of them.
  */
-export const requests: Readonly<Record<string, (world: World) => Request | Effect.Effect<Request>>> = {
+export const requests: Readonly<
+  Record<string, (world: SeededOrganization) => Request | Effect.Effect<Request>>
+> = {
   "tasks.list": () => ({}),
   "tasks.get": ({ ids }) => ({ params: { task_id: ids.task } }),
   "tasks.create": () => ({ body: task }),
@@ -103,7 +105,7 @@ export const requests: Readonly<Record<string, (world: World) => Request | Effec
 }
 
 /** The request for an operation, as things stand. */
-export const requestOf = (name: string, world: World): Effect.Effect<Request> => {
+export const requestOf = (name: string, world: SeededOrganization): Effect.Effect<Request> => {
   const request = requests[name]?.(world)
   if (request === undefined) return Effect.die(new Error(`test/support/world has no request for ${name}`))
   return Effect.isEffect(request) ? request : Effect.succeed(request)

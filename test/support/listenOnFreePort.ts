@@ -1,7 +1,7 @@
 import type { Server } from "node:net"
 
 /** Has a server listen on a free port of the loopback address; answers with the port once it does. */
-export const listening = (server: Server): Promise<number> =>
+export const listenOnFreePort = (server: Server): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once("error", reject).listen(0, "127.0.0.1", () => {
       const address = server.address()
