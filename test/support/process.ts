@@ -67,8 +67,8 @@ export const spawnCli = (
             })
         )
       return {
-        prints: matched(child.stdout, () => out),
-        tells: matched(child.stderr, () => err),
+        waitForStdout: matched(child.stdout, () => out),
+        waitForStderr: matched(child.stderr, () => err),
         write: (text) => Effect.sync(() => void child.stdin.write(text)),
         close: Effect.sync(() => void child.stdin.end()),
         ended: Effect.promise(() => ended),
