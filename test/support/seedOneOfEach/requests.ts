@@ -107,6 +107,7 @@ export const requests: Readonly<
 /** The request for an operation, as things stand. */
 export const requestOf = (name: string, world: SeededOrganization): Effect.Effect<Request> => {
   const request = requests[name]?.(world)
-  if (request === undefined) return Effect.die(new Error(`test/support/seedOneOfEach has no request for ${name}`))
+  if (request === undefined)
+    return Effect.die(new Error(`test/support/seedOneOfEach has no request for ${name}`))
   return Effect.isEffect(request) ? request : Effect.succeed(request)
 }
