@@ -6,9 +6,9 @@ import { Effect, Layer } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { layerWebhookNeeds } from "../test/support/delivery.ts"
-import { seeded } from "../test/support/breakingProxy.ts"
-import { broken, faultsFor, late } from "./chaos/plan.ts"
+import { layerWebhookDependencies } from "../test/support/delivery.ts"
+import { seededRandom } from "../test/support/breakingProxy.ts"
+import { brokenGuarantees, faultsFor, missedDeadlines } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
 import { startStore } from "./chaos/store.ts"
 
@@ -23,15 +23,15 @@ const program = Effect.gen(function* () {
     carriers: 5,
     faults: faultsFor(kills),
     eventsPerFault: 100,
-    random: seeded(kills),
+    random: seededRandom(kills),
     progress: console.log
-  }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookNeeds)))
+  }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookDependencies)))
 })
 
 try {
   const report = await Effect.runPromise(Effect.scoped(program))
   console.log(report)
-  const promises = [...broken(report), ...late(report)]
+  const promises = [...brokenGuarantees(report), ...missedDeadlines(report)]
   for (const promise of promises) console.error(`broken: ${promise}`)
   if (promises.length > 0) process.exitCode = 1
 } finally {

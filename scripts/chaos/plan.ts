@@ -14,7 +14,7 @@ export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
 }
 
 /** What is promised of every delivery, and was not kept, a sentence each. */
-export const broken = (report: ChaosReport): ReadonlyArray<string> => [
+export const brokenGuarantees = (report: ChaosReport): ReadonlyArray<string> => [
   ...(report.lost > 0 ? [`${report.lost} of ${report.events} events were lost`] : []),
   ...(report.unexplained > 0
     ? [`${report.unexplained} of ${report.duplicates} duplicates were not in flight at a fault`]
@@ -27,7 +27,7 @@ export const broken = (report: ChaosReport): ReadonlyArray<string> => [
  * What came too late, a sentence each: within 15 s after a death, and within one after a signal to stop. `slack` times as late is let
  * pass where the machine has other things to do.
  */
-export const late = (report: ChaosReport, slack = 1): ReadonlyArray<string> => [
+export const missedDeadlines = (report: ChaosReport, slack = 1): ReadonlyArray<string> => [
   ...(report.takeover > slack * 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),
   ...(report.handover > slack * 1_000 ? [`handed over after ${Math.round(report.handover)} ms`] : [])
 ]

@@ -4,7 +4,7 @@
  */
 import { Array as Arr, Effect, Fiber, type Redacted, Ref, Schedule, Scope } from "effect"
 import { SqlClient } from "effect/sql"
-import { announce, endpointAt, withoutEngine } from "../../test/support/delivery.ts"
+import { publishWebhookEvents, insertEndpoint, withoutEngine } from "../../test/support/delivery.ts"
 import { type Carrier, makeCarriers } from "./carriers.ts"
 import { makeBooks, type Totals } from "./books.ts"
 import { persistently } from "./persistently.ts"
@@ -65,7 +65,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const watches: Array<Fiber.Fiber<unknown>> = []
 
   const endpoints = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (number) =>
-    endpointAt(`http://r${number}.acme.com:${receiver.port}/`)
+    insertEndpoint(`http://r${number}.acme.com:${receiver.port}/`)
   )
   const start = startCarrier().pipe(
     Effect.provideService(Scope.Scope, scope),
@@ -105,7 +105,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
         () => endpoints[Math.floor(options.random() * ENDPOINTS)] ?? endpoints[0]
       )
       // What was committed is what the store says in the end, also where the answer to a commit was lost.
-      yield* persistently(announce(to, "{}"))
+      yield* persistently(publishWebhookEvents(to, "{}"))
     }
   }).pipe(withoutEngine)
 

@@ -63,7 +63,7 @@ import { SessionStream } from "./approvals/SessionStream.ts"
 import type { Settings } from "./config/Settings.ts"
 import { CompiledSchemas } from "./tasks/CompiledSchemas.ts"
 import { Spans } from "./telemetry/Spans.ts"
-import { WrittenBatches } from "./telemetry/Spans/RecentPayloads.ts"
+import { RecentPayloads } from "./telemetry/Spans/RecentPayloads.ts"
 import { Steps } from "./approvals/Steps.ts"
 import { StoreClock } from "./store/StoreClock.ts"
 import * as System from "./http/OperatorRoutes.ts"
@@ -139,7 +139,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Audit.layer),
     Layer.provideMerge(
       Layer.mergeAll(
-        WrittenBatches.layer,
+        RecentPayloads.layer,
         Organizations.layer,
         CompiledSchemas.layer,
         KnownSecrets.layer,

@@ -4,7 +4,7 @@ import { OrgId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { SqlClient } from "effect/sql"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
-import { accepted, collector } from "../support/otlp/collector.ts"
+import { accepted, startCollector } from "../support/otlp/collector.ts"
 import { recordSpans, sendSpans, TOKEN } from "../support/otlp/telemetry.ts"
 import { service } from "../support/service.ts"
 
@@ -29,7 +29,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("telem
     () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
-        const peer = yield* collector([accepted, { status: 400 }])
+        const peer = yield* startCollector([accepted, { status: 400 }])
         const { faults, page } = yield* openSignedIn({ preset: "admin" }, "/telemetry")
         yield* Effect.promise(async () => {
           await page.getByText("No collector is set").waitFor()

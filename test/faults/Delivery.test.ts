@@ -9,19 +9,19 @@ import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 import {
-  announce,
-  answering,
+  publishWebhookEvents,
+  respondingChannel,
   delivered,
-  destination,
-  endpointAt,
+  newDestination,
+  insertEndpoint,
   masterKey,
   publish,
-  quick,
-  records,
+  quickPolicy,
+  awaitRecords,
   testWithWebhooks,
   withEngine,
   withoutEngine,
-  withWebhooks
+  withWebhookEngine
 } from "../support/delivery.ts"
 import { eventually } from "../support/eventually.ts"
 
@@ -37,9 +37,7 @@ const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestD
         spawn(
           process.execPath,
           [program, Redacted.value(url), Redacted.value(masterKey), String(leaseMillis)],
-          {
-            stdio: ["ignore", "pipe", "inherit"]
-          }
+          { stdio: ["ignore", "pipe", "inherit"] }
         )
       ),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
@@ -68,31 +66,31 @@ describe("a process that carries deliveries", () => {
     () =>
       Effect.gen(function* () {
         const receiver = yield* startScriptedServer(["never", ok])
-        const endpoint = yield* endpointAt(receiver.url)
+        const endpoint = yield* insertEndpoint(receiver.url)
         const child = yield* carrier()
-        yield* withoutEngine(announce([endpoint], "{}"))
+        yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
         yield* Effect.promise(() => receiver.arrived(1))
         child.kill("SIGKILL")
         const before = performance.now()
         yield* Effect.gen(function* () {
           yield* Effect.promise(() => receiver.arrived(2))
           assert.isAtMost(performance.now() - before, 15_000)
-          const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
+          const [record] = yield* awaitRecords(endpoint, (list) => list[0]?.status === "delivered")
           assert.strictEqual(record?.attempts, 1)
           assert.strictEqual(
             receiver.seen[1]?.headers["x-svc-event-id"],
             receiver.seen[0]?.headers["x-svc-event-id"]
           )
-        }).pipe(withWebhooks())
+        }).pipe(withWebhookEngine())
       })
   )
 
   testWithWebhooks("was dead while an event was committed: it is sent by the next one", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([ok])
-      const endpoint = yield* endpointAt(receiver.url)
-      yield* withoutEngine(announce([endpoint], "{}"))
-      yield* records(endpoint, (list) => list[0]?.status === "delivered").pipe(withWebhooks())
+      const endpoint = yield* insertEndpoint(receiver.url)
+      yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
+      yield* awaitRecords(endpoint, (list) => list[0]?.status === "delivered").pipe(withWebhookEngine())
       assert.lengthOf(receiver.seen, 1)
     })
   )
@@ -112,21 +110,21 @@ describe("a process that carries deliveries", () => {
   testWithWebhooks("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer(["never", ok])
-      const endpoint = yield* endpointAt(receiver.url)
+      const endpoint = yield* insertEndpoint(receiver.url)
       const child = yield* carrier(2_400)
-      yield* withoutEngine(announce([endpoint], "{}"))
+      yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
       yield* Effect.promise(() => receiver.arrived(1))
       child.kill("SIGSTOP")
       yield* Effect.gen(function* () {
-        const [record] = yield* records(endpoint, (list) => list[0]?.status === "delivered")
+        const [record] = yield* awaitRecords(endpoint, (list) => list[0]?.status === "delivered")
         child.kill("SIGCONT")
         // It stops only after it has tried to write down how its attempt ended.
         child.kill("SIGTERM")
         yield* ended(child)
-        const [after] = yield* records(endpoint, () => true)
+        const [after] = yield* awaitRecords(endpoint, () => true)
         assert.deepStrictEqual(after, record)
         assert.strictEqual(after?.attempts, 1)
-      }).pipe(withWebhooks())
+      }).pipe(withWebhookEngine())
     })
   )
 })
@@ -137,9 +135,9 @@ describe("a store", () => {
     () =>
       Effect.gen(function* () {
         const { url } = yield* TestDatabase
-        const { channel, sent } = yield* answering(quick(), () => delivered)
+        const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
         yield* Effect.gen(function* () {
-          const to = yield* Effect.replicateEffect(destination, 10)
+          const to = yield* Effect.replicateEffect(newDestination, 10)
           // A client of its own cuts the connections of the engine's.
           const scope = yield* Effect.scope
           const other = yield* Layer.buildWithScope(
@@ -174,7 +172,7 @@ describe("a store", () => {
             )
           }
           const carried = yield* Queue.takeAll(sent)
-          assert.isAtLeast(new Set(carried.map((parcel) => parcel.event_id)).size, 8 * 10 * 20)
+          assert.isAtLeast(new Set(carried.map((ref) => ref.event_id)).size, 8 * 10 * 20)
         }).pipe(withEngine([channel]))
       })
   )

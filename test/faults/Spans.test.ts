@@ -3,7 +3,7 @@ import { Effect, Redacted, type Scope } from "effect"
 import { randomBytes } from "node:crypto"
 import { connect, type CountersignClient } from "../../src/client/index.ts"
 import { eventually } from "../support/eventually.ts"
-import { accepted, collector, type CollectorAnswer } from "../support/otlp/collector.ts"
+import { accepted, startCollector, type CollectorResponse } from "../support/otlp/collector.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { type CliProcess, spawnCli } from "../support/process.ts"
 import { sortingTask } from "../support/tasks.ts"
@@ -17,10 +17,10 @@ interface Replica {
 
 /** A store, a collector, and however many processes of the service share them. */
 const house = Effect.fnUntraced(function* (
-  answer: CollectorAnswer,
+  answer: CollectorResponse,
   variables: Readonly<Record<string, string>>
 ) {
-  const peer = yield* collector(answer)
+  const peer = yield* startCollector(answer)
   const shared = {
     PORT: "0",
     DATABASE_URL: Redacted.value(yield* cloneDatabase),

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import { broken, late } from "../../scripts/chaos/plan.ts"
+import { brokenGuarantees, missedDeadlines } from "../../scripts/chaos/plan.ts"
 import { chaos } from "../../scripts/chaos/run.ts"
 import { startStore } from "../../scripts/chaos/store.ts"
-import { layerWebhookNeeds } from "../support/delivery.ts"
-import { seeded } from "../support/breakingProxy.ts"
+import { layerWebhookDependencies } from "../support/delivery.ts"
+import { seededRandom } from "../support/breakingProxy.ts"
 import { dataDirectory } from "../support/embeddedPostgres.ts"
 
 const eventsPerFault = 60
@@ -33,9 +33,9 @@ describe("several processes that carry deliveries", () => {
           carriers: 3,
           faults,
           eventsPerFault,
-          random: seeded(7)
-        }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookNeeds)))
-        assert.deepStrictEqual([...broken(report), ...late(report, SLACK)], [])
+          random: seededRandom(7)
+        }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookDependencies)))
+        assert.deepStrictEqual([...brokenGuarantees(report), ...missedDeadlines(report, SLACK)], [])
         assert.isAbove(report.takeover, 0)
         assert.isAbove(report.handover, 0)
         assert.isAtLeast(report.events, faults.length * eventsPerFault)

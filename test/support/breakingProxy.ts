@@ -11,7 +11,7 @@ export interface BreakingProxy {
 }
 
 /** Numbers from 0 to 1 that look random and are the same each time (mulberry32). */
-export const seeded = (seed: number) => (): number => {
+export const seededRandom = (seed: number) => (): number => {
   seed = (seed + 0x6d2b79f5) | 0
   let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
   mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
@@ -30,7 +30,7 @@ export const breakingProxy = (options: {
 }) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
-      const random = seeded(options.seed)
+      const random = seededRandom(options.seed)
       const open = new Set<Socket>()
       let broken = 0
       const server = createServer((client) => {

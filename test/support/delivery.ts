@@ -14,12 +14,12 @@ import {
   defaultChannelPolicy,
   Delivery,
   type DeliveryOptions,
-  type LoggedDelivery,
-  type Parcel
+  type DeliveryLogEntry,
+  type DeliveryRef
 } from "../../src/server/delivery/Delivery.ts"
 import type { QueueRow } from "../../src/server/delivery/Delivery/QueuedDelivery.ts"
-import { makeQueue } from "../../src/server/delivery/Delivery/Queue.ts"
-import { makeLog } from "../../src/server/delivery/Delivery/Log.ts"
+import { makeDeliveryQueue } from "../../src/server/delivery/Delivery/DeliveryQueue.ts"
+import { makeDeliveryLog } from "../../src/server/delivery/Delivery/DeliveryLog.ts"
 import { makeReplay } from "../../src/server/delivery/Delivery/Replay.ts"
 import type { OwnedShard } from "../../src/server/delivery/Delivery/Shards.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
@@ -34,9 +34,9 @@ import { TestDatabase } from "./postgres.ts"
 const TEST_MILLIS = 60_000
 
 /** An attempt that a test's channel holds until the test says how it ends. */
-export interface Held {
-  readonly parcel: Parcel
-  readonly end: (outcome: AttemptOutcome) => Effect.Effect<void>
+export interface ManualAttempt {
+  readonly delivery: DeliveryRef
+  readonly complete: (outcome: AttemptOutcome) => Effect.Effect<void>
 }
 
 export const delivered: AttemptOutcome = { _tag: "Delivered", status: 200 }
@@ -46,13 +46,13 @@ export const failing: AttemptOutcome = { _tag: "Retry", error: "HTTP 503", statu
 export const ownedShard = (open: number): OwnedShard => ({
   shard: 0,
   epoch: 1,
-  validUntil: Infinity,
-  mark: 0,
-  settled: 0,
-  settling: 0,
-  settledAt: 0,
-  open,
-  leaving: false
+  leaseUntil: Infinity,
+  watermark: 0,
+  stableWatermark: 0,
+  nextStableWatermark: 0,
+  stableSince: 0,
+  unfinished: open,
+  draining: false
 })
 
 const zeros = "0".repeat(32)
@@ -80,25 +80,25 @@ export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
 }
 
 /** A policy whose waits are milliseconds. */
-export const quick = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
+export const quickPolicy = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
   ...defaultChannelPolicy,
   retry: { ...defaultChannelPolicy.retry, delaysMillis: [0, 5, 5, 5] },
   ...policy
 })
 
 /** A channel whose attempts a test takes one by one and ends as it likes. */
-export const heldChannel = (policy: ChannelPolicy) =>
-  Effect.map(Queue.unbounded<Held>(), (attempts) => {
+export const manualChannel = (policy: ChannelPolicy) =>
+  Effect.map(Queue.unbounded<ManualAttempt>(), (attempts) => {
     const channel: Channel = {
       name: "held",
       ids: DeliveryId,
       policy,
-      load: (parcel) =>
+      load: (ref) =>
         Effect.succeed(
           Effect.callback<AttemptOutcome>((resume) => {
             Queue.offerUnsafe(attempts, {
-              parcel,
-              end: (outcome) => Effect.sync(() => resume(Effect.succeed(outcome)))
+              delivery: ref,
+              complete: (outcome) => Effect.sync(() => resume(Effect.succeed(outcome)))
             })
           })
         ),
@@ -107,21 +107,24 @@ export const heldChannel = (policy: ChannelPolicy) =>
     return { channel, attempts }
   })
 
-/** A channel that answers for each parcel at once, and tells a queue what it sent. */
-export const answering = (policy: ChannelPolicy, answer: (parcel: Parcel, nth: number) => AttemptOutcome) =>
-  Effect.map(Queue.unbounded<Parcel>(), (sent) => {
+/** A channel that answers for each ref at once, and tells a queue what it sent. */
+export const respondingChannel = (
+  policy: ChannelPolicy,
+  answer: (ref: DeliveryRef, nth: number) => AttemptOutcome
+) =>
+  Effect.map(Queue.unbounded<DeliveryRef>(), (sent) => {
     const counts = new Map<string, number>()
     const channel: Channel = {
       name: "held",
       ids: DeliveryId,
       policy,
-      load: (parcel) =>
+      load: (ref) =>
         Effect.succeed(
           Effect.sync(() => {
-            const nth = (counts.get(parcel.delivery_id) ?? 0) + 1
-            counts.set(parcel.delivery_id, nth)
-            Queue.offerUnsafe(sent, parcel)
-            return answer(parcel, nth)
+            const nth = (counts.get(ref.delivery_id) ?? 0) + 1
+            counts.set(ref.delivery_id, nth)
+            Queue.offerUnsafe(sent, ref)
+            return answer(ref, nth)
           })
         ),
       expire: () => Effect.succeed(0)
@@ -136,13 +139,11 @@ export const withEngine =
     Effect.provide(
       use,
       Delivery.layer(Effect.succeed(channels), options).pipe(Layer.provide(StoreClock.layer)),
-      {
-        local: true
-      }
+      { local: true }
     )
 
 /** An engine that lives as long as a scope. */
-export const engineIn = (
+export const startEngine = (
   scope: Scope.Scope,
   channels: ReadonlyArray<Channel>,
   options: DeliveryOptions = {}
@@ -156,7 +157,7 @@ export const engineIn = (
   )
 
 /** A destination of an organization, both new. */
-export const destination = Effect.all({ org_id: OrgId.generate, destination_id: EndpointId.generate })
+export const newDestination = Effect.all({ org_id: OrgId.generate, destination_id: EndpointId.generate })
 
 /** Commits events for a destination, as a service does. */
 export const publish = (
@@ -174,7 +175,7 @@ export const publish = (
   })
 
 /** The records of a destination, once they hold. */
-export const records = (
+export const awaitRecords = (
   to: { readonly org_id: OrgId; readonly destination_id: string },
   holds: (list: Effect.Success<ReturnType<Delivery["Service"]["list"]>>) => boolean
 ) => Effect.flatMap(Delivery, (delivery) => eventually(delivery.list(to.org_id, to.destination_id), holds))
@@ -183,7 +184,7 @@ export const records = (
 export const masterKey = Redacted.make(randomBytes(32).toString("base64"))
 
 /** What the webhook channel needs: loopback is let through, without TLS. */
-export const layerWebhookNeeds = Layer.mergeAll(
+export const layerWebhookDependencies = Layer.mergeAll(
   Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
   Egress.layer({
     dnsServers: [],
@@ -195,7 +196,7 @@ export const layerWebhookNeeds = Layer.mergeAll(
 )
 
 /** A test on a database of its own, since engines take every shard there is, with the real clock. */
-export const testOnStore = <E>(
+export const testWithDatabase = <E>(
   name: string,
   effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
 ) =>
@@ -218,13 +219,13 @@ export const testWithWebhooks = <E>(
     name,
     () =>
       Effect.suspend(effect).pipe(
-        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
+        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookDependencies)))
       ),
     TEST_MILLIS
   )
 
 /** Runs with the webhook channel on an engine. */
-export const withWebhooks =
+export const withWebhookEngine =
   (options: WebhookChannel.WebhookOptions = {}, engine: DeliveryOptions = {}) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) =>
     Effect.provide(
@@ -236,58 +237,47 @@ export const withWebhooks =
     )
 
 /** Commits as another process does that carries nothing: those that do are told. */
-export const elsewhere =
+export const withoutEngineFor =
   (channel: Channel) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const pg = yield* PgClient.PgClient
       const channels = new Map([[channel.name, channel]])
-      const queue = makeQueue(
+      const queue = makeDeliveryQueue(
         sql,
         channels,
         DateTime.now,
         () => () => Effect.ignore(pg.notify("countersign_delivery", "rows"))
       )
-      const log = { ...queue, ...makeLog(sql, () => false), ...makeReplay(sql, channels, queue) }
+      const log = { ...queue, ...makeDeliveryLog(sql, () => false), ...makeReplay(sql, channels, queue) }
       return yield* Effect.provideService(
         use,
         Delivery,
         Delivery.of({
           ...log,
           runRetention: Effect.die("Nothing is removed here"),
-          figures: Effect.die("Nothing is carried here")
+          stats: Effect.die("Nothing is carried here")
         })
       )
     })
 
 /** The same with the webhook channel. */
 export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(WebhookChannel.make(), (channel) => elsewhere(channel)(use))
+  Effect.flatMap(WebhookChannel.make(), (channel) => withoutEngineFor(channel)(use))
 
 /** An endpoint at a URL, and its secret. */
-export const endpointAt = Effect.fnUntraced(function* (url: string) {
+export const insertEndpoint = Effect.fnUntraced(function* (url: string) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
-  const { destination_id, org_id } = yield* destination
+  const { destination_id, org_id } = yield* newDestination
   const secret = yield* generateSigningSecret
-  yield* sql`INSERT INTO notification_endpoints ${sql.insert({
-    org_id,
-    endpoint_id: destination_id,
-    url: yield* box.seal(endpointPlace(org_id, destination_id, "url"), Redacted.make(url)),
-    url_hint: "hint",
-    secret: yield* box.seal(endpointPlace(org_id, destination_id, "secret"), secret),
-    events: ["approval.requested"],
-    active: true,
-    created_at: new Date(),
-    created_by_id: "key",
-    created_by_name: "key"
-  })}`
+  yield* sql`INSERT INTO notification_endpoints ${sql.insert({ org_id, endpoint_id: destination_id, url: yield* box.seal(endpointPlace(org_id, destination_id, "url"), Redacted.make(url)), url_hint: "hint", secret: yield* box.seal(endpointPlace(org_id, destination_id, "secret"), secret), events: ["approval.requested"], active: true, created_at: new Date(), created_by_id: "key", created_by_name: "key" })}`
   return { org_id, destination_id, secret: Redacted.value(secret) }
 })
 
 /** Commits events with a body for endpoints, one for each. */
-export const announce = Effect.fnUntraced(function* (
+export const publishWebhookEvents = Effect.fnUntraced(function* (
   to: ReadonlyArray<{ readonly org_id: OrgId; readonly destination_id: string }>,
   body: string
 ) {
@@ -299,14 +289,7 @@ export const announce = Effect.fnUntraced(function* (
   yield* transaction(
     Effect.gen(function* () {
       for (const { event_id, org_id } of events) {
-        yield* sql`INSERT INTO approval_events ${sql.insert({
-          org_id,
-          event_id,
-          type: "approval.requested",
-          approval_id: "apr",
-          body: Buffer.from(body),
-          occurred_at: new Date()
-        })}`
+        yield* sql`INSERT INTO approval_events ${sql.insert({ org_id, event_id, type: "approval.requested", approval_id: "apr", body: Buffer.from(body), occurred_at: new Date() })}`
       }
       yield* delivery.enqueue(
         events.map((event) => ({ ...event, channel: WebhookChannel.WEBHOOK, label: "approval.requested" }))
@@ -317,23 +300,23 @@ export const announce = Effect.fnUntraced(function* (
 })
 
 /** Whether there are records and all have this status. */
-export const all = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
+export const allHaveStatus = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
   list.length > 0 && list.every((record) => record.status === status)
 
 /** The id of a record that is there. */
-export const idOf = (record: LoggedDelivery | undefined): string => {
+export const recordId = (record: DeliveryLogEntry | undefined): string => {
   assert.isDefined(record)
   return record?.id ?? ""
 }
 
 /** One attempt. */
-export const once = { ...quick().retry, delaysMillis: [0] }
+export const singleAttempt = { ...quickPolicy().retry, delaysMillis: [0] }
 
 /** No failure leads to a cooldown. */
-export const patient = { failureThreshold: 1_000, firstMillis: 1, longestMillis: 1 }
+export const noCooldown = { failureThreshold: 1_000, firstMillis: 1, longestMillis: 1 }
 
 /** How many deliveries wait in the queue. */
-export const queued = Effect.flatMap(
+export const queueLength = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
 ).pipe(Effect.map((rows) => rows[0]?.count))
@@ -342,7 +325,7 @@ export const queued = Effect.flatMap(
  * Makes all that there is older than is kept, where that is an hour: ids tell their time, too. The run that each start begins with is
  * over by then, and removes nothing of it.
  */
-export const aged = Effect.gen(function* () {
+export const ageAllDeliveries = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
   yield* delivery.runRetention
@@ -352,12 +335,14 @@ export const aged = Effect.gen(function* () {
 })
 
 /** What is published to another destination is the next that is sent, and nothing else is. */
-export const onlyAnotherIsSent = Effect.fnUntraced(function* (attempts: Queue.Dequeue<Held>) {
-  const other = yield* destination
+export const assertOnlyOtherDestinationIsSent = Effect.fnUntraced(function* (
+  attempts: Queue.Dequeue<ManualAttempt>
+) {
+  const other = yield* newDestination
   yield* publish(other)
   const next = yield* Queue.take(attempts)
-  assert.strictEqual(next.parcel.destination_id, other.destination_id)
-  yield* next.end(delivered)
-  yield* records(other, all("delivered"))
+  assert.strictEqual(next.delivery.destination_id, other.destination_id)
+  yield* next.complete(delivered)
+  yield* awaitRecords(other, allHaveStatus("delivered"))
   assert.strictEqual(yield* Queue.size(attempts), 0)
 })

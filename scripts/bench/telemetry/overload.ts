@@ -58,7 +58,7 @@ const count = Effect.gen(function* () {
     FROM telemetry_destinations
     WHERE org_id = ${org_id}
   `
-  const here = spans.held(org_id)
+  const here = spans.localCounts(org_id)
   return { waiting: (row?.waiting ?? 0) + here.waiting, dropped: (row?.dropped ?? 0) + here.dropped }
 })
 let counted = await pipeline.runPromise(count)

@@ -11,11 +11,11 @@ import { Egress } from "../../../src/server/egress/Egress.ts"
 import { KnownSecrets } from "../../../src/server/secrets/KnownSecrets.ts"
 import { SecretBox } from "../../../src/server/secrets/SecretBox.ts"
 import { Spans, type SpansOptions } from "../../../src/server/telemetry/Spans.ts"
-import { WrittenBatches } from "../../../src/server/telemetry/Spans/RecentPayloads.ts"
+import { RecentPayloads } from "../../../src/server/telemetry/Spans/RecentPayloads.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import * as OtlpChannel from "../../../src/server/telemetry/Telemetry/OtlpChannel.ts"
 import { destinationPlace, insertDestination } from "../../../src/server/telemetry/Telemetry/rows.ts"
-import { encodeHeaders } from "../../../src/server/telemetry/Telemetry/send.ts"
+import { encodeHeaders } from "../../../src/server/telemetry/Telemetry/sendSpans.ts"
 import { attributesOf } from "./traces.ts"
 
 /** Starts the pipeline. */
@@ -36,7 +36,7 @@ export const startPipeline = (url: Redacted.Redacted, options: SpansOptions) =>
             ownHost: undefined
           }),
           StoreClock.layer,
-          WrittenBatches.layer
+          RecentPayloads.layer
         )
       ),
       Layer.provideMerge(Database.layer({ url }))

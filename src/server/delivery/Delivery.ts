@@ -5,24 +5,29 @@ import type { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import type { Channel } from "./Delivery/Channel.ts"
 import { makeDispatcher } from "./Delivery/Dispatcher.ts"
-import { type DeliveryFigures, makeFigures } from "./Delivery/Figures.ts"
+import { type DeliveryStats, makeDeliveryStats } from "./Delivery/DeliveryStats.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
 import { makeHealthWriter } from "./Delivery/HealthWriter.ts"
 import {
   type DestinationHealth,
-  type LoggedDelivery,
-  type LoggedDeliveryDetail,
-  makeLog
-} from "./Delivery/Log.ts"
-import type { Enqueued } from "./Delivery/QueuedDelivery.ts"
-import { type Handover, makeQueue } from "./Delivery/Queue.ts"
+  type DeliveryLogEntry,
+  type DeliveryLogDetail,
+  makeDeliveryLog
+} from "./Delivery/DeliveryLog.ts"
+import type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
+import { type BeginEnqueue, makeDeliveryQueue } from "./Delivery/DeliveryQueue.ts"
 import { makeReplay } from "./Delivery/Replay.ts"
 import { defaultReader, horizonMillis, makeReader, type ReaderOptions } from "./Delivery/Reader.ts"
-import { defaultRetention, makeRetention, type Removed, type RetentionOptions } from "./Delivery/Retention.ts"
+import {
+  defaultRetention,
+  makeRetention,
+  type RetentionResult,
+  type RetentionOptions
+} from "./Delivery/Retention.ts"
 import { defaultLease, type LeaseOptions, makeShards } from "./Delivery/Shards.ts"
-import { makeSharing } from "./Delivery/ShardBalancer.ts"
+import { makeShardBalancer } from "./Delivery/ShardBalancer.ts"
 import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
-import { handOver } from "./Delivery/drain.ts"
+import { drain } from "./Delivery/drain.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
 import { afterCommit } from "../store/Database/transaction.ts"
@@ -34,75 +39,87 @@ export {
   type Channel,
   type ChannelPolicy,
   defaultChannelPolicy,
-  type Parcel,
-  type Settled
+  type DeliveryRef,
+  type CompletedDelivery
 } from "./Delivery/Channel.ts"
-export type { DestinationHealth, LoggedDelivery, LoggedDeliveryDetail } from "./Delivery/Log.ts"
-export type { Enqueued } from "./Delivery/QueuedDelivery.ts"
+export type { DestinationHealth, DeliveryLogEntry, DeliveryLogDetail } from "./Delivery/DeliveryLog.ts"
+export type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
 
-/** How the engine runs in one process. What is left out has the defaults named beside each part. */
+/** Options of the delivery engine in one replica. Omitted options use the defaults documented beside each part. */
 export interface DeliveryOptions {
   readonly lease?: Partial<LeaseOptions>
   readonly slots?: Partial<SlotOptions>
   readonly reader?: Partial<ReaderOptions>
   readonly retention?: Partial<RetentionOptions>
   /**
-   * The longest wait at the stop for attempts that are under way. Default 6,000: longer than a webhook's; what its channel gives longer
-   * than that may be cut off, and is sent again.
+   * How long shutdown waits for attempts in flight, in milliseconds. Default 6,000, which is longer than a webhook
+   * attempt. An attempt of a channel with a longer deadline may be cut off at shutdown and sent again by the next owner
+   * of its shard.
    */
   readonly drainMillis?: number
 }
 
 /**
- * Carries events to destinations, at least once. What is queued is carried by whichever process owns the destination's
- * shard; any number of processes share one store.
+ * Delivers events to destinations at least once. The replica that holds the lease of the destination's shard sends the
+ * queued deliveries; any number of replicas share one database.
+ *
+ * ```
+ *   enqueue ──> deliveries, delivery_queue ──> Reader ──> Lanes ──> Dispatcher ──> Attempt ──> Channel ──> peer
+ *   (caller's transaction)     │                            ^                         │
+ *          └── on commit ──────┼────────────────────────────┘                         v
+ *                              └────────────── one statement a batch <──────────── Finisher
+ * ```
  */
 export class Delivery extends Context.Service<
   Delivery,
   {
     /**
-     * Within the caller's transaction: a record and a place in the queue for each. Past a destination's capacity the record
-     * is `failed` with "queue full", and can be replayed. The commit itself sets them going: what is for shards of this process is
-     * handed over without being read, the other processes are told. Answers with the ids of the deliveries, in the order of the list.
+     * Inserts a log record and a queue row for each delivery, within the caller's transaction. A delivery beyond its
+     * destination's queue limit is recorded as `failed` with "queue full" and can be replayed. When the transaction
+     * commits, deliveries of shards owned by this replica go straight to the dispatcher without a read, and the other
+     * replicas are notified. Returns the delivery ids in the order of the list.
      */
     readonly enqueue: (
-      list: ReadonlyArray<Enqueued>
+      list: ReadonlyArray<NewDelivery>
     ) => Effect.Effect<ReadonlyArray<string>, SqlError.SqlError>
-    /** The latest 50, newest first. */
-    readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<LoggedDelivery>>
+    /** Lists the latest 50 deliveries, newest first. */
+    readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<DeliveryLogEntry>>
     readonly get: (
       org_id: OrgId,
       destination_id: string,
       delivery_id: string
-    ) => Effect.Effect<LoggedDeliveryDetail, NotFound>
-    /** Queues a failed delivery again: the same event, the whole schedule, after the destination's cooldown. */
+    ) => Effect.Effect<DeliveryLogDetail, NotFound>
+    /**
+     * Queues a failed delivery again with the same event and a full retry schedule. It waits for the destination's
+     * cooldown, if any.
+     */
     readonly replay: (
       org_id: OrgId,
       destination_id: string,
       delivery_id: string
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
-    /** Queues every failed delivery that was created in the window, oldest first, up to the capacity. */
+    /** Queues every failed delivery created in the window, oldest first, up to the destination's remaining capacity. */
     readonly replayWindow: (
       org_id: OrgId,
       destination_id: string,
       window: { readonly since: DateTime.Utc; readonly until: DateTime.Utc | null }
     ) => Effect.Effect<{ readonly queued: number; readonly skipped: number }>
-    /** How destinations fare, by id. */
+    /** Returns the health of each destination, by id. */
     readonly health: (
       org_id: OrgId,
       destination_ids: ReadonlyArray<string>
     ) => Effect.Effect<ReadonlyMap<string, DestinationHealth>>
-    /** Within the caller's transaction, when a destination is removed: nothing waits for it any more. */
+    /** Cancels all queued deliveries of a destination that is being removed, within the caller's transaction. */
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
-    /** How the engine fares in this process. Counts the queue: to be asked every few seconds at most. */
-    readonly figures: Effect.Effect<DeliveryFigures, SqlError.SqlError>
-    /** Removes what is older than is kept, once; runs by itself, too. */
-    readonly runRetention: Effect.Effect<Removed, SqlError.SqlError>
+    /** Returns the engine's statistics in this replica. Counts the queue, so call it every few seconds at most. */
+    readonly stats: Effect.Effect<DeliveryStats, SqlError.SqlError>
+    /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
+    readonly runRetention: Effect.Effect<RetentionResult, SqlError.SqlError>
   }
 >()("countersign/server/delivery/Delivery") {
   /**
-   * The engine with its channels, which live as long and share its own connections; what callers ask for runs on theirs. It runs while
-   * the layer lives, and hands over its shards when that ends.
+   * Runs the engine with these channels for as long as the layer lives, and drains it when the layer's scope closes.
+   * Channels are built with the engine's own connections; `enqueue`, reads and replays run on the caller's connections.
    */
   static readonly layer = <E, R>(
     channels: Effect.Effect<ReadonlyArray<Channel>, E, R>,
@@ -131,17 +148,20 @@ export class Delivery extends Context.Service<
     )
 }
 
-/** For renewing leases and sharing out alone: where the store is slow, they must not wait behind what is read and written. */
+/**
+ * A dedicated connection for lease renewal and shard rebalancing: while the database is slow, they must not wait behind
+ * reads and writes.
+ */
 const LEASE_CONNECTIONS = 1
 
 /**
- * Connections of the engine's own: that for leases, one to hear by, and five that all else takes turns on: results and how destinations
- * fare, reads, what channels ask, notices, removal, figures. What it does never waits for those who hold all the callers' while they
- * publish, and the other way about.
+ * Connections of the engine: one for leases, one for LISTEN, and five shared by results, health, queue reads, channel
+ * loads, NOTIFY, retention and statistics. The engine and its callers have separate pools, so that neither waits while
+ * the other uses up all of its own.
  */
 export const ENGINE_CONNECTIONS = LEASE_CONNECTIONS + 6
 
-/** Longer than a webhook has for its answer. */
+/** Longer than the deadline of a webhook attempt (5 s). */
 const DRAIN_MILLIS = 6_000
 
 const make = Effect.fnUntraced(function* (
@@ -164,18 +184,19 @@ const make = Effect.fnUntraced(function* (
   const { now } = yield* StoreClock
 
   const tellOthers = () => {
-    if (shards.shared()) wakeups.rows()
+    if (shards.hasPeers()) wakeups.signalNewRows()
   }
 
-  // A read from its statement to its end: what was written about these rows and their destinations meanwhile is newer than they are.
-  const handover: Handover = () => {
-    const end = dispatcher.beginReading()
+  // The insert counts as a read from its statement to the end of its transaction: attempts and health recorded
+  // meanwhile are newer than the rows it returns.
+  const handover: BeginEnqueue = () => {
+    const end = dispatcher.beginRead()
     return (committed) =>
       Effect.sync(() => {
         if (committed !== undefined) {
           const { complete, rows } = committed
           dispatcher.offer(rows, monotonicMillis(clock))
-          if (!complete) reader.signal()
+          if (!complete) reader.signalNewRows()
           if (!complete || rows.some((row) => !shards.owned.has(row.shard))) tellOthers()
         }
         end()
@@ -184,40 +205,41 @@ const make = Effect.fnUntraced(function* (
 
   const replayed = afterCommit(
     Effect.sync(() => {
-      reader.signal()
+      reader.signalNewRows()
       tellOthers()
     })
   )
 
-  const queue = makeQueue(callers, channels, now, handover)
-  const log = makeLog(callers, dispatcher.isSending)
+  const queue = makeDeliveryQueue(callers, channels, now, handover)
+  const log = makeDeliveryLog(callers, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
-  const sharing = makeSharing(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
+  const sharing = makeShardBalancer(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(
     Effect.catchCause((cause) => Effect.logWarning("Attempts wait for their partitions", cause))
   )
-  // The first round is over before the layer is there: a process that is alone sends from its first request on.
-  yield* sharing.round.pipe(
+  // The first rebalancing finishes before the layer is built, so a single replica sends deliveries from its first
+  // request on.
+  yield* sharing.rebalance.pipe(
     Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause))
   )
 
   yield* runWorkers([
-    runForever("Sharing out deliveries", sharing.turn),
-    runForever("Reading deliveries", reader.turns.tail),
-    runForever("Sweeping deliveries", reader.turns.sweep),
-    runForever("Refilling deliveries", reader.turns.refill),
-    runForever("Writing what became of deliveries", finisher.turn),
-    runForever("Writing how destinations fare", health.turn),
+    runForever("Sharing out deliveries", sharing.runOnce),
+    runForever("Reading deliveries", reader.runOnce.tail),
+    runForever("Sweeping deliveries", reader.runOnce.sweep),
+    runForever("Refilling deliveries", reader.runOnce.refill),
+    runForever("Writing what became of deliveries", finisher.runOnce),
+    runForever("Writing how destinations fare", health.runOnce),
     retention.loop,
-    wakeups.notifying,
-    wakeups.listening((wakeUp) => {
-      if (wakeUp === "shards") sharing.soon()
-      else reader.signal()
+    wakeups.runNotifier,
+    wakeups.runListener((wakeUp) => {
+      if (wakeUp === "shards") sharing.trigger()
+      else reader.signalNewRows()
     })
   ])
-  yield* onShutdown(handOver(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
+  yield* onShutdown(drain(shards, wakeups, options.drainMillis ?? DRAIN_MILLIS))
 
   return Delivery.of({
     enqueue: queue.enqueue,
@@ -229,7 +251,7 @@ const make = Effect.fnUntraced(function* (
       Effect.tap(replayWindow(org_id, destination_id, window), replayed),
     health: log.health,
     discard: queue.discard,
-    figures: makeFigures(sql, channels, shards, dispatcher, reader),
+    stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
     runRetention: retention.runOnce
   })
 })

@@ -3,10 +3,10 @@ import type { IpNetwork, NetAddress } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import { PublicUrl, makeUrlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
 import { type TimerWheel, makeTimerWheel } from "../concurrency/TimerWheel.ts"
-import { aheadOf } from "./Egress/PrefetchedDns.ts"
+import { withPrefetchedAnswers } from "./Egress/PrefetchedDns.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
-import { type Deadline, type EgressAnswer, exchange, Progress } from "./Egress/Exchange.ts"
-import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/Failure.ts"
+import { type Deadline, type EgressResponse, exchange, Progress } from "./Egress/Exchange.ts"
+import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/EgressFailed.ts"
 import { type Lookup, makeLookup } from "./Egress/Resolver.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
@@ -42,7 +42,7 @@ export interface EgressRequest {
   readonly maxResponseBytes: number
 }
 
-interface Shape {
+interface EgressClient {
   /** The check at creation: the text, then a look-up and the addresses. */
   readonly vet: (text: string) => Effect.Effect<PublicUrl, UrlRefused>
   /**
@@ -51,18 +51,18 @@ interface Shape {
    * as much of its body as came. So a body that drips, never ends or breaks off does not undo a status that is
    * known. Interrupting it cuts the connection. Nothing is sent twice.
    */
-  readonly send: (request: EgressRequest) => Effect.Effect<EgressAnswer, EgressFailed>
+  readonly send: (request: EgressRequest) => Effect.Effect<EgressResponse, EgressFailed>
 }
 
 /** Most addresses of a name that are tried in one attempt, one after the other, when they cannot be connected to. */
 const MAX_DIALS = 4
 
 /** Failures of an address before anything was written to it: the name's next address may do better. */
-const anotherAddressMayDo: ReadonlySet<EgressReason> = new Set(["ConnectionRefused", "Unreachable"])
+const nextAddressReasons: ReadonlySet<EgressReason> = new Set(["ConnectionRefused", "Unreachable"])
 
 const addressRefusals: ReadonlySet<string> = new Set(["NotPublic", "Denied"])
 
-const makeVet = (rule: UrlRule, lookup: Lookup): Shape["vet"] =>
+const makeVet = (rule: UrlRule, lookup: Lookup): EgressClient["vet"] =>
   Effect.fn("Egress.vet")(function* (text: string) {
     const parsed = PublicUrl.parse(text, rule)
     if (Result.isFailure(parsed)) return yield* new UrlRefused({ reason: parsed.failure })
@@ -85,7 +85,7 @@ const makeSend = (
   connections: Connections,
   alarms: TimerWheel,
   clock: Clock.Clock
-): Shape["send"] => {
+): EgressClient["send"] => {
   const parsed = new Map<string, ReturnType<typeof PublicUrl.parse>>()
 
   const parse = (text: string): ReturnType<typeof PublicUrl.parse> => {
@@ -129,13 +129,13 @@ const makeSend = (
     addresses: ReadonlyArray<NetAddress.IpAddress>,
     progress: Progress,
     until: number
-  ): Effect.Effect<EgressAnswer, EgressFailed> => {
+  ): Effect.Effect<EgressResponse, EgressFailed> => {
     const deadline: Deadline = {
-      passed: () => now() >= until,
-      alarm: (ring) => alarms.schedule(until - now(), ring)
+      hasPassed: () => now() >= until,
+      onExpiry: (ring) => alarms.schedule(until - now(), ring)
     }
     const message = { target: url.target, headers: request.headers, body: request.body }
-    const from = (index: number): Effect.Effect<EgressAnswer, EgressFailed> => {
+    const from = (index: number): Effect.Effect<EgressResponse, EgressFailed> => {
       const address = addresses[index]
       if (address === undefined) return Effect.fail(new EgressFailed({ reason: "Unreachable" }))
       const sent = Effect.suspend(() =>
@@ -145,7 +145,7 @@ const makeSend = (
         ? sent
         : Effect.catchIf(
             sent,
-            (failed) => !progress.started && anotherAddressMayDo.has(failed.reason),
+            (failed) => !progress.started && nextAddressReasons.has(failed.reason),
             () => from(index + 1)
           )
     }
@@ -170,23 +170,26 @@ const makeSend = (
     })
 }
 
-const make = (options: EgressOptions): Effect.Effect<Shape, never, Scope.Scope> =>
+const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.Scope> =>
   Effect.gen(function* () {
     const rule = makeUrlRule(options)
     const lookup = yield* makeLookup(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
     const alarms = yield* makeTimerWheel
     const clock = yield* Clock.Clock
-    return { vet: makeVet(rule, aheadOf(lookup)), send: makeSend(rule, lookup, connections, alarms, clock) }
+    return {
+      vet: makeVet(rule, withPrefetchedAnswers(lookup)),
+      send: makeSend(rule, lookup, connections, alarms, clock)
+    }
   })
 
 /** Requests to receivers and collectors: vetted at creation and at every attempt. */
-export class Egress extends Context.Service<Egress, Shape>()("countersign/server/egress/Egress") {
+export class Egress extends Context.Service<Egress, EgressClient>()("countersign/server/egress/Egress") {
   static readonly layer = (options: EgressOptions): Layer.Layer<Egress> => Layer.effect(Egress, make(options))
 }
 
 /** The same for model providers, whose `allow` is the operator's own list, plain http included. */
-export class ProviderEgress extends Context.Service<ProviderEgress, Shape>()(
+export class ProviderEgress extends Context.Service<ProviderEgress, EgressClient>()(
   "countersign/server/egress/Egress/ProviderEgress"
 ) {
   static readonly layer = (options: EgressOptions): Layer.Layer<ProviderEgress> =>

@@ -42,13 +42,13 @@ export class Metrics extends Context.Service<
       const collectProcess = yield* makeProcessCollector
 
       const collectDelivery = Effect.gen(function* () {
-        const figures = yield* delivery.figures
+        const figures = yield* delivery.stats
         yield* Metric.update(deliveryShards, figures.shards)
         for (const [channel, of] of figures.channels) {
           yield* Metric.update(deliveryQueueDepth(channel), of.waiting)
           yield* Metric.update(deliveryOldestDue(channel), of.overdueSeconds)
           yield* Metric.update(deliveryInFlight(channel), of.inFlight)
-          yield* Metric.update(deliveryCoolingDestinations(channel), of.cooling)
+          yield* Metric.update(deliveryCoolingDestinations(channel), of.coolingDown)
           // There before the first of them: a rise is seen only from a number.
           yield* Metric.update(deliveryQueueFull(channel), 0)
         }

@@ -20,16 +20,16 @@ import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
-import { makeBuffer } from "./Spans/Buffer.ts"
-import { makeEncoding } from "./Spans/Encoding.ts"
-import { makeKnown } from "./Spans/DestinationCache.ts"
-import type { Recorded } from "./Spans/OrgBuffer.ts"
-import { findDestinations, storeBatches } from "./Spans/store.ts"
-import { WrittenBatches } from "./Spans/RecentPayloads.ts"
+import { makeSpanBuffer } from "./Spans/SpanBuffer.ts"
+import { makeSpanEncoder } from "./Spans/SpanEncoder.ts"
+import { makeDestinationCache } from "./Spans/DestinationCache.ts"
+import type { RecordedTrace } from "./Spans/OrgBuffer.ts"
+import { findDestinations, storeBatches } from "./Spans/storeBatches.ts"
+import { RecentPayloads } from "./Spans/RecentPayloads.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 export type { Content } from "./Spans/Content.ts"
-export type { Recorded } from "./Spans/OrgBuffer.ts"
+export type { RecordedTrace } from "./Spans/OrgBuffer.ts"
 
 /** How much is exported; what is left out has the contract's default. */
 export interface SpansOptions {
@@ -72,11 +72,11 @@ export class Spans extends Context.Service<
      * Takes traces in, each with the spans it has by now, once the transaction at hand has committed. Answers at once, whatever the
      * state of collector or store; what finds no room is dropped, and counted.
      */
-    readonly record: (org_id: OrgId, ...recorded: ReadonlyArray<Recorded>) => Effect.Effect<void>
+    readonly record: (org_id: OrgId, ...recorded: ReadonlyArray<RecordedTrace>) => Effect.Effect<void>
     /** After the commit that made or removed an organization's destination: what was known of it is looked up anew. */
-    readonly forget: (org_id: OrgId) => Effect.Effect<void>
+    readonly invalidateDestination: (org_id: OrgId) => Effect.Effect<void>
     /** Spans in this process that the store does not count yet: those that wait here, and those that were dropped. */
-    readonly held: (org_id: OrgId) => { readonly waiting: number; readonly dropped: number }
+    readonly localCounts: (org_id: OrgId) => { readonly waiting: number; readonly dropped: number }
     /** Writes all there is in this process to the store, now. */
     readonly flush: Effect.Effect<void, SqlError.SqlError | Schema.SchemaError>
   }
@@ -86,7 +86,7 @@ export class Spans extends Context.Service<
   ): Layer.Layer<
     Spans,
     never,
-    SqlClient.SqlClient | SecretBox | Delivery | KnownSecrets | StoreClock | WrittenBatches
+    SqlClient.SqlClient | SecretBox | Delivery | KnownSecrets | StoreClock | RecentPayloads
   > => Layer.effect(Spans, make(options))
 }
 
@@ -95,11 +95,11 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const box = yield* SecretBox
   const delivery = yield* Delivery
   const secrets = yield* KnownSecrets
-  const written = yield* WrittenBatches
+  const written = yield* RecentPayloads
   const clock = yield* Clock.Clock
   const { millisUnsafe } = yield* StoreClock
   const queueLimit = options.queueLimit ?? 10_000
-  const buffer = makeBuffer({
+  const buffer = makeSpanBuffer({
     sampling: makeSampling(options.sampleRatio ?? 1),
     queueLimit,
     spansPerSecond: options.spansPerSecond ?? 1_000,
@@ -111,7 +111,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const flushDue = Latch.makeUnsafe(false)
   /** Whether nothing waits for its time to be flushed: the next that comes sets it. */
   let idle = false
-  const known = makeKnown(buffer, () => void lookupDue.openUnsafe())
+  const known = makeDestinationCache(buffer, () => void lookupDue.openUnsafe())
   const asking = yield* Semaphore.make(1)
   const encoding = yield* Semaphore.make(1)
   const storing = yield* Semaphore.make(1)
@@ -119,16 +119,16 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
 
   const lookUp = Effect.gen(function* () {
     lookupDue.closeUnsafe()
-    while (known.hasToAsk()) {
-      const asked = known.toAsk(LOOKUPS)
+    while (known.hasLookups()) {
+      const asked = known.takeLookups(LOOKUPS)
       const found = yield* findDestinations(sql, asked).pipe(
-        Effect.tapCause(() => Effect.sync(() => known.askAgain(asked)))
+        Effect.tapCause(() => Effect.sync(() => known.retryLookups(asked)))
       )
       const byOrganization = new Map(found.map((row) => [row.org_id, row]))
       for (const org_id of asked) {
-        known.answered(org_id, byOrganization.get(org_id), now(), (outbox, waited, missed) => {
-          for (const { at, recorded } of waited) buffer.take(outbox, recorded, at, now())
-          if (missed > 0) buffer.drop(outbox, missed, now())
+        known.resolve(org_id, byOrganization.get(org_id), now(), (orgBuffer, waited, missed) => {
+          for (const { at, recorded } of waited) buffer.admit(orgBuffer, recorded, at, now())
+          if (missed > 0) buffer.drop(orgBuffer, missed, now())
           wake()
         })
       }
@@ -137,13 +137,13 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
 
   /** What was taken in is encoded soon, and what was dropped is told in its time. */
   const wake = (): void => {
-    const traces = buffer.unencoded()
+    const traces = buffer.unencodedCount()
     if (traces > 0) encodeDue.openUnsafe()
     if (traces >= GATHER_TRACES) crowded.openUnsafe()
     if (idle) flushDue.openUnsafe()
   }
 
-  const { encode: encodeAll, seal } = makeEncoding(buffer, secrets, now, (sooner) => {
+  const { encode: encodeAll, closeDue } = makeSpanEncoder(buffer, secrets, now, (sooner) => {
     if (idle || sooner) flushDue.openUnsafe()
   })
   const encode = encoding.withPermits(1)(encodeAll)
@@ -173,18 +173,18 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
           Effect.suspend(() => {
             if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
             for (const batch of batches) {
-              buffer.stored(batch)
-              buffer.drop(batch.outbox, batch.spans, now())
+              buffer.release(batch)
+              buffer.drop(batch.buffer, batch.spans, now())
             }
-            buffer.untold(drops, now())
+            buffer.restoreDrops(drops, now())
             return Effect.logError("Spans cannot be stored and are dropped", cause)
           }),
         onSuccess: ({ gone, waiting }) =>
           Effect.gen(function* () {
-            for (const [outbox, spans] of waiting) buffer.counted(outbox, spans, now(), false)
-            for (const batch of batches) buffer.stored(batch)
+            for (const [orgBuffer, spans] of waiting) buffer.updateCount(orgBuffer, spans, now(), false)
+            for (const batch of batches) buffer.release(batch)
             for (const { destination_id, org_id } of gone) {
-              known.forget(org_id)
+              known.invalidate(org_id)
               yield* Effect.logInfo("Spans were let go: their destination was removed", {
                 org_id,
                 destination_id
@@ -198,8 +198,8 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const flush = Effect.gen(function* () {
     yield* lookUp
     yield* encode
-    yield* seal(true)
-    while (buffer.ready()) yield* storing.withPermits(1)(store)
+    yield* closeDue(true)
+    while (buffer.hasReady()) yield* storing.withPermits(1)(store)
     // A group that was under way when this began is over when the permit is free.
     yield* storing.withPermits(1)(Effect.void)
   })
@@ -211,7 +211,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     else if (due > 0) yield* Effect.timeoutOption(flushDue.await, Math.max(PACE_MILLIS, due))
     idle = false
     flushDue.closeUnsafe()
-    yield* seal(false)
+    yield* closeDue(false)
     if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
   })
 
@@ -225,19 +225,19 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     Effect.catchCause((cause) => Effect.logWarning("Spans could not be stored at the stop", cause)),
     Effect.andThen(
       Effect.suspend(() =>
-        buffer.held() === 0
+        buffer.spanCount() === 0
           ? Effect.void
-          : Effect.logWarning("Spans are lost: the store did not take them", { spans: buffer.held() })
+          : Effect.logWarning("Spans are lost: the store did not take them", { spans: buffer.spanCount() })
       )
     )
   )
   yield* onShutdown(stop)
 
-  const take = (org_id: OrgId, recorded: Recorded, at: number, time: number): void => {
-    const outbox = known.outboxFor(org_id, time, recorded, at)
-    if (outbox === undefined) return
-    if (buffer.unsure(outbox, recorded, time)) known.check(outbox, recorded, at)
-    else buffer.take(outbox, recorded, at, time)
+  const take = (org_id: OrgId, recorded: RecordedTrace, at: number, time: number): void => {
+    const orgBuffer = known.bufferFor(org_id, time, recorded, at)
+    if (orgBuffer === undefined) return
+    if (buffer.needsRecount(orgBuffer, recorded, time)) known.recount(orgBuffer, recorded, at)
+    else buffer.admit(orgBuffer, recorded, at, time)
   }
 
   return Spans.of({
@@ -248,10 +248,10 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
         for (const one of recorded) take(org_id, one, at, time)
         wake()
       }),
-    forget: (org_id) => Effect.sync(() => known.forget(org_id)),
-    held: (org_id) => {
-      const outbox = known.outboxOf(org_id)
-      return { waiting: outbox?.held ?? 0, dropped: outbox?.dropped ?? 0 }
+    invalidateDestination: (org_id) => Effect.sync(() => known.invalidate(org_id)),
+    localCounts: (org_id) => {
+      const orgBuffer = known.peek(org_id)
+      return { waiting: orgBuffer?.inMemory ?? 0, dropped: orgBuffer?.dropped ?? 0 }
     },
     flush
   })

@@ -28,20 +28,20 @@ import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { Spans } from "./Spans.ts"
-import { MAX_BATCH_BYTES } from "./Spans/Buffer.ts"
+import { MAX_BATCH_BYTES } from "./Spans/SpanBuffer.ts"
 import { BatchWriter } from "./Spans/BatchWriter.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { makeDeliveries, noDestination } from "./Telemetry/deliveries.ts"
+import { makeDeliveries, destinationNotFound } from "./Telemetry/deliveries.ts"
 import {
-  addressToTest,
+  claimTest,
   deleteDestination,
-  destinationOf,
+  findDestination,
   destinationPlace,
   hasDestination,
   insertDestination,
-  secondsToTest
+  secondsUntilNextTest
 } from "./Telemetry/rows.ts"
-import { encodeHeaders, openAddress, sendSpans } from "./Telemetry/send.ts"
+import { encodeHeaders, unsealAddress, sendSpans } from "./Telemetry/sendSpans.ts"
 
 /** Between two tests of one destination. */
 const TEST_SECONDS = 10
@@ -114,7 +114,7 @@ export class Telemetry extends Context.Service<
           const now = yield* clock.now
           const address = yield* atomically(
             Effect.gen(function* () {
-              const found = yield* addressToTest(sql, org_id, id, now, TEST_SECONDS)
+              const found = yield* claimTest(sql, org_id, id, now, TEST_SECONDS)
               if (Option.isSome(found)) yield* audit.record(principal, "destination.tested", id)
               return found
             })
@@ -122,10 +122,12 @@ export class Telemetry extends Context.Service<
           if (Option.isNone(address)) {
             return yield* new RateLimited({
               detail: `A destination is tested once in ${TEST_SECONDS} seconds`,
-              retry_after_seconds: yield* Effect.orDie(secondsToTest(sql, org_id, id, now, TEST_SECONDS))
+              retry_after_seconds: yield* Effect.orDie(
+                secondsUntilNextTest(sql, org_id, id, now, TEST_SECONDS)
+              )
             })
           }
-          const to = yield* Effect.orDie(openAddress(box, org_id, id, address.value))
+          const to = yield* Effect.orDie(unsealAddress(box, org_id, id, address.value))
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
           const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
           request.append(encodeSpan(span, makeSampling(1).traceState))
@@ -135,10 +137,10 @@ export class Telemetry extends Context.Service<
         return Telemetry.of({
           list: Effect.gen(function* () {
             const { org_id } = yield* Authorized("org_config.read")
-            const found = yield* destinationOf(sql, org_id)
+            const found = yield* findDestination(sql, org_id)
             if (Option.isNone(found)) return []
             const { dropped_spans, waiting_spans, ...destination } = found.value
-            const here = spans.held(org_id)
+            const here = spans.localCounts(org_id)
             return [
               {
                 ...destination,
@@ -177,7 +179,7 @@ export class Telemetry extends Context.Service<
                   url_hint: row.url_hint,
                   content: row.content
                 })
-                yield* afterCommit(spans.forget(org_id))
+                yield* afterCommit(spans.invalidateDestination(org_id))
               })
             )
             return { id: destination_id, url_hint: row.url_hint }
@@ -185,7 +187,7 @@ export class Telemetry extends Context.Service<
           test: Effect.fn("Telemetry.test")(function* (id) {
             const principal = yield* Authorized("org_config.write")
             const { org_id } = principal
-            if (!(yield* Effect.orDie(hasDestination(sql, org_id, id)))) return yield* noDestination
+            if (!(yield* Effect.orDie(hasDestination(sql, org_id, id)))) return yield* destinationNotFound
             const outcome = yield* sendTest(principal, id)
             if (outcome._tag !== "Delivered") return yield* new ExportFailed({ detail: outcome.error })
           }),
@@ -197,10 +199,10 @@ export class Telemetry extends Context.Service<
                 // Places in the queue are held first, as where results are written down, and those discarded too that came in between.
                 yield* delivery.discard(org_id, id)
                 const waiting = yield* deleteDestination(sql, org_id, id)
-                if (Option.isNone(waiting)) return yield* noDestination
+                if (Option.isNone(waiting)) return yield* destinationNotFound
                 yield* delivery.discard(org_id, id)
                 yield* audit.record(principal, "destination.removed", id, { dropped_spans: waiting.value })
-                yield* afterCommit(spans.forget(org_id))
+                yield* afterCommit(spans.invalidateDestination(org_id))
                 return waiting.value
               })
             )

@@ -5,100 +5,100 @@ import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.
 import { DeliveryId, EventId } from "../../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS } from "../../../src/server/store/Database.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
-import { type Channel, Delivery, type Settled } from "../../../src/server/delivery/Delivery.ts"
+import { type Channel, Delivery, type CompletedDelivery } from "../../../src/server/delivery/Delivery.ts"
 import {
-  aged,
-  all,
-  answering,
+  ageAllDeliveries,
+  allHaveStatus,
+  respondingChannel,
   delivered,
-  destination,
-  elsewhere,
+  newDestination,
+  withoutEngineFor,
   failing,
-  heldChannel,
-  idOf,
-  patient,
+  manualChannel,
+  recordId,
+  noCooldown,
   publish,
-  queued,
-  quick,
-  records,
-  testOnStore,
+  queueLength,
+  quickPolicy,
+  awaitRecords,
+  testWithDatabase,
   withEngine
 } from "../../support/delivery.ts"
 import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 
 describe("Delivery", () => {
-  testOnStore("sends what was committed, and nothing else", () =>
+  testWithDatabase("sends what was committed, and nothing else", () =>
     Effect.gen(function* () {
-      const { channel, sent } = yield* answering(quick(), () => delivered)
+      const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* Effect.flip(transaction(Effect.andThen(publish(to), Effect.fail("rolled back"))))
         const [event_id] = yield* publish(to)
-        const parcel = yield* Queue.take(sent)
-        assert.strictEqual(parcel.event_id, event_id)
-        const [record] = yield* records(to, all("delivered"))
+        const ref = yield* Queue.take(sent)
+        assert.strictEqual(ref.event_id, event_id)
+        const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
         assert.strictEqual(record?.attempts, 1)
         assert.strictEqual(record?.last_error, null)
         assert.isNotNull(record?.finished_at)
-        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, idOf(record))
+        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, recordId(record))
         assert.deepStrictEqual(
           attempt_log.map(({ attempt, error, status }) => ({ attempt, error, status })),
           [{ attempt: 1, error: null, status: 200 }]
         )
-        assert.strictEqual(yield* queued, 0)
+        assert.strictEqual(yield* queueLength, 0)
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
       }).pipe(withEngine([channel]))
     })
   )
 
-  testOnStore("carries what this process committed though nobody reads the queue", () =>
+  testWithDatabase("carries what this process committed though nobody reads the queue", () =>
     Effect.gen(function* () {
-      const { channel, sent } = yield* answering(quick(), () => delivered)
+      const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
-        const to = yield* destination
+        const to = yield* newDestination
         // One of them a read that every start begins with may find.
         for (let count = 0; count < 5; count++) {
           const [event_id] = yield* publish(to)
           assert.strictEqual((yield* Queue.take(sent)).event_id, event_id)
-          yield* records(to, all("delivered"))
+          yield* awaitRecords(to, allHaveStatus("delivered"))
         }
       }).pipe(withEngine([channel], { reader: { pollMillis: 60_000, sweepMillis: 60_000 } }))
     })
   )
 
-  testOnStore("carries nothing of a part that was rolled back when the rest is committed", () =>
+  testWithDatabase("carries nothing of a part that was rolled back when the rest is committed", () =>
     Effect.gen(function* () {
-      const { channel, sent } = yield* answering(quick(), () => delivered)
+      const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
-        const undone = yield* destination
-        const kept = yield* destination
+        const undone = yield* newDestination
+        const kept = yield* newDestination
         yield* transaction(
           Effect.andThen(
             Effect.flip(transaction(Effect.andThen(publish(undone), Effect.fail("rolled back")))),
             publish(kept)
           )
         )
-        yield* records(kept, all("delivered"))
-        const parcels = yield* Queue.takeAll(sent)
+        yield* awaitRecords(kept, allHaveStatus("delivered"))
+        const refs = yield* Queue.takeAll(sent)
         assert.deepStrictEqual(
-          parcels.map((parcel) => parcel.destination_id),
+          refs.map((ref) => ref.destination_id),
           [kept.destination_id]
         )
       }).pipe(withEngine([channel]))
     })
   )
 
-  testOnStore("tries again until it arrives, and tells of each attempt", () =>
+  testWithDatabase("tries again until it arrives, and tells of each attempt", () =>
     Effect.gen(function* () {
-      const { channel } = yield* answering(quick(), (_, nth) => (nth < 3 ? failing : delivered))
+      const { channel } = yield* respondingChannel(quickPolicy(), (_, nth) => (nth < 3 ? failing : delivered))
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
-        const [record] = yield* records(to, all("delivered"))
+        const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
         assert.strictEqual(record?.attempts, 3)
-        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, idOf(record))
+        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, recordId(record))
         assert.deepStrictEqual(
           attempt_log.map(({ attempt, error, status }) => [attempt, status, error]),
           [
@@ -111,13 +111,13 @@ describe("Delivery", () => {
     })
   )
 
-  testOnStore("spreads the wait before a first attempt as those before the others", () =>
+  testWithDatabase("spreads the wait before a first attempt as those before the others", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const retry = { ...quick().retry, delaysMillis: [60_000], jitter: 0.2 }
-      const { channel } = yield* heldChannel(quick({ retry }))
+      const retry = { ...quickPolicy().retry, delaysMillis: [60_000], jitter: 0.2 }
+      const { channel } = yield* manualChannel(quickPolicy({ retry }))
       yield* Effect.gen(function* () {
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to, 20)
         const waits = yield* sql<{ readonly seconds: number }>`
           SELECT extract(epoch FROM due_at - now())::float8 AS seconds
@@ -130,20 +130,20 @@ describe("Delivery", () => {
     })
   )
 
-  testOnStore("drops what waits for a destination that is removed", () =>
+  testWithDatabase("drops what waits for a destination that is removed", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to, 3)
         const held = yield* Queue.take(attempts)
         yield* transaction(delivery.discard(to.org_id, to.destination_id))
-        yield* held.end(failing)
+        yield* held.complete(failing)
         // A channel finds the destination gone when it reads it; this one does not read.
-        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).end(delivered)
-        yield* records(to, all("failed"))
-        assert.strictEqual(yield* queued, 0)
+        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* awaitRecords(to, allHaveStatus("failed"))
+        assert.strictEqual(yield* queueLength, 0)
         const list = yield* delivery.list(to.org_id, to.destination_id)
         assert.deepStrictEqual(
           new Set(list.map((record) => record.last_error)),
@@ -153,49 +153,51 @@ describe("Delivery", () => {
     })
   )
 
-  testOnStore("removes a destination without holding what whoever writes results down comes to later", () =>
-    Effect.gen(function* () {
-      const { channel } = yield* heldChannel(quick())
-      yield* Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const delivery = yield* Delivery
-        const to = yield* destination
-        yield* publish(to, 2)
-        // The second is due first.
-        yield* sql`UPDATE delivery_queue SET due_at = now() - seq * interval '1 second'`
-        const [first, second] = yield* sql<{ readonly seq: number }>`
+  testWithDatabase(
+    "removes a destination without holding what whoever writes results down comes to later",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* manualChannel(quickPolicy())
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          yield* publish(to, 2)
+          // The second is due first.
+          yield* sql`UPDATE delivery_queue SET due_at = now() - seq * interval '1 second'`
+          const [first, second] = yield* sql<{ readonly seq: number }>`
           SELECT seq::float8 AS seq FROM delivery_queue ORDER BY seq
         `
-        const lock = (row: typeof first) => sql`
+          const lock = (row: typeof first) => sql`
           SELECT seq FROM delivery_queue WHERE seq = ${row?.seq ?? 0}::float8::bigint FOR UPDATE NOWAIT
         `
-        const locked = yield* Deferred.make<void>()
-        const waited = yield* Deferred.make<void>()
-        const writer = yield* Effect.forkChild(
-          transaction(
-            lock(first).pipe(
-              Effect.andThen(Deferred.succeed(locked, undefined)),
-              Effect.andThen(Deferred.await(waited)),
-              Effect.andThen(lock(second))
+          const locked = yield* Deferred.make<void>()
+          const waited = yield* Deferred.make<void>()
+          const writer = yield* Effect.forkChild(
+            transaction(
+              lock(first).pipe(
+                Effect.andThen(Deferred.succeed(locked, undefined)),
+                Effect.andThen(Deferred.await(waited)),
+                Effect.andThen(lock(second))
+              )
             )
           )
-        )
-        yield* Deferred.await(locked)
-        const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
-        yield* waitForBlockedStatements(1)
-        yield* Deferred.succeed(waited, undefined)
-        yield* Fiber.join(writer)
-        yield* Fiber.join(removal)
-        assert.strictEqual(yield* queued, 0)
-      }).pipe(elsewhere(channel))
-    })
+          yield* Deferred.await(locked)
+          const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
+          yield* waitForBlockedStatements(1)
+          yield* Deferred.succeed(waited, undefined)
+          yield* Fiber.join(writer)
+          yield* Fiber.join(removal)
+          assert.strictEqual(yield* queueLength, 0)
+        }).pipe(withoutEngineFor(channel))
+      })
   )
 
-  testOnStore("sends and writes while callers' transactions hold every connection of theirs", () =>
+  testWithDatabase("sends and writes while callers' transactions hold every connection of theirs", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick())
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
       yield* Effect.gen(function* () {
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
         const begun = yield* Queue.unbounded<void>()
         const release = yield* Deferred.make<void>()
@@ -207,44 +209,44 @@ describe("Delivery", () => {
           )
         )
         for (let i = 0; i < MAX_CONNECTIONS; i++) yield* Queue.take(begun)
-        yield* (yield* Queue.take(attempts)).end(failing)
+        yield* (yield* Queue.take(attempts)).complete(failing)
         // It comes again only once the first result has been written.
-        yield* (yield* Queue.take(attempts)).end(delivered)
+        yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* Deferred.succeed(release, undefined)
         yield* Fiber.join(holders)
-        const [record] = yield* records(to, all("delivered"))
+        const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
         assert.strictEqual(record?.attempts, 2)
       }).pipe(withEngine([channel]))
     })
   )
 
-  testOnStore("carries several channels, each under its own ids, sizes and ends", () =>
+  testWithDatabase("carries several channels, each under its own ids, sizes and ends", () =>
     Effect.gen(function* () {
       const partial: AttemptOutcome = { _tag: "Partial", rejected: 3, error: "3 were rejected", status: 200 }
       const refusal: AttemptOutcome = { _tag: "Failed", error: "HTTP 400", status: 400 }
-      const settled: Array<Settled> = []
-      const held = yield* answering(quick(), () => delivered)
-      const batches = yield* answering(quick({ cooldown: patient }), (_, nth) =>
+      const settled: Array<CompletedDelivery> = []
+      const held = yield* respondingChannel(quickPolicy(), () => delivered)
+      const batches = yield* respondingChannel(quickPolicy({ cooldown: noCooldown }), (_, nth) =>
         nth === 1 ? failing : partial
       )
       const other: Channel = {
         ...batches.channel,
         name: "batches",
         ids: { generate: Effect.map(DeliveryId.generate, (id) => id.replace("ndl", "tdl")) },
-        settle: (list) => Effect.sync(() => void settled.push(...list))
+        onCompleted: (list) => Effect.sync(() => void settled.push(...list))
       }
       const strict: Channel = {
-        ...(yield* answering(quick(), () => refusal)).channel,
+        ...(yield* respondingChannel(quickPolicy(), () => refusal)).channel,
         name: "strict"
       }
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         const event_id = yield* EventId.generate
         const [id] = yield* transaction(
           delivery.enqueue([{ ...to, channel: "batches", event_id, label: "spans", size: 512 }])
         )
-        const [record] = yield* records(to, all("partial"))
+        const [record] = yield* awaitRecords(to, allHaveStatus("partial"))
         assert.strictEqual(record?.id, id)
         assert.match(record?.id ?? "", /^tdl_[0-9a-f]{32}$/)
         assert.strictEqual(record?.size, 512)
@@ -254,85 +256,88 @@ describe("Delivery", () => {
         assert.strictEqual(record?.last_error, "3 were rejected")
         // Its end is told once; the attempt that was made again is no end.
         assert.deepStrictEqual(
-          settled.map(({ outcome, parcel, status }) => [status, parcel.delivery_id, outcome]),
-          [["partial", idOf(record), partial]]
+          settled.map(({ outcome, delivery, status }) => [status, delivery.delivery_id, outcome]),
+          [["partial", recordId(record), partial]]
         )
-        const replay = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, idOf(record)))
+        const replay = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, recordId(record)))
         assert.strictEqual(replay.code, "NOT_REPLAYABLE")
-        const plain = yield* destination
+        const plain = yield* newDestination
         yield* publish(plain)
-        yield* records(plain, all("delivered"))
-        const final = yield* destination
+        yield* awaitRecords(plain, allHaveStatus("delivered"))
+        const final = yield* newDestination
         yield* publish(final, 1, "strict")
-        const [failed] = yield* records(final, all("failed"))
+        const [failed] = yield* awaitRecords(final, allHaveStatus("failed"))
         assert.strictEqual(failed?.attempts, 1)
         assert.strictEqual(failed?.status_code, 400)
         // Retention finds each channel's ids.
-        yield* aged
+        yield* ageAllDeliveries
         assert.strictEqual((yield* delivery.runRetention).deliveries, 3)
       }).pipe(withEngine([held.channel, other, strict], { retention: { keep: "1 hour" } }))
     })
   )
 
-  testOnStore("gives up when the time of the policy is over, counted from the queueing", () =>
+  testWithDatabase("gives up when the time of the policy is over, counted from the queueing", () =>
     Effect.gen(function* () {
       const retry = {
-        ...quick().retry,
+        ...quickPolicy().retry,
         delaysMillis: Array.from({ length: 500 }, () => 20),
         maxElapsedMillis: 400
       }
-      const { channel } = yield* answering(quick({ cooldown: patient, retry }), () => failing)
+      const { channel } = yield* respondingChannel(
+        quickPolicy({ cooldown: noCooldown, retry }),
+        () => failing
+      )
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
-        const [record] = yield* records(to, all("failed"))
+        const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
         const first = record?.attempts ?? 0
         assert.isAbove(first, 1)
         assert.isBelow(first, 40)
         // A replay has as much time again.
-        yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
-        const [again] = yield* records(to, all("failed"))
+        yield* delivery.replay(to.org_id, to.destination_id, recordId(record))
+        const [again] = yield* awaitRecords(to, allHaveStatus("failed"))
         assert.isAbove(again?.attempts ?? 0, first + 1)
       }).pipe(withEngine([channel]))
     })
   )
 
-  testOnStore(
+  testWithDatabase(
     "ends in time what waits for who hangs and is sent to one by one, and keeps it for a replay",
     () =>
       Effect.gen(function* () {
         const within = 400
         const retry = {
-          ...quick().retry,
+          ...quickPolicy().retry,
           delaysMillis: Array.from({ length: 500 }, () => 20),
           maxElapsedMillis: within
         }
         const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
-        const { channel: well } = yield* answering(quick({ retry, cooldown }), () => delivered)
+        const { channel: well } = yield* respondingChannel(quickPolicy({ retry, cooldown }), () => delivered)
         let hangs = true
         let sent = 0
         const channel: Channel = {
           ...well,
           policy: { ...well.policy, deadlineMillis: 100 },
-          load: (parcel) =>
+          load: (ref) =>
             Effect.suspend(() => {
               sent++
-              return hangs ? Effect.succeed(Effect.never) : well.load(parcel)
+              return hangs ? Effect.succeed(Effect.never) : well.load(ref)
             })
         }
         yield* Effect.gen(function* () {
           const delivery = yield* Delivery
-          const to = yield* destination
+          const to = yield* newDestination
           // More than a lane holds: one by one they would take twenty seconds.
           for (let count = 0; count < 10; count++) yield* publish(to, 10)
-          yield* eventually(queued, (count) => count === 0)
+          yield* eventually(queueLength, (count) => count === 0)
           assert.isBelow(sent, 30)
-          const list = yield* records(to, all("failed"))
+          const list = yield* awaitRecords(to, allHaveStatus("failed"))
           assert.deepInclude(list[0], { attempts: 0, last_error: "its time was over before its turn came" })
           hangs = false
-          yield* delivery.replay(to.org_id, to.destination_id, idOf(list[0]))
-          yield* records(to, (after) => after[0]?.status === "delivered")
+          yield* delivery.replay(to.org_id, to.destination_id, recordId(list[0]))
+          yield* awaitRecords(to, (after) => after[0]?.status === "delivered")
         }).pipe(withEngine([channel]))
       })
   )

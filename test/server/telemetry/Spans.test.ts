@@ -5,7 +5,7 @@ import { generateTraceId, StepId, type TraceId } from "../../../src/domain/Ids.t
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { recordSpans, someSpan, telemetryOf, TOKEN } from "../../support/otlp/telemetry.ts"
+import { recordSpans, someSpan, newTelemetryOrg, TOKEN } from "../../support/otlp/telemetry.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 import { sortingTask } from "../../support/tasks.ts"
@@ -15,15 +15,12 @@ const shownAs = (spans: unknown): string =>
   JSON.stringify(spans, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))
 
 /** Spans go out when a test says so; model servers are on loopback. */
-const environment = {
-  COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300",
-  COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8"
-}
+const environment = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300", COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" }
 
 layer(service({ environment }), { excludeTestServices: true })("spans", (it) => {
   it.effect("tell a run and its calls to a model, in the trace of its answer, linked to the caller's", () =>
     Effect.gen(function* () {
-      const { admin, key, peer } = yield* telemetryOf("runs")
+      const { admin, key, peer } = yield* newTelemetryOrg("runs")
       const spans = yield* Spans
       const model = yield* startScriptedServer([
         {
@@ -82,7 +79,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("hold content where the organization asks for it, without secrets", () =>
     Effect.gen(function* () {
-      const { admin, params, peer } = yield* telemetryOf("content")
+      const { admin, params, peer } = yield* newTelemetryOrg("content")
       const spans = yield* Spans
       yield* admin.telemetry_destinations.remove({ params })
       yield* admin.telemetry_destinations.create({
@@ -108,8 +105,8 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("go on without content where an organization's own secrets cannot be read", () =>
     Effect.gen(function* () {
-      const { admin, key, org_id, params, peer } = yield* telemetryOf("unreadable")
-      const other = yield* telemetryOf("readable")
+      const { admin, key, org_id, params, peer } = yield* newTelemetryOrg("unreadable")
+      const other = yield* newTelemetryOrg("readable")
       const sql = yield* SqlClient.SqlClient
       const spans = yield* Spans
       yield* admin.telemetry_destinations.remove({ params })
@@ -135,7 +132,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("let others have their turn between any two that take long to make", () =>
     Effect.gen(function* () {
-      const { org_id } = yield* telemetryOf("long")
+      const { org_id } = yield* newTelemetryOrg("long")
       const spans = yield* Spans
       let turn = 0
       const next = () => {
@@ -162,7 +159,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("tell a session's steps, outcomes and approvals in its trace", () =>
     Effect.gen(function* () {
-      const { admin, peer } = yield* telemetryOf("steps")
+      const { admin, peer } = yield* newTelemetryOrg("steps")
       const spans = yield* Spans
       yield* admin.approval_rules.replace({
         payload: { rules: [{ tool: "search", action_class: "*", effect: "allow" }] }
@@ -215,7 +212,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("tell feedback on a run in the run's trace, below it, and nothing of what was said", () =>
     Effect.gen(function* () {
-      const { admin, peer } = yield* telemetryOf("feedback")
+      const { admin, peer } = yield* newTelemetryOrg("feedback")
       const spans = yield* Spans
       const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       const run = yield* admin.tasks.run({
@@ -258,7 +255,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
 
   it.effect("tell who decided an approval, and which nobody decided in time", () =>
     Effect.gen(function* () {
-      const { admin, peer } = yield* telemetryOf("decided")
+      const { admin, peer } = yield* newTelemetryOrg("decided")
       const spans = yield* Spans
       const sql = yield* SqlClient.SqlClient
       const { runOnce } = yield* Deadlines

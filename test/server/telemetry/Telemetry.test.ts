@@ -9,20 +9,20 @@ import { transaction } from "../../../src/server/store/Database/transaction.ts"
 import { shardOf } from "../../../src/server/delivery/Delivery/Shards.ts"
 import { Telemetry } from "../../../src/server/telemetry/Telemetry.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { collector, type CollectorAnswer } from "../../support/otlp/collector.ts"
-import { sendSpans, telemetryOf } from "../../support/otlp/telemetry.ts"
+import { startCollector, type CollectorResponse } from "../../support/otlp/collector.ts"
+import { sendSpans, newTelemetryOrg } from "../../support/otlp/telemetry.ts"
 import { send, service } from "../../support/service.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
 
 /** An admin of an organization of its own, and a collector. */
 const setUp = Effect.fnUntraced(function* (
   organization: string,
-  answers?: CollectorAnswer | ReadonlyArray<CollectorAnswer>
+  answers?: CollectorResponse | ReadonlyArray<CollectorResponse>
 ) {
   const countersign = yield* Countersign
   const key = yield* countersign.key({}, organization)
   const admin = yield* countersign.clientWith(key)
-  const peer = yield* collector(answers)
+  const peer = yield* startCollector(answers)
   return { admin, key, peer }
 })
 
@@ -171,7 +171,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
 
   it.effect("tell the audit log and the service's own how many spans went with them", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("dropped", "never")
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("dropped", "never")
       yield* sendSpans(org_id, 3)
       yield* peer.arrived(1)
       const lines: Array<unknown> = []

@@ -5,7 +5,7 @@ import { readRequest, type ReadSpan } from "./validate.ts"
 import { listenOnFreePort } from "../listenOnFreePort.ts"
 
 /** What a collector does with a request that it has read. */
-export type CollectorAnswer =
+export type CollectorResponse =
   | {
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
@@ -35,25 +35,25 @@ export interface Collector {
   /** Ends when so many requests have come. */
   readonly arrived: (count: number) => Effect.Effect<void>
   /** From now on. */
-  readonly answer: (next: CollectorAnswer | ReadonlyArray<CollectorAnswer>) => void
+  readonly answer: (next: CollectorResponse | ReadonlyArray<CollectorResponse>) => void
 }
 
 /** As the OpenTelemetry Collector answers. */
-export const accepted: CollectorAnswer = { status: 200, body: { partialSuccess: {} } }
+export const accepted: CollectorResponse = { status: 200, body: { partialSuccess: {} } }
 
 const isList = (
-  answers: CollectorAnswer | ReadonlyArray<CollectorAnswer>
-): answers is ReadonlyArray<CollectorAnswer> => Array.isArray(answers)
+  answers: CollectorResponse | ReadonlyArray<CollectorResponse>
+): answers is ReadonlyArray<CollectorResponse> => Array.isArray(answers)
 
 /** Runs until the scope closes. Answers are taken in turn; the last one stays. */
-export const collector = (
-  answers: CollectorAnswer | ReadonlyArray<CollectorAnswer> = accepted
+export const startCollector = (
+  answers: CollectorResponse | ReadonlyArray<CollectorResponse> = accepted
 ): Effect.Effect<Collector, never, Scope.Scope> =>
   Effect.gen(function* () {
     const exports: Array<Export> = []
     const faults: Array<string> = []
     const waiting = new Set<() => void>()
-    const listOf = (next: CollectorAnswer | ReadonlyArray<CollectorAnswer>): Array<CollectorAnswer> =>
+    const listOf = (next: CollectorResponse | ReadonlyArray<CollectorResponse>): Array<CollectorResponse> =>
       isList(next) ? [...next] : [next]
     let script = listOf(answers)
 
@@ -78,7 +78,7 @@ export const collector = (
       }
     }
 
-    const respond = (answer: CollectorAnswer, request: IncomingMessage, response: ServerResponse): void => {
+    const respond = (answer: CollectorResponse, request: IncomingMessage, response: ServerResponse): void => {
       if (answer === "never") return
       if (answer === "hang up") return void request.socket.destroy()
       if (typeof answer === "function") return answer(response, request)

@@ -8,21 +8,21 @@ import type { TelemetryDelivery } from "../../../src/domain/telemetry/TelemetryD
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
-import { collector, type CollectorAnswer } from "./collector.ts"
+import { startCollector, type CollectorResponse } from "./collector.ts"
 
 /** What no store, log or answer may show. */
 export const TOKEN = "s3cr3t-t0ken-of-the-collector"
 
 /** An admin of an organization of its own, whose spans go to a collector that answers as it is told. */
-export const telemetryOf = Effect.fnUntraced(function* (
+export const newTelemetryOrg = Effect.fnUntraced(function* (
   organization: string,
-  answers?: CollectorAnswer | ReadonlyArray<CollectorAnswer>
+  answers?: CollectorResponse | ReadonlyArray<CollectorResponse>
 ) {
   const countersign = yield* Countersign
   const sql = yield* SqlClient.SqlClient
   const key = yield* countersign.key({}, organization)
   const admin = yield* countersign.clientWith(key)
-  const peer = yield* collector(answers)
+  const peer = yield* startCollector(answers)
   const { id } = yield* admin.telemetry_destinations.create({
     payload: { url: `${peer.url}/private-path`, headers: { authorization: `Bearer ${TOKEN}` } }
   })
@@ -75,7 +75,7 @@ export const sendSpans = (org_id: OrgId, traces: number, spansEach = 1) =>
   )
 
 /** The destination's deliveries, once they hold. */
-export const batches = (
+export const awaitBatches = (
   client: ClientCalls,
   id: TelemetryDestinationId,
   holds: (list: ReadonlyArray<TelemetryDelivery>) => boolean
@@ -86,14 +86,14 @@ export const batches = (
   )
 
 /** The one delivery there is, once it has this status. */
-export const onlyBatch = (client: ClientCalls, id: TelemetryDestinationId, status: string) =>
+export const awaitOnlyBatch = (client: ClientCalls, id: TelemetryDestinationId, status: string) =>
   Effect.map(
-    batches(client, id, (list) => list.length === 1 && list[0]?.status === status),
+    awaitBatches(client, id, (list) => list.length === 1 && list[0]?.status === status),
     ([batch]) => batch ?? assert.fail("a delivery")
   )
 
 /** The organization's destination as it is shown. */
-export const shown = (client: ClientCalls) =>
+export const shownDestination = (client: ClientCalls) =>
   Effect.map(
     client.telemetry_destinations.list(),
     ({ destinations }) => destinations[0] ?? assert.fail("a destination")

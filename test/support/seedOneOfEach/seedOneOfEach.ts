@@ -4,7 +4,7 @@ import { StepId } from "../../../src/domain/Ids.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
-import { collector } from "../otlp/collector.ts"
+import { startCollector } from "../otlp/collector.ts"
 import { sortingTask, createSortingTask } from "../tasks.ts"
 
 /** Where nobody listens: what is sent there fails at once. */
@@ -45,7 +45,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const [release] = (yield* admin.releases.list({ params, query: {} })).releases
 
   // A collector that refuses is there before anything happens, so that there is a batch that failed.
-  const peer = yield* collector({ status: 400 })
+  const peer = yield* startCollector({ status: 400 })
   const destination = yield* admin.telemetry_destinations.create({
     payload: { url: `${peer.url}/v1/traces` }
   })

@@ -8,7 +8,7 @@ import { approvalSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Notifications } from "../../notifications/Notifications.ts"
 import { appendEvents } from "../SessionEvents.ts"
-import type { Recorded, Spans } from "../../telemetry/Spans.ts"
+import type { RecordedTrace, Spans } from "../../telemetry/Spans.ts"
 import { updateApprovals } from "./transitionRows.ts"
 import { type ApprovalRow, toApproval, withState } from "./rows.ts"
 
@@ -91,7 +91,7 @@ const closedSpans = (
   rows: ReadonlyArray<ApprovalRow>,
   traces: ReadonlyMap<SessionId, TraceId>,
   now: Timestamp
-): ReadonlyArray<Recorded> =>
+): ReadonlyArray<RecordedTrace> =>
   rows.flatMap((row) => {
     const trace_id = traces.get(row.session_id)
     if (trace_id === undefined || row.status === "pending") return []

@@ -2,72 +2,79 @@ import { type Clock, Effect, Exit, type Fiber } from "effect"
 import type { SqlError } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import type { TimerWheel } from "../../concurrency/TimerWheel.ts"
-import type { Item } from "./QueuedDelivery.ts"
+import type { QueuedDelivery } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /**
- * How much later than its channel's deadline an attempt is cut off. A channel ends by itself at the deadline, and knows what the peer has
- * said by then: it must not lose that to a cut in the same moment.
+ * How long after its channel's deadline an attempt is interrupted, in milliseconds. A channel ends by itself at the
+ * deadline, with any status the peer has sent by then; an interruption at the same moment would lose that status.
  */
 const GRACE_MILLIS = 100
 
-/** The longest reading: a store that hangs must not keep a slot, a delivery and its shard for ever. */
-const LOAD_MILLIS = 5_000
+/**
+ * The longest load of payload and destination, in milliseconds: a hanging database must not occupy a slot, a delivery
+ * and its shard indefinitely.
+ */
+const LOAD_TIMEOUT_MILLIS = 5_000
 
-/** An attempt that has ended and is to be written down. */
-export interface Ended {
+/** A finished attempt whose result has yet to be recorded. */
+export interface AttemptResult {
   readonly lane: Lane
-  readonly item: Item
+  readonly delivery: QueuedDelivery
   readonly outcome: AttemptOutcome
-  /** When the sending began, in milliseconds since the epoch. */
+  /** When sending began, in milliseconds since the epoch. */
   readonly startedAt: number
   readonly durationMillis: number
 }
 
-/** What becomes of an attempt. */
-export interface AttemptEnds {
-  readonly ended: (ended: Ended) => void
-  /** Nothing was sent: the item goes back as it was. */
-  readonly putBack: (lane: Lane, item: Item) => void
+/** The two ways in which an attempt ends. */
+export interface AttemptCallbacks {
+  readonly finished: (ended: AttemptResult) => void
+  /** Nothing was sent: the delivery returns to its lane unchanged. */
+  readonly requeue: (lane: Lane, delivery: QueuedDelivery) => void
 }
 
-/** Runs an effect as long as the engine runs. */
+/** Runs an effect in a fiber that lives as long as the engine. */
 export type Fork = <A>(effect: Effect.Effect<A, SqlError.SqlError>) => Fiber.Fiber<A, SqlError.SqlError>
 
 /**
- * One attempt: reads what is to be sent, looks once more whether it may be, and sends it under its channel's deadline. Whatever the
- * store and the channel do, also where they end by an interruption, it ends in one of two ways. It runs for every delivery, so its two
- * steps are a fiber each and what comes after them is plain: neither a fiber over both nor a race with a timer.
+ * Makes one attempt: loads the payload and the destination, checks the lease again, and sends under the channel's
+ * deadline. Every attempt calls exactly one of the two callbacks, also if the database or the channel fails, throws or
+ * is interrupted.
+ *
+ * This runs for every delivery, so each of the two steps is a single fiber, and the code after them is a plain
+ * observer: no fiber spans both, and no step races a timer.
  */
 export const makeAttempt = (
   clock: Clock.Clock,
-  shards: Pick<Shards, "mayStart">,
-  alarms: TimerWheel,
+  shards: Pick<Shards, "canStart">,
+  timers: TimerWheel,
   fork: Fork,
-  { ended, putBack }: AttemptEnds
-): ((lane: Lane, item: Item) => void) => {
-  const send = (lane: Lane, item: Item, sending: Effect.Effect<AttemptOutcome>): void => {
+  { finished, requeue }: AttemptCallbacks
+): ((lane: Lane, delivery: QueuedDelivery) => void) => {
+  const send = (lane: Lane, delivery: QueuedDelivery, sending: Effect.Effect<AttemptOutcome>): void => {
     const before = monotonicMillis(clock)
-    // Reading may have taken long: what the lease allowed before it need not be allowed now, nor what the shard's last ownership did.
-    if (!shards.mayStart(lane.owned, before)) return putBack(lane, item)
+    // Loading may have taken long: the lease may be too short by now, or the shard may have changed its owner and come
+    // back.
+    if (!shards.canStart(lane.owned, before)) return requeue(lane, delivery)
     const startedAt = clock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
-    const callOff = alarms.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
+    const callOff = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
       overdue = true
       fiber.interruptUnsafe()
     })
     fiber.addObserver((exit) => {
       callOff()
-      const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : broken
-      if (outcome === broken && Exit.isFailure(exit)) {
+      const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : crashed
+      if (outcome === crashed && Exit.isFailure(exit)) {
         fork(Effect.logError("A delivery could not be sent", exit.cause))
       }
-      ended({
+      finished({
         lane,
-        item,
+        delivery,
         outcome,
         startedAt,
         durationMillis: Math.round(monotonicMillis(clock) - before)
@@ -75,18 +82,19 @@ export const makeAttempt = (
     })
   }
 
-  return (lane, item) => {
-    // What a channel throws is its own fault, and no end to the turn that the attempt began in.
-    const loading = fork(Effect.suspend(() => lane.channel.load(item)))
-    const callOff = alarms.schedule(LOAD_MILLIS, () => loading.interruptUnsafe())
+  return (lane, delivery) => {
+    // `suspend` turns an exception in the channel's `load` into a failure of this fiber; thrown here it would end the
+    // dispatcher's pass.
+    const loading = fork(Effect.suspend(() => lane.channel.load(delivery)))
+    const callOff = timers.schedule(LOAD_TIMEOUT_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
       callOff()
-      if (Exit.isSuccess(exit)) return send(lane, item, exit.value)
+      if (Exit.isSuccess(exit)) return send(lane, delivery, exit.value)
       fork(Effect.logWarning("A delivery could not be read", exit.cause))
-      putBack(lane, item)
+      requeue(lane, delivery)
     })
   }
 }
 
 const timedOut: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
-const broken: AttemptOutcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }
+const crashed: AttemptOutcome = { _tag: "Retry", error: "internal error", status: null, retryAfter: null }

@@ -5,85 +5,88 @@ import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import type { EventId, OrgId } from "../../../domain/Ids.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 
-/** One attempt at one delivery, as a channel is given it. */
-export interface Parcel {
+/** Identifies a delivery to its channel. */
+export interface DeliveryRef {
   readonly org_id: OrgId
   readonly destination_id: string
   readonly delivery_id: string
-  /** What the channel finds its payload by. */
+  /** The key of the payload in the channel's own tables. */
   readonly event_id: EventId
 }
 
 /** How a channel treats its destinations. */
 export interface ChannelPolicy {
   readonly retry: RetryPolicy
-  /** Without a length for a channel that never leaves a destination alone: one that fails is sent to one by one all the same. */
+  /** With `first: 0` there are no cooldowns: a failing destination is probed one attempt at a time without a pause. */
   readonly cooldown: CooldownPolicy
-  /** Deliveries of one destination that may wait at once. */
-  readonly capacity: number
-  /** Attempts at one destination that may be under way at once. */
+  /** Deliveries of one destination that may be queued; a delivery beyond it fails with "queue full". */
+  readonly queueLimit: number
+  /** Concurrent attempts to one destination. */
   readonly concurrency: number
-  /** Attempts of the whole channel that may be under way at once in one process. */
+  /** Concurrent attempts of the whole channel in one replica. */
   readonly slots: number
   /**
-   * The longest sending, in milliseconds: the channel ends it by then, and the engine cuts off what has not ended shortly after. Up to
-   * 5,000 it ends within the lease that it began under and within the drain at a stop; a longer one may be cut off there, or overtaken
-   * by another owner, and sent again.
+   * The longest attempt, in milliseconds. The channel ends it by then, and the engine interrupts what is left shortly
+   * after. Up to 5,000 an attempt ends within the lease it began under and within the drain at shutdown. A longer
+   * attempt may be interrupted by either, or run concurrently with the next owner's attempt, so that the peer receives
+   * it twice.
    */
   readonly deadlineMillis: number
 }
 
 /**
- * The contract's defaults for notifications: ten attempts, 10,000 waiting, 8 at once, 5 s. Of the engine's slots they leave a quarter: that
- * is room for all the slots of the other channels.
+ * The defaults of the contract for webhooks: ten attempts, 10,000 queued deliveries, 8 concurrent attempts, 5 s. The
+ * channel may use three quarters of the engine's slots; the last quarter is enough for all slots of the other channels.
  */
 export const defaultChannelPolicy: ChannelPolicy = {
   retry: defaultRetryPolicy,
   cooldown: defaultCooldownPolicy,
-  capacity: 10_000,
+  queueLimit: 10_000,
   concurrency: 8,
   slots: 768,
   deadlineMillis: 5_000
 }
 
-/** A delivery that has come to its end, as its channel is told of it. */
-export interface Settled {
-  readonly parcel: Parcel
+/** A delivery that reached its final status. */
+export interface CompletedDelivery {
+  readonly delivery: DeliveryRef
   readonly status: "delivered" | "partial" | "failed"
   readonly outcome: AttemptOutcome
 }
 
 /**
- * A transport and its policy: what the engine needs to know of webhooks, span batches and mail. The queue, the log and the attempts are
- * the engine's; payloads are the channel's, in tables of its own, found by `event_id` and as sealed as it likes.
+ * A transport and its policy: all that the engine needs from webhooks, span batches and email. The engine owns the
+ * queue, the log and the attempts. The channel owns the payloads, in tables of its own, keyed by `event_id` and sealed
+ * where needed.
  */
 export interface Channel {
-  /** Stored with each delivery; never changed once it is in use. A destination has one channel. */
+  /** Stored with each delivery, so it never changes once it is in use. A destination belongs to one channel. */
   readonly name: string
-  /** Makes the ids of its deliveries: a prefix of three characters, `_`, and a UUIDv7. */
+  /** Generates delivery ids: a prefix of three characters, `_`, and a UUIDv7. */
   readonly ids: { readonly generate: Effect.Effect<string> }
   readonly policy: ChannelPolicy
   /**
-   * Reads what is to be sent, and to where, as they stand now; answers with the sending. The engine runs that at once,
-   * outside any transaction, and interrupts it at the deadline. A failure to read counts against nobody: the delivery
-   * waits a moment and is read again.
+   * Loads the current payload and destination, and returns the effect that sends them. The engine runs that effect
+   * immediately, outside any transaction, and interrupts it at the deadline. A failed load is not a failed attempt: the
+   * delivery is loaded again after a short wait.
    */
-  readonly load: (parcel: Parcel) => Effect.Effect<Effect.Effect<AttemptOutcome>, SqlError.SqlError>
+  readonly load: (ref: DeliveryRef) => Effect.Effect<Effect.Effect<AttemptOutcome>, SqlError.SqlError>
   /**
-   * Within the transaction that writes the ends of these deliveries down, last: for counters that must agree with the log, and payloads
-   * that are needed no more. Each end is told exactly once: also that of a delivery which is removed while it waits, as `failed`; not of
-   * those that are discarded with their destination. A channel without it costs its deliveries no transaction.
+   * Runs last within the transaction that records the final status of these deliveries, to update counters that must
+   * agree with the log and to delete payloads that are no longer needed. Called exactly once for each delivery, also
+   * with `failed` for one that retention removes while it is queued, but not for deliveries cancelled because their
+   * destination was removed. Without this hook, results need no explicit transaction.
    */
-  readonly settle?: (list: ReadonlyArray<Settled>) => Effect.Effect<void, SqlError.SqlError>
-  /** After `Gone`: switches the destination off. */
-  readonly switchOff?: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+  readonly onCompleted?: (list: ReadonlyArray<CompletedDelivery>) => Effect.Effect<void, SqlError.SqlError>
+  /** Disables the destination after a `Gone` outcome. */
+  readonly disable?: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
   /**
-   * Removes payloads from before `cutoff`, with which their log rows go too, and what else the channel keeps no longer; `limit` rows at
-   * most. Answers with how many payloads.
+   * Deletes payloads older than `cutoff`, whose log rows expire with them, and any other expired data of the channel;
+   * at most `limit` rows. Returns the number of payloads deleted.
    */
   readonly expire: (cutoff: DateTime.Utc, limit: number) => Effect.Effect<number, SqlError.SqlError>
 }
 
-/** What a channel has for a delivery that must not be sent any more, in our words. */
-export const refused = (error: string): Effect.Effect<AttemptOutcome> =>
+/** The `load` result for a delivery that must not be sent; `error` becomes its `last_error`. */
+export const refuse = (error: string): Effect.Effect<AttemptOutcome> =>
   Effect.succeed({ _tag: "Refused", error })

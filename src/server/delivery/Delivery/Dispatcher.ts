@@ -2,75 +2,99 @@ import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
-import { type Ended, makeAttempt } from "./Attempt.ts"
+import { type AttemptResult, makeAttempt } from "./Attempt.ts"
 import { makeTimerWheel } from "../../concurrency/TimerWheel.ts"
 import type { Channel } from "./Channel.ts"
-import type { Item, QueueRow } from "./QueuedDelivery.ts"
-import { type Lane, LANE_LOW } from "./Lane.ts"
+import type { QueuedDelivery, QueueRow } from "./QueuedDelivery.ts"
+import { type Lane, LANE_LOW_WATERMARK } from "./Lane.ts"
 import { makeLanes } from "./Lanes.ts"
-import { makeReads, type Reads } from "./Reads.ts"
+import { makeReadTracker, type ReadTracker } from "./ReadTracker.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import { makeSlots, type SlotOptions } from "./Slots.ts"
 
-/** Results that wait to be written; past it each waits for room in a fiber of its own. */
+/** Results waiting to be recorded; beyond this, each result waits for space in a fiber of its own. */
 const MAX_RESULTS = 4_096
 
-/** How long an item waits whose payload or destination could not be read. */
+/** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
 const UNREADABLE_MILLIS = 1_000
 
-/** What becomes of an item that waited past its time. */
-const tooLate: AttemptOutcome = { _tag: "Refused", error: "its time was over before its turn came" }
+/** The outcome of a delivery that expired in the queue. */
+const expired: AttemptOutcome = { _tag: "Refused", error: "its time was over before its turn came" }
 
-/** What became of an item after it was written down. `due` on the monotonic clock; null: it is done, or another's. */
-export interface Written {
-  readonly ended: Ended
-  readonly due: number | null
+/**
+ * A recorded attempt. `retryAt` is on the monotonic clock; null if the delivery is final or another replica owns it
+ * now.
+ */
+export interface RecordedAttempt {
+  readonly result: AttemptResult
+  readonly retryAt: number | null
 }
 
-/** The lanes of the shards that are here, and the attempts under way. */
+/** The lanes of the owned shards, and the attempts in flight. */
 export interface Dispatcher {
-  /** Takes in rows that were read at `now`, in milliseconds on the monotonic clock. Those it knows change nothing. */
+  /**
+   * Accepts rows that were read at `now`, in milliseconds on the monotonic clock. Rows already in memory change
+   * nothing.
+   */
   readonly offer: (rows: ReadonlyArray<QueueRow>, now: number) => void
-  /** The same for the first row of each lane: behind it there may be more. */
+  /** Accepts the first row of each lane; more rows may follow in the database. */
   readonly offerHeads: (rows: ReadonlyArray<QueueRow>, now: number) => void
-  /** Takes in what was read for lanes that ran low. `complete`: their whole queue was read. */
-  readonly refilled: (
+  /** Accepts the rows read for lanes that ran low. `complete`: the rows are the lane's entire queue. */
+  readonly refill: (
     lanes: ReadonlyMap<Lane, { readonly rows: ReadonlyArray<QueueRow>; readonly complete: boolean }>,
     now: number
   ) => void
-  /** Every read of the queue goes through one of these. */
-  readonly reading: Reads["reading"]
-  readonly beginReading: Reads["begin"]
-  /** What ended, for whoever writes it down. */
-  readonly results: Queue.Dequeue<Ended>
-  readonly written: (list: ReadonlyArray<Written>) => void
-  /** What ended cannot be written: it is not sent again by this process, and does not keep its shard here. */
-  readonly abandoned: (ended: Ended) => void
-  /** Lanes whose health is not what is stored, each with its health, `limit` at most. Their shards stay here until it is. */
-  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Cooldown.Health>
-  /** Open while there are such. */
-  readonly anyUnsaved: Latch.Latch
-  /** These were stored. */
-  readonly saved: (stored: ReadonlyMap<Lane, Cooldown.Health>) => void
-  /** Lanes that ran low since they were last asked for, `limit` at most. */
-  readonly takeLow: (limit: number) => ReadonlyArray<Lane>
+  /** Tracks a read of the queue; every read goes through this or `beginRead`. */
+  readonly trackRead: ReadTracker["track"]
+  readonly beginRead: ReadTracker["begin"]
+  /** Results for the finisher to record. */
+  readonly results: Queue.Dequeue<AttemptResult>
+  readonly acknowledge: (list: ReadonlyArray<RecordedAttempt>) => void
+  /**
+   * Marks a result that cannot be recorded: this replica does not send the delivery again, and the shard is no longer
+   * kept for it.
+   */
+  readonly abandon: (result: AttemptResult) => void
+  /**
+   * Returns up to `limit` lanes whose health differs from the stored one, with their health. Their shards stay here
+   * until it is stored.
+   */
+  readonly unsavedHealth: (limit: number) => ReadonlyMap<Lane, Cooldown.Health>
+  /** Open while such lanes exist. */
+  readonly hasUnsavedHealth: Latch.Latch
+  /** Confirms that this health was stored. */
+  readonly acknowledgeHealth: (stored: ReadonlyMap<Lane, Cooldown.Health>) => void
+  /** Takes up to `limit` lanes that ran low since the last call. */
+  readonly takeLowLanes: (limit: number) => ReadonlyArray<Lane>
   /** Open while lanes are low. */
-  readonly low: Latch.Latch
-  /** Looks at every lane again: leases were renewed, or shards came. */
-  readonly kick: () => void
-  /** Forgets the lanes whose shards went, those also whose shards came back since. */
-  readonly forgetLost: () => void
-  /** Whether an attempt at this delivery is under way here. */
+  readonly hasLowLanes: Latch.Latch
+  /** Checks every lane again, after leases were renewed or shards gained. */
+  readonly wakeAll: () => void
+  /** Drops the lanes whose shards were lost, also if the shard has been regained since. */
+  readonly dropLostLanes: () => void
+  /** Whether this replica has an attempt at this delivery in flight. */
   readonly isSending: (delivery_id: string) => boolean
-  /** Attempts under way, by channel. */
-  readonly running: () => ReadonlyMap<string, number>
+  /** Attempts in flight, by channel. */
+  readonly attemptsInFlight: () => ReadonlyMap<string, number>
 }
 
 /**
- * Decides what is sent next. One ring of lanes that may have something to send; each turn of it starts at most one attempt per
- * lane, as far as the caps allow: of all, of retries, of the organization, of the channel, of the destination. A lane that must wait
- * leaves the ring and comes back by what it waits for: a timer fiber, the end of an attempt, a read of the store.
+ * Decides what is sent next. The dispatcher keeps a ring of ready lanes, those that may have something to send. Each
+ * pass starts at most one attempt per lane, within the concurrency limits (in all, of retries, per organization, per
+ * channel, per destination). So a destination with a long queue or a hanging peer does not block the others behind it
+ * (head-of-line blocking).
+ *
+ * ```
+ *             offer, refill, wakeAll                     no slot free
+ *                      │               ┌──────────────────────────────────> waits in `Slots`
+ *                      v               │                                        │ a slot is released
+ *    ┌──────────> ready lanes ── dispatch ──> attempt in flight                 │
+ *    │                 ^               │           │                            │
+ *    │ timer fires     └───────────────┼───────────┴── finished <───────────────┘
+ *    │                                 │
+ *    └── parked until due or cooled down, or dropped and found again by the sweep
+ * ```
  */
 export const makeDispatcher = (
   channels: ReadonlyMap<string, Channel>,
@@ -81,21 +105,21 @@ export const makeDispatcher = (
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
     const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
-    const results = yield* Queue.bounded<Ended>(MAX_RESULTS)
-    const reads = makeReads()
+    const results = yield* Queue.bounded<AttemptResult>(MAX_RESULTS)
+    const reads = makeReadTracker()
     const slots = makeSlots(options)
-    const ring = new Set<Lane>()
+    const readyLanes = new Set<Lane>()
     const sending = new Set<string>()
-    let turning = false
+    let dispatching = false
 
     const lanes = makeLanes(channels, shards, reads, horizonMillis, (lane) => {
       lane.timer?.fiber.interruptUnsafe()
       lane.timer = undefined
-      ring.delete(lane)
-      slots.forget(lane)
+      readyLanes.delete(lane)
+      slots.cancelWaits(lane)
     })
 
-    const wait = (lane: Lane, until: number, now: number): void => {
+    const wakeAt = (lane: Lane, until: number, now: number): void => {
       if (lane.timer !== undefined) {
         if (lane.timer.at <= until) return
         lane.timer.fiber.interruptUnsafe()
@@ -103,112 +127,120 @@ export const makeDispatcher = (
       const awake = Effect.flatMap(Effect.sleep(Math.max(1, Math.ceil(until - now))), () =>
         Effect.sync(() => {
           lane.timer = undefined
-          ring.add(lane)
-          turn()
+          readyLanes.add(lane)
+          dispatch()
         })
       )
       lane.timer = { at: until, fiber: fork(awake) }
     }
 
-    /** A lane has nothing to do before `until`: it waits here, or is found again when the time is near. */
-    const rest = (lane: Lane, until: number, now: number): void => {
-      if (!lanes.dropUntil(lane, until, now)) wait(lane, Math.min(until, now + horizonMillis), now)
+    /**
+     * Parks a lane that has nothing to do before `until`. A lane whose time is far off is dropped; the sweep finds it
+     * again.
+     */
+    const parkUntil = (lane: Lane, until: number, now: number): void => {
+      if (!lanes.dropIfIdleUntil(lane, until, now)) wakeAt(lane, Math.min(until, now + horizonMillis), now)
     }
 
-    const report = (ended: Ended): void => {
-      if (!Queue.offerUnsafe(results, ended)) fork(Queue.offer(results, ended))
+    const publish = (result: AttemptResult): void => {
+      if (!Queue.offerUnsafe(results, result)) fork(Queue.offer(results, result))
     }
 
-    /** An item waits no more, and its shard stays here until what became of it is written. */
-    const begin = (lane: Lane, item: Item): void => {
-      lane.remove(item)
-      lane.owned.open++
-      if (lane.items.length < LANE_LOW) lanes.askForMore(lane)
+    /** Takes a delivery out of its lane. Its shard stays here until the result is recorded. */
+    const checkOut = (lane: Lane, delivery: QueuedDelivery): void => {
+      lane.remove(delivery)
+      lane.owned.unfinished++
+      if (lane.waiting.length < LANE_LOW_WATERMARK) lanes.requestRefill(lane)
     }
 
-    /** Ends an item without an attempt: it takes no slot, and says nothing of its destination. */
-    const giveUp = (lane: Lane, item: Item): void => {
-      begin(lane, item)
+    /** Fails a delivery without an attempt. This takes no slot and does not count for or against its destination. */
+    const expire = (lane: Lane, delivery: QueuedDelivery): void => {
+      checkOut(lane, delivery)
       const startedAt = clock.currentTimeMillisUnsafe()
-      report({ lane, item, outcome: tooLate, startedAt, durationMillis: 0 })
+      publish({ lane, delivery, outcome: expired, startedAt, durationMillis: 0 })
     }
 
-    /** Starts one attempt of a lane, or ends what waited too long; whether it did. Where it did not, what the lane waits for will bring it back. */
-    const startOne = (lane: Lane): boolean => {
+    /**
+     * Starts one attempt of a lane, or expires an overdue delivery. Returns whether it did; if not, the event that the
+     * lane waits for makes it ready again.
+     */
+    const startNext = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
-      // A lane that was let go may still be told of the end of its attempts.
-      if (!lanes.has(lane) || !shards.mayStart(lane.owned, now)) return false
+      // A dropped lane may still receive the end of its attempts.
+      if (!lanes.has(lane) || !shards.canStart(lane.owned, now)) return false
       lane.health = Cooldown.advance(lane.health, now)
-      const late = lane.late(now)
+      const late = lane.nextExpired(now)
       if (late !== undefined) {
-        giveUp(lane, late)
+        expire(lane, late)
         return true
       }
-      if (lane.active >= Cooldown.concurrencyLimit(lane.health, lane.channel.policy.concurrency)) {
-        if (lane.health._tag === "CoolingDown") rest(lane, lane.health.until, now)
+      if (lane.inFlight >= Cooldown.concurrencyLimit(lane.health, lane.channel.policy.concurrency)) {
+        if (lane.health._tag === "CoolingDown") parkUntil(lane, lane.health.until, now)
         return false
       }
-      const head = lane.items[0]
+      const head = lane.waiting[0]
       if (head === undefined) {
-        lanes.askForMore(lane)
+        lanes.requestRefill(lane)
         lanes.dropIfIdle(lane)
         return false
       }
-      if (head.due > now) {
-        rest(lane, head.due, now)
+      if (head.dueAt > now) {
+        parkUntil(lane, head.dueAt, now)
         return false
       }
-      const item = lane.next(now, slots.retriesFree())
-      if (item === undefined) {
-        slots.awaitRetry(lane)
+      const delivery = lane.next(now, slots.hasFreeRetrySlot())
+      if (delivery === undefined) {
+        slots.awaitRetrySlot(lane)
         return false
       }
-      if (!slots.take(lane, item)) return false
-      begin(lane, item)
-      lane.active++
-      sending.add(item.delivery_id)
-      attempt(lane, item)
+      if (!slots.acquire(lane, delivery)) return false
+      checkOut(lane, delivery)
+      lane.inFlight++
+      sending.add(delivery.delivery_id)
+      attempt(lane, delivery)
       return true
     }
 
-    const turn = (): void => {
-      // What an attempt does before its first wait may call for a turn: the one at hand will come to it.
-      if (turning) return
-      turning = true
+    const dispatch = (): void => {
+      // An attempt may call `dispatch` synchronously before its first wait; the pass that is running covers it.
+      if (dispatching) return
+      dispatching = true
       try {
-        for (const lane of ring) {
-          if (!slots.anyFree()) break
-          ring.delete(lane)
-          // Added again it is met once more at the end of this same pass: the ring goes round.
-          if (startOne(lane)) ring.add(lane)
+        for (const lane of readyLanes) {
+          if (!slots.hasFreeSlot()) break
+          readyLanes.delete(lane)
+          // A lane added again during the pass is visited at the end of the same pass, since a Set iterates in
+          // insertion order.
+          if (startNext(lane)) readyLanes.add(lane)
         }
       } finally {
-        turning = false
+        dispatching = false
       }
     }
 
-    const admit = (lane: Lane, item: Item): void => {
-      lanes.admit(lane, item)
-      ring.add(lane)
+    const insert = (lane: Lane, delivery: QueuedDelivery): void => {
+      lanes.insert(lane, delivery)
+      readyLanes.add(lane)
     }
 
-    const take = (row: QueueRow, now: number): Lane | undefined => {
-      const lane = lanes.take(row, now)
-      if (lane !== undefined) ring.add(lane)
+    const accept = (row: QueueRow, now: number): Lane | undefined => {
+      const lane = lanes.accept(row, now)
+      if (lane !== undefined) readyLanes.add(lane)
       return lane
     }
 
-    /** The slots of an attempt come free. */
-    const free = (lane: Lane, item: Item): void => {
-      lane.active--
-      sending.delete(item.delivery_id)
-      for (const waiting of slots.free(lane, item)) ring.add(waiting)
-      ring.add(lane)
+    /** Releases the slots of a finished attempt. */
+    const releaseSlots = (lane: Lane, delivery: QueuedDelivery): void => {
+      lane.inFlight--
+      sending.delete(delivery.delivery_id)
+      for (const waiting of slots.release(lane, delivery)) readyLanes.add(waiting)
+      readyLanes.add(lane)
     }
 
-    const judge = (lane: Lane, outcome: AttemptOutcome): void => {
+    const updateHealth = (lane: Lane, outcome: AttemptOutcome): void => {
       const verdict = destinationVerdict(outcome)
-      // A destination whose shard has gone is judged by its present owner, who may know more against it than is known here.
+      // The current owner of a lost shard decides on the destination's health: it may have recorded failures that this
+      // replica never saw.
       if (verdict === "ignored" || !lanes.has(lane)) return
       const after =
         verdict === "success"
@@ -218,78 +250,78 @@ export const makeDispatcher = (
     }
 
     const attempt = makeAttempt(clock, shards, yield* makeTimerWheel, fork, {
-      ended: (ended) => {
-        judge(ended.lane, ended.outcome)
-        free(ended.lane, ended.item)
-        turn()
-        report(ended)
+      finished: (result) => {
+        updateHealth(result.lane, result.outcome)
+        releaseSlots(result.lane, result.delivery)
+        dispatch()
+        publish(result)
       },
-      putBack: (lane, item) => {
-        lane.owned.open--
-        free(lane, item)
-        if (lanes.has(lane)) admit(lane, { ...item, due: monotonicMillis(clock) + UNREADABLE_MILLIS })
-        else lanes.done(lane, item)
-        turn()
+      requeue: (lane, delivery) => {
+        lane.owned.unfinished--
+        releaseSlots(lane, delivery)
+        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(clock) + UNREADABLE_MILLIS })
+        else lanes.unload(lane, delivery)
+        dispatch()
       }
     })
 
     return {
       offer: (rows, now) => {
-        for (const row of rows) take(row, now)
-        turn()
+        for (const row of rows) accept(row, now)
+        dispatch()
       },
       offerHeads: (rows, now) => {
         for (const row of rows) {
-          const lane = take(row, now)
+          const lane = accept(row, now)
           if (lane === undefined) continue
-          lane.more = true
-          // A lane that cools down needs no more than its first row: a backlog of thousands of them stays in the store.
-          if (lane.health._tag !== "CoolingDown") lanes.askForMore(lane)
+          lane.hasMore = true
+          // A lane in cooldown needs only its first row, so a backlog of thousands of such lanes stays in the database.
+          if (lane.health._tag !== "CoolingDown") lanes.requestRefill(lane)
         }
-        turn()
+        dispatch()
       },
-      refilled: (batch, now) => {
+      refill: (batch, now) => {
         for (const [lane, { complete, rows }] of batch) {
-          lane.refilling = false
+          lane.isRefilling = false
           if (!lanes.has(lane)) continue
-          for (const row of rows) take(row, now)
-          if (!complete) lane.more = true
-          ring.add(lane)
+          for (const row of rows) accept(row, now)
+          if (!complete) lane.hasMore = true
+          readyLanes.add(lane)
         }
-        turn()
+        dispatch()
       },
-      reading: reads.reading,
-      beginReading: reads.begin,
+      trackRead: reads.track,
+      beginRead: reads.begin,
       results,
-      written: (list) => {
-        for (const { due, ended } of list) {
-          const { item, lane } = ended
-          lane.owned.open--
-          reads.finished(item.seq, item.attempt)
-          if (due === null || !lanes.has(lane)) lanes.done(lane, item)
-          else admit(lane, { ...item, attempt: item.attempt + 1, due })
+      acknowledge: (list) => {
+        for (const { retryAt, result } of list) {
+          const { delivery, lane } = result
+          lane.owned.unfinished--
+          reads.recorded(delivery.seq, delivery.attempt)
+          if (retryAt === null || !lanes.has(lane)) lanes.unload(lane, delivery)
+          else insert(lane, { ...delivery, attempt: delivery.attempt + 1, dueAt: retryAt })
         }
-        turn()
+        dispatch()
       },
-      abandoned: ({ item, lane }) => {
-        lane.owned.open--
-        lanes.abandon(lane, item)
+      abandon: ({ delivery, lane }) => {
+        lane.owned.unfinished--
+        lanes.abandon(lane, delivery)
       },
-      unsaved: lanes.unsaved,
-      anyUnsaved: lanes.anyUnsaved,
-      saved: (stored) => {
-        // What had to stay in memory until it was stored may rest now.
-        for (const lane of lanes.saved(stored)) ring.add(lane)
-        turn()
+      unsavedHealth: lanes.unsavedHealth,
+      hasUnsavedHealth: lanes.hasUnsavedHealth,
+      acknowledgeHealth: (stored) => {
+        // Lanes that stayed in memory only until their health was stored may be parked now.
+        for (const lane of lanes.acknowledgeHealth(stored)) readyLanes.add(lane)
+        dispatch()
       },
-      takeLow: lanes.takeLow,
-      low: lanes.low,
-      kick: () => {
-        for (const lane of lanes.all()) ring.add(lane)
-        turn()
+      takeLowLanes: lanes.takeLow,
+      hasLowLanes: lanes.hasLow,
+      wakeAll: () => {
+        for (const lane of lanes.all()) readyLanes.add(lane)
+        dispatch()
       },
-      forgetLost: lanes.dropLost,
+      dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),
-      running: slots.running
+      attemptsInFlight: slots.inFlight
     }
   })

@@ -4,34 +4,37 @@ import type { Dispatcher } from "./Dispatcher.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import { writeHealth } from "./writeHealth.ts"
 
-/** How long the first lane of a group waits for others. */
+/** How long the first lane of a batch waits for others, in milliseconds. */
 const GATHER_MILLIS = 10
 
-/** Lanes of one statement. */
-const GROUP = 1_000
+/** Lanes in one statement. */
+const BATCH_SIZE = 1_000
 
-/** Between two tries where somebody else holds a destination's row. */
-const AGAIN_MILLIS = 250
+/** The pause before another attempt if a destination's row is locked, in milliseconds. */
+const RETRY_MILLIS = 250
 
-/** Stores how destinations fare. */
+/** Persists the health of destinations. */
 export interface HealthWriter {
-  /** Waits until a destination fares otherwise than is stored, then writes a group of such. */
-  readonly turn: Effect.Effect<void, SqlError.SqlError>
+  /**
+   * One iteration of the worker: waits until the health of a destination differs from the stored one, then writes a
+   * batch.
+   */
+  readonly runOnce: Effect.Effect<void, SqlError.SqlError>
 }
 
-/** Apart from the results: health informs, and decides nothing that the log records, so that no result waits for it. */
+/** Health is persisted separately from results. The log does not depend on it, so no result waits for it. */
 export const makeHealthWriter = (
   sql: SqlClient.SqlClient,
   dispatcher: Dispatcher
 ): Effect.Effect<HealthWriter> =>
   Effect.map(Clock.Clock, (clock) => ({
-    turn: Effect.gen(function* () {
-      yield* dispatcher.anyUnsaved.await
+    runOnce: Effect.gen(function* () {
+      yield* dispatcher.hasUnsavedHealth.await
       yield* Effect.sleep(GATHER_MILLIS)
-      const unsaved = dispatcher.unsaved(GROUP)
+      const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
       if (unsaved.size === 0) return
       const held = yield* writeHealth(sql, unsaved, monotonicMillis(clock))
-      dispatcher.saved(new Map([...unsaved].filter(([lane]) => !held.has(lane.key))))
-      if (held.size > 0) yield* Effect.sleep(AGAIN_MILLIS)
+      dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !held.has(lane.key))))
+      if (held.size > 0) yield* Effect.sleep(RETRY_MILLIS)
     })
   }))

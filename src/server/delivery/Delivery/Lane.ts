@@ -2,103 +2,109 @@ import type { Fiber } from "effect"
 import { type Health } from "../../../domain/delivery/Cooldown.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { Channel } from "./Channel.ts"
-import { isRetry, type Item } from "./QueuedDelivery.ts"
+import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
 import type { OwnedShard } from "./Shards.ts"
 
-/** Items a lane holds in memory; those behind them stay in the store until there is room. */
-export const LANE_ITEMS = 64
+/** Waiting deliveries of one lane held in memory; the rest stay in the database until the lane is refilled. */
+export const LANE_CAPACITY = 64
 
-/** A lane that holds fewer asks for those in the store. */
-export const LANE_LOW = 8
+/** A lane with fewer waiting deliveries requests a refill. */
+export const LANE_LOW_WATERMARK = 8
 
 /**
- * The deliveries of one destination, as far as they are in memory: the first that are due, in the order of their due times.
- * Everything else about the destination that decides whether it may be sent to now is here too. Plain and synchronous:
- * only the dispatcher touches it.
+ * The queue of one destination (a per-destination FIFO by due time), as far as it is in memory: the deliveries that are
+ * due first, plus everything else that decides whether the destination may be sent to now. Plain and synchronous; only
+ * the dispatcher uses it.
  */
 export class Lane {
   readonly key: string
   readonly shard: number
-  /** What it was read under: once the shard is lost, or gained anew, what is known here is not of now. */
+  /** The shard ownership under which the lane was read. Once the shard is lost, or lost and regained, the lane is stale. */
   readonly owned: OwnedShard
   readonly org_id: OrgId
   readonly destination_id: string
   readonly channel: Channel
   health: Health
-  /** Sorted by `due`, then `seq`. */
-  readonly items: Array<Item> = []
-  /** Attempts under way. */
-  active = 0
-  /** Items in memory: waiting, under way, and ended but not yet written. */
-  held = 0
-  /** Whether the store may have items that are not in memory. All of them are due no earlier than the last one here. */
-  more = false
-  refilling = false
-  /** When its health was stored last, as a moment of `Reads`. */
-  stored = -1
-  /** Numbers of items that ended and could not be written: as long as the lane is here they are not sent again. */
+  /** Sorted by `dueAt`, then `seq`. */
+  readonly waiting: Array<QueuedDelivery> = []
+  /** Attempts in flight. */
+  inFlight = 0
+  /** Deliveries in memory: waiting, in flight, or finished but not yet recorded. */
+  loaded = 0
+  /** Whether the database may have deliveries that are not in memory, all due no earlier than the last one here. */
+  hasMore = false
+  isRefilling = false
+  /** The `ReadTracker` moment at which its health was last stored. */
+  healthSavedAt = -1
+  /** Row numbers of results that could not be recorded. They are not sent again while the lane is in memory. */
   readonly abandoned: Array<number> = []
   timer: { readonly at: number; readonly fiber: Fiber.Fiber<void> } | undefined
 
-  constructor(key: string, channel: Channel, owned: OwnedShard, item: Item, health: Health) {
+  constructor(key: string, channel: Channel, owned: OwnedShard, delivery: QueuedDelivery, health: Health) {
     this.key = key
     this.channel = channel
     this.owned = owned
-    this.shard = item.shard
-    this.org_id = item.org_id
-    this.destination_id = item.destination_id
+    this.shard = delivery.shard
+    this.org_id = delivery.org_id
+    this.destination_id = delivery.destination_id
     this.health = health
   }
 
   /**
-   * Takes an item in. Answers with the item that has no room, the given one or the last: it stays in the store.
+   * Inserts a delivery in order. Returns the delivery that does not fit, the given one or the last, which stays in the
+   * database.
    */
-  insert(item: Item, room: number): Item | undefined {
-    const last = this.items.at(-1)
-    if (last !== undefined && comesAfter(item, last)) {
-      if (this.more || this.items.length >= room) {
-        this.more = true
-        return item
+  insert(delivery: QueuedDelivery, room: number): QueuedDelivery | undefined {
+    const last = this.waiting.at(-1)
+    if (last !== undefined && comesAfter(delivery, last)) {
+      if (this.hasMore || this.waiting.length >= room) {
+        this.hasMore = true
+        return delivery
       }
-      this.items.push(item)
+      this.waiting.push(delivery)
       return undefined
     }
-    let index = this.items.length
-    for (let before = this.items[index - 1]; before !== undefined && comesAfter(before, item);) {
+    let index = this.waiting.length
+    for (let before = this.waiting[index - 1]; before !== undefined && comesAfter(before, delivery);) {
       index--
-      before = this.items[index - 1]
+      before = this.waiting[index - 1]
     }
-    this.items.splice(index, 0, item)
-    if (this.items.length <= room) return undefined
-    this.more = true
-    return this.items.pop()
+    this.waiting.splice(index, 0, delivery)
+    if (this.waiting.length <= room) return undefined
+    this.hasMore = true
+    return this.waiting.pop()
   }
 
-  /** The first item that is due, or of those the first that is no retry. Stays in the lane. */
-  next(now: number, retries: boolean): Item | undefined {
-    for (const item of this.items) {
-      if (item.due > now) return undefined
-      if (retries || !isRetry(item)) return item
+  /**
+   * Returns the first due delivery; without `retries`, the first due delivery that is not a retry. It stays in the
+   * lane.
+   */
+  next(now: number, retries: boolean): QueuedDelivery | undefined {
+    for (const delivery of this.waiting) {
+      if (delivery.dueAt > now) return undefined
+      if (retries || !isRetry(delivery)) return delivery
     }
     return undefined
   }
 
   /**
-   * The first item that is due and past its time: a retry, or any where the destination fails. Such a one is sent to one by one, and an
-   * attempt for each would keep those behind it waiting past their own time.
+   * Returns the first delivery that is due and past its `giveUpAt`: a retry, or any delivery if the destination is
+   * failing. Attempts to a failing destination are made one at a time, so trying expired deliveries would make those
+   * behind them expire as well.
    */
-  late(now: number): Item | undefined {
-    for (const item of this.items) {
-      if (item.due > now) return undefined
-      if (item.giveUp < now && (isRetry(item) || this.health._tag !== "Healthy")) return item
+  nextExpired(now: number): QueuedDelivery | undefined {
+    for (const delivery of this.waiting) {
+      if (delivery.dueAt > now) return undefined
+      if (delivery.giveUpAt < now && (isRetry(delivery) || this.health._tag !== "Healthy")) return delivery
     }
     return undefined
   }
 
-  remove(item: Item): void {
-    const index = this.items.indexOf(item)
-    if (index >= 0) this.items.splice(index, 1)
+  remove(delivery: QueuedDelivery): void {
+    const index = this.waiting.indexOf(delivery)
+    if (index >= 0) this.waiting.splice(index, 1)
   }
 }
 
-const comesAfter = (a: Item, b: Item): boolean => a.due > b.due || (a.due === b.due && a.seq > b.seq)
+const comesAfter = (a: QueuedDelivery, b: QueuedDelivery): boolean =>
+  a.dueAt > b.dueAt || (a.dueAt === b.dueAt && a.seq > b.seq)

@@ -1,66 +1,81 @@
 import { Latch } from "effect"
 import type { Health } from "../../../domain/delivery/Cooldown.ts"
 import type { Channel } from "./Channel.ts"
-import { healthOf, type Item, itemOf, type QueueRow } from "./QueuedDelivery.ts"
-import { Lane, LANE_ITEMS } from "./Lane.ts"
-import type { Reads } from "./Reads.ts"
+import { toHealth, type QueuedDelivery, toQueuedDelivery, type QueueRow } from "./QueuedDelivery.ts"
+import { Lane, LANE_CAPACITY } from "./Lane.ts"
+import type { ReadTracker } from "./ReadTracker.ts"
 import type { OwnedShard, Shards } from "./Shards.ts"
 
-/** Items in memory over all lanes; past it each lane holds one. */
-const MAX_ITEMS = 100_000
+/** Deliveries in memory over all lanes; beyond this, each lane holds one. */
+const MAX_LOADED = 100_000
 
 /**
- * The lanes in memory and what they hold: takes in rows that were read, knows which it has, and which lanes need more. A lane that
- * has nothing to do for a while is the store's alone, and costs nothing here: the sweep finds it when its time is near. Plain and
- * synchronous: only the dispatcher touches it.
+ * The lanes in memory: accepts rows that were read, ignores those it already has, and tracks which lanes need a refill.
+ * A lane with nothing to do for a while is dropped and costs no memory; the sweep finds it when its time is near. Plain
+ * and synchronous; only the dispatcher uses it.
  */
 export interface Lanes {
-  /** Those there are. */
+  /** All lanes in memory. */
   readonly all: () => Iterable<Lane>
-  /** Whether a lane is there, and its shard still that under which it came. */
+  /** Whether the lane is in memory and its shard ownership is still the one it was read under. */
   readonly has: (lane: Lane) => boolean
-  /** The lane that took a row in; none where it is known, finished, not ours, or not due for a while. */
-  readonly take: (row: QueueRow, now: number) => Lane | undefined
-  /** Gives an item its place in its lane, if there is room. */
-  readonly admit: (lane: Lane, item: Item) => void
-  /** An item is done: it will not come back, unless a read finds it. */
-  readonly done: (lane: Lane, item: Item) => void
-  /** What became of an item cannot be written: it does not come back while its lane is here. */
-  readonly abandon: (lane: Lane, item: Item) => void
-  /** Lets a lane go. What it held is still in the store. */
+  /**
+   * Returns the lane that accepted the row; undefined if the row is already in memory, recorded, of a shard owned
+   * elsewhere, or not due for a while.
+   */
+  readonly accept: (row: QueueRow, now: number) => Lane | undefined
+  /** Inserts a delivery into its lane if it fits. */
+  readonly insert: (lane: Lane, delivery: QueuedDelivery) => void
+  /** Unloads a delivery from memory; only a read can bring it back. */
+  readonly unload: (lane: Lane, delivery: QueuedDelivery) => void
+  /** Marks a delivery whose result cannot be recorded: it is not accepted again while its lane is in memory. */
+  readonly abandon: (lane: Lane, delivery: QueuedDelivery) => void
+  /** Drops a lane from memory. Its deliveries are still in the database. */
   readonly drop: (lane: Lane) => void
-  /** Lets the lanes go whose shards are lost, or were lost and came back. */
+  /** Drops the lanes whose shards were lost, also if the shard has been regained since. */
   readonly dropLost: () => void
-  /** Lets a lane go that holds nothing, if all that is known of it is stored. One that is kept is looked at with each round of the leases. */
+  /**
+   * Drops a lane that holds nothing and whose health is stored. A lane that is kept is checked again after each
+   * rebalancing.
+   */
   readonly dropIfIdle: (lane: Lane) => void
-  /** Lets a lane go that has nothing to do before `until`, if that is far off and all that is known of it is stored. */
-  readonly dropUntil: (lane: Lane, until: number, now: number) => boolean
-  /** The lane runs low, and the store may have more. */
-  readonly askForMore: (lane: Lane) => void
-  /** Lanes that ran low since they were last asked for, `limit` at most. */
+  /**
+   * Drops a lane that has nothing to do before `until` if that lies beyond the horizon and its health is stored;
+   * returns whether it did.
+   */
+  readonly dropIfIdleUntil: (lane: Lane, until: number, now: number) => boolean
+  /** Requests a refill if the database may have more. */
+  readonly requestRefill: (lane: Lane) => void
+  /** Takes up to `limit` lanes that ran low since the last call. */
   readonly takeLow: (limit: number) => ReadonlyArray<Lane>
   /** Open while lanes are low. */
-  readonly low: Latch.Latch
+  readonly hasLow: Latch.Latch
   readonly setHealth: (lane: Lane, health: Health) => void
-  /** Lanes whose health is not what is stored, each with its health, `limit` at most. Their shards stay here until it is. */
-  readonly unsaved: (limit: number) => ReadonlyMap<Lane, Health>
-  /** Open while there are such. */
-  readonly anyUnsaved: Latch.Latch
-  /** These were stored. Answers with those lanes whose health is still the same. */
-  readonly saved: (stored: ReadonlyMap<Lane, Health>) => ReadonlyArray<Lane>
+  /**
+   * Returns up to `limit` lanes whose health differs from the stored one, with their health. Their shards stay here
+   * until it is stored.
+   */
+  readonly unsavedHealth: (limit: number) => ReadonlyMap<Lane, Health>
+  /** Open while such lanes exist. */
+  readonly hasUnsavedHealth: Latch.Latch
+  /** Confirms that this health was stored; returns the lanes whose health has not changed since. */
+  readonly acknowledgeHealth: (stored: ReadonlyMap<Lane, Health>) => ReadonlyArray<Lane>
 }
 
-/** None in memory. `horizonMillis`: how far ahead lanes are kept. `dropped` hears of each lane that is let go. */
+/**
+ * Starts with no lanes. `horizonMillis` is how far ahead lanes are kept in memory; `onDrop` is called with each dropped
+ * lane.
+ */
 export const makeLanes = (
   channels: ReadonlyMap<string, Channel>,
   shards: Pick<Shards, "owned">,
-  reads: Reads,
+  reads: ReadTracker,
   horizonMillis: number,
-  dropped: (lane: Lane) => void
+  onDrop: (lane: Lane) => void
 ): Lanes => {
   const lanes = new Map<string, Lane>()
-  /** Rows in memory, by number: waiting, under way, or not yet written. */
-  const known = new Set<number>()
+  /** Numbers of the rows in memory: waiting, in flight, or not yet recorded. */
+  const loadedRows = new Set<number>()
   const lowLanes = new Set<Lane>()
   const unsaved = new Map<Lane, Health>()
   const low = Latch.makeUnsafe(false)
@@ -69,50 +84,55 @@ export const makeLanes = (
   const has = (lane: Lane): boolean =>
     lanes.get(lane.key) === lane && shards.owned.get(lane.shard) === lane.owned
 
-  /** Nothing of a lane's health waits to be stored any more. */
+  /** Removes a lane from the health that has yet to be stored. */
   const forgetHealth = (lane: Lane): void => {
     if (!unsaved.delete(lane)) return
-    lane.owned.open--
+    lane.owned.unfinished--
     if (unsaved.size === 0) anyUnsaved.closeUnsafe()
   }
 
   const drop = (lane: Lane): void => {
-    for (const item of lane.items) known.delete(item.seq)
-    lane.items.length = 0
-    for (const seq of lane.abandoned) known.delete(seq)
+    for (const delivery of lane.waiting) loadedRows.delete(delivery.seq)
+    lane.waiting.length = 0
+    for (const seq of lane.abandoned) loadedRows.delete(seq)
     if (lanes.get(lane.key) === lane) lanes.delete(lane.key)
     lowLanes.delete(lane)
     forgetHealth(lane)
-    dropped(lane)
+    onDrop(lane)
   }
 
-  /** Whether the store knows the lane's health, and a read under way cannot bring it back with an older one. */
-  const isStored = (lane: Lane): boolean => !unsaved.has(lane) && reads.allBeganAfter(lane.stored)
+  /** Whether the lane's health is stored, and no read in flight can bring the lane back with older health. */
+  const isStored = (lane: Lane): boolean => !unsaved.has(lane) && reads.allBeganAfter(lane.healthSavedAt)
 
   const dropIfIdle = (lane: Lane): void => {
-    if (lane.held === 0 && !lane.more && !lane.refilling && isStored(lane)) drop(lane)
+    if (lane.loaded === 0 && !lane.hasMore && !lane.isRefilling && isStored(lane)) drop(lane)
   }
 
-  const admit = (lane: Lane, item: Item): void => {
-    // A lane that cools down needs one, to probe with: what waits behind it is read when it is over.
-    const few = lane.health._tag === "CoolingDown" || known.size > MAX_ITEMS
-    const out = lane.insert(item, few ? 1 : LANE_ITEMS)
+  const admit = (lane: Lane, delivery: QueuedDelivery): void => {
+    // A lane in cooldown needs one delivery to probe with; the rest are read when the cooldown ends.
+    const few = lane.health._tag === "CoolingDown" || loadedRows.size > MAX_LOADED
+    const out = lane.insert(delivery, few ? 1 : LANE_CAPACITY)
     if (out === undefined) return
-    known.delete(out.seq)
-    lane.held--
+    loadedRows.delete(out.seq)
+    lane.loaded--
   }
 
-  const laneOf = (row: QueueRow, owned: OwnedShard, item: Item, now: number): Lane | undefined => {
+  const laneOf = (
+    row: QueueRow,
+    owned: OwnedShard,
+    delivery: QueuedDelivery,
+    now: number
+  ): Lane | undefined => {
     const key = `${row.org_id}/${row.destination_id}`
     const found = lanes.get(key)
     if (found?.owned === owned) return found
     if (found !== undefined) drop(found)
     const channel = channels.get(row.channel)
     if (channel === undefined) return undefined
-    const health = healthOf(row, now)
-    const begins = health._tag === "CoolingDown" ? Math.max(health.until, item.due) : item.due
+    const health = toHealth(row, now)
+    const begins = health._tag === "CoolingDown" ? Math.max(health.until, delivery.dueAt) : delivery.dueAt
     if (begins - now > horizonMillis) return undefined
-    const lane = new Lane(key, channel, owned, item, health)
+    const lane = new Lane(key, channel, owned, delivery, health)
     lanes.set(key, lane)
     return lane
   }
@@ -120,41 +140,42 @@ export const makeLanes = (
   return {
     all: () => lanes.values(),
     has,
-    take: (row, now) => {
+    accept: (row, now) => {
       const owned = shards.owned.get(row.shard)
-      if (known.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt)) return undefined
-      const item = itemOf(row, now)
-      const lane = laneOf(row, owned, item, now)
+      if (loadedRows.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt))
+        return undefined
+      const delivery = toQueuedDelivery(row, now)
+      const lane = laneOf(row, owned, delivery, now)
       if (lane === undefined) return undefined
-      known.add(item.seq)
-      lane.held++
-      admit(lane, item)
+      loadedRows.add(delivery.seq)
+      lane.loaded++
+      admit(lane, delivery)
       return lane
     },
-    admit,
-    done: (lane, item) => {
-      known.delete(item.seq)
-      lane.held--
+    insert: admit,
+    unload: (lane, delivery) => {
+      loadedRows.delete(delivery.seq)
+      lane.loaded--
       dropIfIdle(lane)
     },
-    abandon: (lane, item) => {
-      if (has(lane)) lane.abandoned.push(item.seq)
-      else known.delete(item.seq)
+    abandon: (lane, delivery) => {
+      if (has(lane)) lane.abandoned.push(delivery.seq)
+      else loadedRows.delete(delivery.seq)
     },
     drop,
     dropLost: () => {
       for (const lane of lanes.values()) if (!has(lane)) drop(lane)
     },
     dropIfIdle,
-    dropUntil: (lane, until, now) => {
+    dropIfIdleUntil: (lane, until, now) => {
       if (until - now <= horizonMillis) return false
-      if (lane.held > lane.items.length || lane.refilling || !isStored(lane)) return false
+      if (lane.loaded > lane.waiting.length || lane.isRefilling || !isStored(lane)) return false
       drop(lane)
       return true
     },
-    askForMore: (lane) => {
-      if (lane.refilling || !lane.more) return
-      lane.refilling = true
+    requestRefill: (lane) => {
+      if (lane.isRefilling || !lane.hasMore) return
+      lane.isRefilling = true
       lowLanes.add(lane)
       low.openUnsafe()
     },
@@ -163,21 +184,21 @@ export const makeLanes = (
       for (const lane of lowLanes) {
         if (list.length === limit) break
         lowLanes.delete(lane)
-        // Rows that come from now on and find no room set it again.
-        lane.more = false
+        // Rows that arrive from now on and do not fit set it again.
+        lane.hasMore = false
         list.push(lane)
       }
       if (lowLanes.size === 0) low.closeUnsafe()
       return list
     },
-    low,
+    hasLow: low,
     setHealth: (lane, health) => {
       lane.health = health
-      if (!unsaved.has(lane)) lane.owned.open++
+      if (!unsaved.has(lane)) lane.owned.unfinished++
       unsaved.set(lane, health)
       anyUnsaved.openUnsafe()
     },
-    unsaved: (limit) => {
+    unsavedHealth: (limit) => {
       const some = new Map<Lane, Health>()
       for (const [lane, health] of unsaved) {
         if (some.size === limit) break
@@ -185,14 +206,14 @@ export const makeLanes = (
       }
       return some
     },
-    anyUnsaved,
-    saved: (stored) => {
+    hasUnsavedHealth: anyUnsaved,
+    acknowledgeHealth: (stored) => {
       const same: Array<Lane> = []
       const moment = reads.moment()
       for (const [lane, health] of stored) {
         if (unsaved.get(lane) !== health) continue
         forgetHealth(lane)
-        lane.stored = moment
+        lane.healthSavedAt = moment
         same.push(lane)
       }
       return same

@@ -3,17 +3,20 @@ import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { QueueRow } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 
-/** Lanes of one page of a sweep. */
+/** Lanes in one page of a sweep. */
 export const SWEEP_LANES = 500
 
-/** The first row of a lane, as a sweep finds it. */
+/** The first row of a lane, as returned by a sweep. */
 export interface HeadRow extends QueueRow {
-  /** Lanes of the page that it was read with; of its channel those that cool down. */
+  /** Counts over the row's page: all lanes, and the lanes of the row's channel that are cooling down. */
   readonly lanes: number
-  readonly cooling: number
+  readonly cooling_down: number
 }
 
-/** The statements that read the queue. Their rows are typed, not decoded: this engine wrote them, and a burst reads thousands. */
+/**
+ * The statements that read the queue. Their rows are typed but not decoded: this engine wrote them, and a burst reads
+ * thousands.
+ */
 export const makeQueueReads = (sql: SqlClient.SqlClient) => {
   const columns = sql.literal(`
       q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
@@ -24,7 +27,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
 
   return {
-    /** What comes behind the mark of each shard, `limit` rows of each at most. */
+    /** Reads the rows behind each shard's watermark, up to `limit` per shard. */
     tail: (numbers: ReadonlyArray<number>, marks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
       SELECT ${columns}
       FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(marks)}::bigint[]) AS s (shard, mark)
@@ -40,9 +43,9 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
     `,
 
     /**
-     * One page of a shard's lanes, those that come after a lane, as a skip scan: one probe a lane, not a row. Answers with the first
-     * rows of those that have something to do within the horizon, and with the last lane of each channel, so that the page's
-     * end and its counts are known.
+     * Reads one page of a shard's lanes, starting after the lane `after`, as a skip scan (a loose index scan): one
+     * index probe a lane instead of one a row. Returns the first row of each lane that has something to do within the
+     * horizon, plus the last lane of each channel so that the end and the counts of the page are known.
      */
     heads: (shard: number, after: readonly [string, string], horizonMillis: number) => sql<HeadRow>`
       WITH RECURSIVE lanes AS (
@@ -95,7 +98,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       ORDER BY org_id, destination_id
     `,
 
-    /** The first rows of each lane, so many at most. */
+    /** Reads the first rows of each lane, up to `rows` per lane. */
     refill: (lanes: ReadonlyArray<Lane>, rows: number) => sql<QueueRow>`
       SELECT ${columns}
       FROM unnest(

@@ -4,24 +4,29 @@ import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
-import type { Enqueued } from "./QueuedDelivery.ts"
+import type { NewDelivery } from "./QueuedDelivery.ts"
 import { shardOf } from "./Shards.ts"
 
 /**
- * Below its capacity by more than this, and by what so many transactions bring that give it as much as the one at hand, a destination is
- * filled without a lock: transactions that do not see each other yet cannot be as many. Deadlines give one destination a thousand at once.
+ * High-water mark: inserts take no lock while a destination's queue is further than this from its limit, plus `UNSEEN`
+ * times the size of the insert. Concurrent transactions do not see each other's rows until they commit, so up to
+ * `UNSEEN` of them with as many deliveries each may pass the same check without exceeding the limit. A batch of
+ * deadlines can give one destination a thousand deliveries at a time.
  */
 const CLOSE_TO_FULL = 256
 const UNSEEN = 8
 
-/** "csgd" in ASCII: seeds the numbers of destinations' locks, which no other lock has but by a chance of one in 2^64. */
+/**
+ * "csgd" in ASCII. The seed of the hash that gives each destination its advisory lock; a collision with another lock
+ * has a chance of one in 2^64.
+ */
 const DESTINATION_LOCK = 0x63736764
 
-/** What a delivery that found no room is recorded with. */
+/** The `last_error` of a delivery beyond the queue limit. */
 const QUEUE_FULL = "queue full"
 
-/** A delivery that is about to be written. */
-export interface Made extends Enqueued {
+/** A delivery with the id, shard and schedule it will be inserted with. */
+export interface PreparedDelivery extends NewDelivery {
   readonly shard: number
   readonly delivery_id: string
   readonly size: number
@@ -30,8 +35,11 @@ export interface Made extends Enqueued {
   readonly within: number | null
 }
 
-/** Where `insertRoomy` put a delivery: `seq` is null where its destination is close to full, and nothing was written. */
-export interface Placed {
+/**
+ * The result of `insertUnlocked` for one delivery. `seq` is null, and nothing was inserted, if its destination is near
+ * its queue limit.
+ */
+export interface InsertedDelivery {
   readonly delivery_id: string
   readonly seq: number | null
   readonly consecutive_failures: number | null
@@ -39,18 +47,19 @@ export interface Placed {
   readonly cooldown_ms: number | null
 }
 
-/** The statements that write the queue and its log, within the caller's transaction. */
+/** The statements that write the queue and the log, within the caller's transaction. */
 export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
   /**
-   * Holds the destination to the end of the transaction: from here on its count stands still. No row is held: the engine writes down there
-   * how it fares, and must not wait for whoever queues thousands of deliveries again.
+   * Locks the destination until the transaction ends, so that its queue length cannot grow. An advisory lock instead of
+   * a row lock: the engine updates the destination's health row and must not wait for a transaction that replays
+   * thousands of deliveries.
    */
   const lockDestination = (org_id: OrgId, destination_id: string) => sql`
     SELECT pg_advisory_xact_lock(hashtextextended(${`${org_id}/${destination_id}`}::text, ${DESTINATION_LOCK}::bigint))
   `
 
-  /** Rows in the queue, counted up to the capacity. */
-  const room = (org_id: OrgId, destination_id: string, capacity: number) =>
+  /** Returns how many more deliveries the destination's queue may take. Counts rows up to the limit only. */
+  const remainingCapacity = (org_id: OrgId, destination_id: string, capacity: number) =>
     Effect.map(
       sql<{ readonly count: number }>`
         SELECT count(*)::int AS count
@@ -66,8 +75,11 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       (rows) => capacity - (rows[0]?.count ?? 0)
     )
 
-  /** Writes log and queue, of those whose destination is close to full nothing; answers with the place of each. */
-  const insertRoomy = (list: ReadonlyArray<Made>, now: Timestamp) => sql<Placed>`
+  /**
+   * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
+   * limit. Returns a row for each delivery.
+   */
+  const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
     WITH given AS MATERIALIZED (
       SELECT *
       FROM unnest(
@@ -84,7 +96,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         ${float8Array(list.map((one) => one.within))}::float8[]
       ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
     ), destinations AS MATERIALIZED (
-      -- Counted once a destination, however many deliveries it is given.
+      -- Counted once per destination, however many deliveries it is given.
       SELECT
         d.org_id, d.destination_id, waiting.count >= d.roomy AS tight,
         h.consecutive_failures, h.cooldown_round,
@@ -135,11 +147,17 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     LEFT JOIN queued q ON q.delivery_id = w.delivery_id
   `
 
-  /** The same under the destination's lock, and past the capacity as failed. Answers with how many those are. */
-  const insertTight = Effect.fnUntraced(function* (list: Arr.NonEmptyReadonlyArray<Made>, now: Timestamp) {
+  /**
+   * Inserts into the queue and the log under the destination's lock; deliveries beyond the queue limit are logged as
+   * failed. All deliveries belong to one destination. Returns how many were beyond the limit.
+   */
+  const insertUnderLock = Effect.fnUntraced(function* (
+    list: Arr.NonEmptyReadonlyArray<PreparedDelivery>,
+    now: Timestamp
+  ) {
     const { capacity, destination_id, org_id } = list[0]
     yield* lockDestination(org_id, destination_id)
-    const free = yield* room(org_id, destination_id, capacity)
+    const free = yield* remainingCapacity(org_id, destination_id, capacity)
     yield* sql`
       WITH given AS MATERIALIZED (
         SELECT *
@@ -176,5 +194,10 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     return Math.max(0, list.length - Math.max(0, free))
   })
 
-  return { insertRoomy, insertTight, lockDestination, room }
+  return {
+    insertUnlocked: insertUnlocked,
+    insertUnderLock: insertUnderLock,
+    lockDestination,
+    remainingCapacity: remainingCapacity
+  }
 }

@@ -1,10 +1,10 @@
 import { type Health, healthy } from "../../../domain/delivery/Cooldown.ts"
 import type { EventId, OrgId } from "../../../domain/Ids.ts"
 
-/** One event for one destination. */
-export interface Enqueued {
+/** One event for one destination, to be queued. */
+export interface NewDelivery {
   readonly org_id: OrgId
-  /** The name of a channel that the engine was given; another is a defect. */
+  /** The name of a channel of the engine; an unknown name is a defect. */
   readonly channel: string
   readonly destination_id: string
   readonly event_id: EventId
@@ -14,8 +14,8 @@ export interface Enqueued {
 }
 
 /**
- * A row of the queue as the owner reads it, with what is known of its destination. Times are waits in milliseconds from
- * the reading, by the store's clock: no process's clock is compared with another's.
+ * A queue row as the shard's owner reads it, with its destination's health. Times are waits in milliseconds from the
+ * moment of reading, computed by the database's clock, so that clocks of different replicas are never compared.
  */
 export interface QueueRow {
   readonly shard: number
@@ -27,20 +27,20 @@ export interface QueueRow {
   readonly event_id: EventId
   /** Attempts made so far. */
   readonly attempt: number
-  /** Attempts that had been made when this round began: 0, or more after a replay. */
+  /** Attempts made before this round began: 0, or more after a replay. */
   readonly first_attempt: number
   readonly wait_ms: number
-  /** Until no attempt may begin any more; null: there is no such time. */
+  /** Time left in which an attempt may begin; null means no limit. */
   readonly left_ms: number | null
   readonly consecutive_failures: number | null
   readonly cooldown_round: number | null
   readonly cooldown_ms: number | null
 }
 
-/** A delivery that waits in memory. */
-export interface Item {
+/** A delivery waiting in memory. */
+export interface QueuedDelivery {
   readonly shard: number
-  /** The row's number, its identity: a replay is another row. */
+  /** The number of the row, which identifies it: a replay is another row. */
   readonly seq: number
   readonly org_id: OrgId
   readonly destination_id: string
@@ -49,13 +49,13 @@ export interface Item {
   readonly attempt: number
   readonly first_attempt: number
   /** When it may be sent, in milliseconds on this process's monotonic clock. */
-  readonly due: number
-  /** After which no further attempt begins, on the same clock; Infinity: there is no such time. */
-  readonly giveUp: number
+  readonly dueAt: number
+  /** After this time no attempt begins, on the same clock; Infinity means no limit. */
+  readonly giveUpAt: number
 }
 
-/** A row that was read at `now`. */
-export const itemOf = (row: QueueRow, now: number): Item => ({
+/** Converts a row that was read at `now`. */
+export const toQueuedDelivery = (row: QueueRow, now: number): QueuedDelivery => ({
   shard: row.shard,
   seq: row.seq,
   org_id: row.org_id,
@@ -64,12 +64,12 @@ export const itemOf = (row: QueueRow, now: number): Item => ({
   event_id: row.event_id,
   attempt: row.attempt,
   first_attempt: row.first_attempt,
-  due: now + Math.max(0, row.wait_ms),
-  giveUp: row.left_ms === null ? Infinity : now + row.left_ms
+  dueAt: now + Math.max(0, row.wait_ms),
+  giveUpAt: row.left_ms === null ? Infinity : now + row.left_ms
 })
 
-/** The health of a row's destination, as it was stored. */
-export const healthOf = (row: QueueRow, now: number): Health => {
+/** The stored health of a row's destination. */
+export const toHealth = (row: QueueRow, now: number): Health => {
   const failures = row.consecutive_failures ?? 0
   const round = row.cooldown_round ?? 0
   if (round > 0)
@@ -77,5 +77,5 @@ export const healthOf = (row: QueueRow, now: number): Health => {
   return failures > 0 ? { _tag: "Healthy", failures } : healthy
 }
 
-/** Whether an item's attempt is not its round's first. */
-export const isRetry = (item: Item): boolean => item.attempt > item.first_attempt
+/** Whether the next attempt is not the first of its round. */
+export const isRetry = (delivery: QueuedDelivery): boolean => delivery.attempt > delivery.first_attempt

@@ -1,81 +1,94 @@
 import { Clock, Effect, Latch } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
-import { type Lane, LANE_ITEMS } from "./Lane.ts"
+import { type Lane, LANE_CAPACITY } from "./Lane.ts"
 import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /**
- * Rows before the newest that are read again: numbers are given out before their transactions commit, so a row may appear behind
- * one that was read.
+ * Rows before the watermark that are read again: a sequence number is assigned before its transaction commits, so a row
+ * may become visible behind one that was read.
  */
-const OVERLAP = 250
+const REREAD_ROWS = 250
 
 /**
- * How long a row before the newest goes on being read again: between this and twice this. What is committed later is found by the
- * sweep. Without an end, the rows of a destination that cools down would be read again with every new one.
+ * How long a row before the watermark is read again: between once and twice this. A row that commits later is found by
+ * the sweep. Without a limit, the rows of a destination in cooldown would be read again with every new row.
  */
-const SETTLE_MILLIS = 2_000
+const STABLE_AFTER_MILLIS = 2_000
 
 /**
- * Between two such reads, at least, and so many times what the last one took. Read again with every signal, what waits would be read
- * hundreds of times a second, the more the longer it waits: an engine that is behind would fall further behind.
+ * The minimum pause between two such rereads, and the minimum as a multiple of the last reread's duration. If every
+ * signal reread them, waiting rows would be read hundreds of times a second, and an engine that is behind would fall
+ * further behind.
  */
-const OVERLAP_EVERY_MILLIS = 100
-const OVERLAP_SHARE = 10
+const REREAD_INTERVAL_MILLIS = 100
+const REREAD_COST_FACTOR = 10
 
-/** New rows of one shard in one read: of all shards together no more than are taken in without holding anything up. */
+/** New rows per shard in one read, so that accepting those of all shards does not block the event loop for long. */
 const TAIL_ROWS = 250
 
-/** Lanes that are refilled in one statement. */
+/** Lanes refilled by one statement. */
 const REFILL_LANES = 64
 
-/** Between two reads of the tail while rows keep coming. */
-const PACE_MILLIS = 4
+/** The pause between two reads of the tail while rows keep arriving. */
+const TAIL_PAUSE_MILLIS = 4
 
-/** When the store is read. */
+/** How often the queue is read. */
 export interface ReaderOptions {
-  /** How often the tail is read without a signal. */
+  /** Interval between reads of the tail without a signal, in milliseconds. */
   readonly pollMillis: number
-  /** How often the first rows of all lanes are looked at. */
+  /** Interval between sweeps over the first rows of all lanes, in milliseconds. */
   readonly sweepMillis: number
 }
 
-/** A slow poll behind the signals, and a sweep behind both. */
+/** Signals carry the load; a slow poll catches lost signals, and the sweep catches everything else. */
 export const defaultReader: ReaderOptions = { pollMillis: 1_000, sweepMillis: 5_000 }
 
-/** How far ahead of their time lanes are kept in memory: until the sweep after the next one would find them, were they let go. */
+/**
+ * How far ahead of their time lanes are kept in memory: a dropped lane must still be found by the sweep after the next
+ * one.
+ */
 export const horizonMillis = (options: ReaderOptions): number => 2 * options.sweepMillis
 
-/** What the last sweep found of one channel. */
-export interface Swept {
-  /** How long the longest wait beyond its time was, where no cooldown is the reason. */
+/** The findings of the last sweep for one channel. */
+export interface ChannelSweep {
+  /** How long the most overdue delivery has been due, in milliseconds, leaving out destinations in cooldown. */
   readonly overdueMillis: number
-  /** Lanes that cool down. */
-  readonly cooling: number
+  /** Lanes in cooldown. */
+  readonly coolingDown: number
 }
 
-/** Brings rows from the store into the lanes. */
+/**
+ * Reads rows of the owned shards from the database into the lanes, in three ways:
+ *
+ * - the *tail* reads new rows behind each shard's watermark, on a signal or by a slow poll;
+ *
+ * - the *refill* reads more rows for lanes that ran low;
+ *
+ * - the *sweep* reads the first row of every lane every few seconds, and so finds all that the other two missed or that
+ * was dropped from memory.
+ */
 export interface Reader {
-  /** Says that there may be new rows. */
-  readonly signal: () => void
-  /** Says that lanes may have been missed. */
-  readonly sweepSoon: () => void
-  /** By channel: what the last sweep found. */
-  readonly swept: () => ReadonlyMap<string, Swept>
-  /** One turn of each loop: waits for its signal or its time, then reads. */
-  readonly turns: {
-    /** The tails of the shards that are here. */
+  /** Signals that the queue may have new rows. */
+  readonly signalNewRows: () => void
+  /** Requests a sweep now, since lanes may have been missed. */
+  readonly requestSweep: () => void
+  /** The findings of the last sweep, by channel. */
+  readonly lastSweep: () => ReadonlyMap<string, ChannelSweep>
+  /** One iteration of each worker: waits for its signal or its interval, then reads. */
+  readonly runOnce: {
+    /** Reads the tails of the owned shards. */
     readonly tail: Effect.Effect<void, SqlError.SqlError>
-    /** The first row of every lane of these shards. */
+    /** Reads the first row of every lane of the owned shards. */
     readonly sweep: Effect.Effect<void, SqlError.SqlError>
-    /** More for lanes that ran low. */
+    /** Reads more rows for lanes that ran low. */
     readonly refill: Effect.Effect<void, SqlError.SqlError>
   }
 }
 
-/** Reads for the shards of one process. */
+/** Reads the queue for the shards of one replica. */
 export const makeReader = (
   sql: SqlClient.SqlClient,
   shards: Shards,
@@ -90,54 +103,57 @@ export const makeReader = (
     const queue = makeQueueReads(sql)
     const horizon = horizonMillis(options)
 
-    /** When the rows before the newest may be read again, and whether a signal has come since they were. */
-    let overlapDue = 0
-    let owed = false
+    /**
+     * When the rows before the watermark may be read again, and whether a reread is still pending since the last
+     * signal.
+     */
+    let rereadDue = 0
+    let rereadPending = false
 
     const readTail = Effect.suspend(() => {
-      const owned = [...shards.owned.values()].filter((one) => !one.leaving)
+      const owned = [...shards.owned.values()].filter((one) => !one.draining)
       if (owned.length === 0) return Effect.void
       const numbers = owned.map((one) => one.shard)
       const now = monotonicMillis(clock)
-      const again = now >= overlapDue
-      owed = !again
+      const again = now >= rereadDue
+      rereadPending = !again
       const marks = owned.map((one) => {
-        if (now - one.settledAt >= SETTLE_MILLIS) {
-          one.settled = one.settling
-          one.settling = one.mark
-          one.settledAt = now
+        if (now - one.stableSince >= STABLE_AFTER_MILLIS) {
+          one.stableWatermark = one.nextStableWatermark
+          one.nextStableWatermark = one.watermark
+          one.stableSince = now
         }
-        return again ? Math.max(one.settled, one.mark - OVERLAP, 0) : one.mark
+        return again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark
       })
-      const limit = again ? OVERLAP + TAIL_ROWS : TAIL_ROWS
-      return dispatcher.reading(queue.tail(numbers, marks, limit), (rows) => {
+      const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
+      return dispatcher.trackRead(queue.tail(numbers, marks, limit), (rows) => {
         const counts = new Map<number, number>()
         for (const { seq, shard } of rows) {
           const count = (counts.get(shard) ?? 0) + 1
           counts.set(shard, count)
           const one = shards.owned.get(shard)
-          if (one !== undefined && seq > one.mark) one.mark = seq
+          if (one !== undefined && seq > one.watermark) one.watermark = seq
           if (count === limit) tailDue.openUnsafe()
         }
         const after = monotonicMillis(clock)
         dispatcher.offer(rows, after)
-        if (again) overlapDue = after + Math.max(OVERLAP_EVERY_MILLIS, (after - now) * OVERLAP_SHARE)
+        if (again) rereadDue = after + Math.max(REREAD_INTERVAL_MILLIS, (after - now) * REREAD_COST_FACTOR)
       })
     })
 
-    /** Until the tail is read next without a signal. */
+    /** How long until the tail is read without a signal, in milliseconds. */
     const tailWait = (): number =>
-      owed
-        ? Math.min(options.pollMillis, Math.max(0, overlapDue - monotonicMillis(clock)))
+      rereadPending
+        ? Math.min(options.pollMillis, Math.max(0, rereadDue - monotonicMillis(clock)))
         : options.pollMillis
 
-    let swept: ReadonlyMap<string, Swept> = new Map()
+    let swept: ReadonlyMap<string, ChannelSweep> = new Map()
 
-    const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, Swept>) {
+    const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, ChannelSweep>) {
       let after: readonly [string, string] = ["", ""]
       while (shards.owned.has(shard)) {
         let page: ReadonlyArray<HeadRow> = []
-        yield* dispatcher.reading(queue.heads(shard, after, horizon), (rows) => {
+        yield* dispatcher.trackRead(queue.heads(shard, after, horizon), (rows) => {
           page = rows
           count(rows, found)
           dispatcher.offerHeads(rows, monotonicMillis(clock))
@@ -149,17 +165,17 @@ export const makeReader = (
     })
 
     const sweep = Effect.gen(function* () {
-      const found = new Map<string, Swept>()
+      const found = new Map<string, ChannelSweep>()
       for (const shard of [...shards.owned.keys()]) yield* sweepShard(shard, found)
       swept = found
     })
 
-    const refillOf = (lanes: ReadonlyArray<Lane>) => {
-      const rows = Math.max(...lanes.map((lane) => lane.held)) + LANE_ITEMS
+    const refillLanes = (lanes: ReadonlyArray<Lane>) => {
+      const rows = Math.max(...lanes.map((lane) => lane.loaded)) + LANE_CAPACITY
       return dispatcher
-        .reading(queue.refill(lanes, rows), (found) => {
+        .trackRead(queue.refill(lanes, rows), (found) => {
           const byLane = Map.groupBy(found, (row) => `${row.org_id}/${row.destination_id}`)
-          dispatcher.refilled(
+          dispatcher.refill(
             new Map(
               lanes.map((lane) => {
                 const own = byLane.get(lane.key) ?? []
@@ -170,10 +186,10 @@ export const makeReader = (
           )
         })
         .pipe(
-          // The lanes ask again, and are read again, when the store is back.
+          // The lanes request another refill, which runs once the database is available again.
           Effect.tapCause(() =>
             Effect.sync(() =>
-              dispatcher.refilled(
+              dispatcher.refill(
                 new Map(lanes.map((lane) => [lane, { rows: [], complete: false }])),
                 monotonicMillis(clock)
               )
@@ -183,40 +199,40 @@ export const makeReader = (
     }
 
     const refill = Effect.suspend(() => {
-      const lanes = dispatcher.takeLow(REFILL_LANES)
-      return lanes.length === 0 ? Effect.void : refillOf(lanes)
+      const lanes = dispatcher.takeLowLanes(REFILL_LANES)
+      return lanes.length === 0 ? Effect.void : refillLanes(lanes)
     })
 
-    const awaited = (latch: Latch.Latch, millis: number) =>
+    const awaitLatch = (latch: Latch.Latch, millis: number) =>
       Effect.andThen(
         Effect.timeoutOption(latch.await, millis),
         Effect.sync(() => latch.closeUnsafe())
       )
 
     return {
-      signal: () => void tailDue.openUnsafe(),
-      sweepSoon: () => void sweepDue.openUnsafe(),
-      swept: () => swept,
-      turns: {
-        tail: Effect.suspend(() => awaited(tailDue, tailWait())).pipe(
+      signalNewRows: () => void tailDue.openUnsafe(),
+      requestSweep: () => void sweepDue.openUnsafe(),
+      lastSweep: () => swept,
+      runOnce: {
+        tail: Effect.suspend(() => awaitLatch(tailDue, tailWait())).pipe(
           Effect.andThen(readTail),
-          Effect.andThen(Effect.sleep(PACE_MILLIS))
+          Effect.andThen(Effect.sleep(TAIL_PAUSE_MILLIS))
         ),
-        sweep: Effect.andThen(awaited(sweepDue, options.sweepMillis), sweep),
-        refill: Effect.andThen(dispatcher.low.await, refill)
+        sweep: Effect.andThen(awaitLatch(sweepDue, options.sweepMillis), sweep),
+        refill: Effect.andThen(dispatcher.hasLowLanes.await, refill)
       }
     }
   })
 
-/** Adds what a page of a sweep shows. */
-const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, Swept>): void => {
+/** Adds a page of a sweep to the findings. */
+const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, ChannelSweep>): void => {
   const cooling = new Map<string, number>()
   for (const row of rows) {
     const { channel } = row
-    const { cooling: before, overdueMillis } = found.get(channel) ?? { cooling: 0, overdueMillis: 0 }
+    const { coolingDown: before, overdueMillis } = found.get(channel) ?? { coolingDown: 0, overdueMillis: 0 }
     const late = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
-    const added = cooling.has(channel) ? 0 : row.cooling
-    cooling.set(channel, row.cooling)
-    found.set(channel, { overdueMillis: late, cooling: before + added })
+    const added = cooling.has(channel) ? 0 : row.cooling_down
+    cooling.set(channel, row.cooling_down)
+    found.set(channel, { overdueMillis: late, coolingDown: before + added })
   }
 }

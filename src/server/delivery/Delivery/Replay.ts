@@ -7,16 +7,22 @@ import { atomic } from "../../store/Database/transaction.ts"
 import { type Channel, type ChannelPolicy } from "./Channel.ts"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import { channelNamed, type DeliveryQueue } from "./Queue.ts"
+import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
 import { shardOf } from "./Shards.ts"
 
-/** How far the clock of a process that made an id may be off: an id tells its time by that clock, a record by the store's. */
-const CLOCKS = "1 hour"
+/**
+ * The largest error assumed in the clock of a replica that generated an id: the id contains the replica's time, the
+ * record the database's.
+ */
+const MAX_CLOCK_SKEW = "1 hour"
 
-/** What an id begins with before its time: three characters and "_". */
+/** Length of an id's prefix: three characters and "_". */
 const PREFIX_LENGTH = 4
 
-/** Failed deliveries, queued again. The destination is locked first, as everywhere: then its count stands still. */
+/**
+ * Queues failed deliveries again. Like every insert near the queue limit, it locks the destination first, so that its
+ * queue length cannot grow meanwhile.
+ */
 export const makeReplay = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
@@ -24,8 +30,8 @@ export const makeReplay = (
 ) => {
   const atomically = atomic(sql)
 
-  /** Failed deliveries become pending again, each with the whole schedule before it. */
-  const requeue = (
+  /** Resets failed deliveries to pending, each with a full retry schedule. */
+  const enqueueFailed = (
     org_id: OrgId,
     destination_id: string,
     ids: ReadonlyArray<string>,
@@ -75,13 +81,13 @@ export const makeReplay = (
         if (row.status !== "failed") {
           return yield* new NotReplayable({ detail: `A delivery that is ${row.status} is not replayed` })
         }
-        const { policy } = yield* channelNamed(channels, row.channel)
-        if ((yield* room(org_id, destination_id, policy.capacity)) <= 0) {
+        const { policy } = yield* channelByName(channels, row.channel)
+        if ((yield* room(org_id, destination_id, policy.queueLimit)) <= 0) {
           return yield* new QueueFull({
-            detail: `${policy.capacity} deliveries wait for this destination already`
+            detail: `${policy.queueLimit} deliveries wait for this destination already`
           })
         }
-        yield* requeue(org_id, destination_id, [delivery_id], policy)
+        yield* enqueueFailed(org_id, destination_id, [delivery_id], policy)
       })
     )
   })
@@ -102,24 +108,24 @@ export const makeReplay = (
           LIMIT 1
         `
         if (oldest === undefined) return { queued: 0, skipped: 0 }
-        const { policy } = yield* channelNamed(channels, oldest.channel)
+        const { policy } = yield* channelByName(channels, oldest.channel)
         const idAt = (at: Timestamp) => oldest.delivery_id.slice(0, PREFIX_LENGTH) + uuidTimePrefix(at)
-        // By their ids, too, which are indexed: a long log is not read for a short window.
+        // The condition on ids uses the index, so that a short window does not read a long log.
         const inWindow = sql.and([
           sql`org_id = ${org_id}`,
           sql`destination_id = ${destination_id}`,
           sql`status = 'failed'`,
-          sql`delivery_id >= ${idAt(DateTime.subtractDuration(window.since, CLOCKS))}`,
+          sql`delivery_id >= ${idAt(DateTime.subtractDuration(window.since, MAX_CLOCK_SKEW))}`,
           sql`created_at >= ${toDate(window.since)}`,
           ...(window.until === null
             ? []
             : [
-                sql`delivery_id < ${idAt(DateTime.addDuration(window.until, CLOCKS))}`,
+                sql`delivery_id < ${idAt(DateTime.addDuration(window.until, MAX_CLOCK_SKEW))}`,
                 sql`created_at < ${toDate(window.until)}`
               ])
         ])
         yield* lockDestination(org_id, destination_id)
-        const free = Math.max(0, yield* room(org_id, destination_id, policy.capacity))
+        const free = Math.max(0, yield* room(org_id, destination_id, policy.queueLimit))
         const rows = yield* sql<{ readonly delivery_id: string }>`
           SELECT delivery_id
           FROM deliveries
@@ -127,7 +133,7 @@ export const makeReplay = (
           ORDER BY delivery_id
           LIMIT ${free}::int
         `
-        const queued = yield* requeue(
+        const queued = yield* enqueueFailed(
           org_id,
           destination_id,
           rows.map((row) => row.delivery_id),

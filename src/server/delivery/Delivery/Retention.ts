@@ -4,54 +4,63 @@ import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
-import type { Channel, Parcel, Settled } from "./Channel.ts"
-import { keepPartitions } from "./partitions.ts"
+import type { Channel, DeliveryRef, CompletedDelivery } from "./Channel.ts"
+import { maintainPartitions } from "./maintainPartitions.ts"
 import { SHARDS } from "./Shards.ts"
 
-/** How long what is known of deliveries is kept. */
+/** How long the delivery log is retained. */
 export interface RetentionOptions {
-  /** Deliveries, their attempts and their payloads. Default 30 days. */
+  /** Retention of deliveries, their attempts and their payloads. Default 30 days. */
   readonly keep: Duration.Input
-  /** How often it is looked after; where a run left something, it goes on after a second. Default every 10 minutes. */
+  /**
+   * Interval between runs; a run that left something to delete is followed by the next after a second. Default 10
+   * minutes.
+   */
   readonly every: Duration.Input
-  /** Statements of one run for each kind of row; what is left is for the next. Default 200. */
+  /** Maximum number of statements per run and kind of row; the next run continues. Default 200. */
   readonly steps: number
 }
 
-/** The contract's thirty days. */
+/** The contract's default of 30 days. */
 export const defaultRetention: RetentionOptions = { keep: "30 days", every: "10 minutes", steps: 200 }
 
-/** What one run removed, in rows; of attempts also whole days. */
-export interface Removed {
+/** What one run deleted, in rows; `days` counts dropped partitions of attempts. */
+export interface RetentionResult {
   readonly deliveries: number
   readonly payloads: number
   readonly days: number
-  /** Whether there may be more to remove. */
+  /** Whether more may be left to delete. */
   readonly more: boolean
 }
 
-/** Rows of one statement: short transactions, so that nobody waits for them. */
+/** Rows per statement, so that transactions stay short and do not delay others. */
 const STEP_ROWS = 1_000
 
 const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
-/** A process whose last lease ended so many days ago is dead. */
+/** An owner whose last lease ended this many days ago is deleted. */
 const DEAD_DAYS = 1
 
-/** A transaction that is open for longer is warned of: what was written and deleted since it began cannot be cleared away. */
-const OLD_SNAPSHOT_SECONDS = 600
+/**
+ * A transaction open for longer is logged: until it ends, PostgreSQL cannot vacuum rows that were deleted since it
+ * began.
+ */
+const LONG_TRANSACTION_SECONDS = 600
 
-/** Removes what is older than is kept, in bounded steps, and makes the partitions of the days to come. */
+/** Deletes expired data in batches and creates the partitions of the coming days. */
 export interface Retention {
-  /** One run at a time: who asks while another is at it goes after it. */
-  readonly runOnce: Effect.Effect<Removed, SqlError.SqlError>
-  /** The partitions alone: a day's must be there before its first attempt. Answers with how many were dropped. */
+  /** Runs once. Concurrent calls run one after the other. */
+  readonly runOnce: Effect.Effect<RetentionResult, SqlError.SqlError>
+  /**
+   * Maintains the partitions only, since a day's partition must exist before its first attempt. Returns how many were
+   * dropped.
+   */
   readonly partitions: Effect.Effect<number>
-  /** Runs at once and then for ever. */
+  /** Runs immediately, then at every interval, forever. */
   readonly loop: Effect.Effect<never>
 }
 
-/** The retention of the log and of what the channels keep. */
+/** Retention of the delivery log and of the channels' payloads. */
 export const makeRetention = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyArray<Channel>,
@@ -62,12 +71,12 @@ export const makeRetention = (
   const limits = { rows: STEP_ROWS, steps: options.steps }
 
   /**
-   * Log rows by their ids, which begin with a prefix of their destination's channel and the time they were made, destination by
-   * destination. A delivery that still waits goes with its place in the queue: its payload goes too. Answers with all of them; `channel`
-   * is of those that waited.
+   * Deletes log rows destination by destination, by ids, which start with the prefix of the destination's channel and
+   * the creation time. A delivery that is still queued is removed from the queue too, because its payload goes with it.
+   * Returns all deleted rows; `channel` is set for those that were queued.
    */
   const deleteDeliveries = (cutoff: DateTime.Utc) =>
-    sql<Deleted>`
+    sql<DeletedDelivery>`
       WITH RECURSIVE destinations AS (
         (
           SELECT org_id, destination_id, delivery_id AS oldest
@@ -100,8 +109,8 @@ export const makeRetention = (
         ) l
         LIMIT ${STEP_ROWS}::int
       ), waiting AS MATERIALIZED (
-        -- Places in the queue are locked first and in their order, as by whoever writes results down; what is locked stays for the
-        -- next run.
+        -- Queue rows are locked first and in the same order as by the statement that records results; locked rows are
+        -- left to the next run.
         SELECT q.shard, q.seq
         FROM old
         JOIN delivery_queue q
@@ -131,20 +140,23 @@ export const makeRetention = (
       RETURNING l.org_id, l.destination_id, l.delivery_id, l.event_id, gone.channel
     `.unprepared
 
-  /** Removes old deliveries. What waited has come to its end by that, of which its channel hears like of any other. */
+  /**
+   * Deletes expired deliveries. A queued delivery has thereby failed, so its channel is notified as of any other
+   * failure.
+   */
   const removeDeliveries = (cutoff: DateTime.Utc) =>
     transaction(
       Effect.gen(function* () {
         const deleted = yield* deleteDeliveries(cutoff)
-        for (const { name, settle } of channels) {
-          const ends = deleted.filter(({ channel }) => channel === name).map(tooOld)
-          if (ends.length > 0) yield* settle?.(ends) ?? Effect.void
+        for (const { name, onCompleted } of channels) {
+          const ends = deleted.filter(({ channel }) => channel === name).map(toExpired)
+          if (ends.length > 0) yield* onCompleted?.(ends) ?? Effect.void
         }
         return deleted.length
       })
     ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
-  /** Attempts that were made on a day without a partition. */
+  /** Deletes expired attempts of days without a partition of their own. */
   const removeStrays = (cutoff: DateTime.Utc) =>
     Effect.map(
       sql`
@@ -160,14 +172,14 @@ export const makeRetention = (
       (rows) => rows.length
     )
 
-  /** What is known of destinations of which no delivery is: a last attempt may have ended after they were removed. */
+  /** Deletes the health of destinations without deliveries: a last attempt may end after its destination was removed. */
   const removeHealth = Effect.map(
     sql`
       DELETE FROM delivery_destinations
       WHERE ctid = ANY(ARRAY(
         SELECT d.ctid
         FROM delivery_destinations d
-        -- A look into the index for each of them; as NOT EXISTS it might be read whole.
+        -- One index probe per destination; as NOT EXISTS it might be planned as a scan of the whole index.
         WHERE (SELECT true FROM deliveries l WHERE l.org_id = d.org_id AND l.destination_id = d.destination_id LIMIT 1) IS NULL
         LIMIT ${STEP_ROWS}::int
         FOR UPDATE OF d SKIP LOCKED
@@ -178,17 +190,17 @@ export const makeRetention = (
   )
 
   const partitions = Effect.flatMap(now, (today) =>
-    keepPartitions(sql, DateTime.subtractDuration(today, options.keep), today)
+    maintainPartitions(sql, DateTime.subtractDuration(today, options.keep), today)
   )
 
-  /** Of the transactions that this role may see. The engine itself keeps its pace meanwhile; its tables grow. */
-  const warnOfOldSnapshot = Effect.gen(function* () {
+  /** Logs the longest transaction that this role may see. The engine keeps its pace meanwhile, but its tables grow. */
+  const warnOfLongTransaction = Effect.gen(function* () {
     const [oldest] = yield* sql<{ readonly pid: number; readonly name: string; readonly seconds: number }>`
       SELECT pid::int AS pid, application_name AS name, extract(epoch FROM now() - xact_start)::int AS seconds
       FROM pg_stat_activity
       WHERE backend_xmin IS NOT NULL
         AND datname = current_database()
-        AND xact_start < now() - ${OLD_SNAPSHOT_SECONDS}::int * interval '1 second'
+        AND xact_start < now() - ${LONG_TRANSACTION_SECONDS}::int * interval '1 second'
       ORDER BY xact_start
       LIMIT 1
     `
@@ -200,7 +212,7 @@ export const makeRetention = (
   })
 
   const runOnce = Effect.gen(function* () {
-    yield* warnOfOldSnapshot
+    yield* warnOfLongTransaction
 
     yield* sql`DELETE FROM delivery_owners WHERE lease_until < now() - ${DEAD_DAYS}::int * interval '1 day'`
     const days = yield* partitions.pipe(
@@ -230,13 +242,13 @@ export const makeRetention = (
   }
 }
 
-/** A delivery that was removed; `channel` where it waited until then. */
-interface Deleted extends Parcel {
+/** A deleted delivery; `channel` is set if it was still queued. */
+interface DeletedDelivery extends DeliveryRef {
   readonly channel: string | null
 }
 
-const tooOld = (parcel: Parcel): Settled => ({
-  parcel,
+const toExpired = (ref: DeliveryRef): CompletedDelivery => ({
+  delivery: ref,
   status: "failed",
   outcome: { _tag: "Refused", error: "older than is kept" }
 })

@@ -5,21 +5,21 @@ import type { Reader } from "./Reader.ts"
 import type { Shards } from "./Shards.ts"
 import type { Wakeups } from "./Wakeups.ts"
 
-/** The longest round of sharing out: a store that hangs must not hide that leases run out. */
-export const SHARE_MILLIS = 2_000
+/** The longest rebalancing, in milliseconds: a hanging database must not hide that leases run out. */
+export const REBALANCE_TIMEOUT_MILLIS = 2_000
 
-/** How this process comes to its share, round after round. */
-export interface Sharing {
-  /** A round: renews leases, takes or leaves shards, and lets the others know what has changed here. */
-  readonly round: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
-  /** The next round: when it is called for, else when leases are to be renewed. */
-  readonly turn: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
-  /** Calls for a round: shards were set free. */
-  readonly soon: () => void
+/** Keeps this replica's share of the shards. */
+export interface ShardBalancer {
+  /** Renews leases, claims or releases shards, and notifies the other replicas of released shards. */
+  readonly rebalance: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
+  /** One iteration of the worker: waits until `trigger` is called or the leases are due for renewal, then rebalances. */
+  readonly runOnce: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
+  /** Requests a rebalancing now, since shards were released. */
+  readonly trigger: () => void
 }
 
-/** The rounds over these shards, none held yet. */
-export const makeSharing = (
+/** Starts with no shards. */
+export const makeShardBalancer = (
   shards: Shards,
   {
     dispatcher,
@@ -31,34 +31,34 @@ export const makeSharing = (
     readonly wakeups: Wakeups
   },
   renewMillis: number
-): Sharing => {
+): ShardBalancer => {
   const due = Latch.makeUnsafe(false)
 
   const round = Effect.gen(function* () {
     const before = new Set(shards.owned.values())
-    const released = yield* shards.share.pipe(
-      Effect.timeout(SHARE_MILLIS),
-      // Also where the round failed halfway: no later one would name what this one has changed.
+    const released = yield* shards.rebalance.pipe(
+      Effect.timeout(REBALANCE_TIMEOUT_MILLIS),
+      // Also if the rebalancing failed halfway: a later one would not report the shards that this one lost or gained.
       Effect.ensuring(
         Effect.sync(() => {
-          dispatcher.forgetLost()
-          if ([...shards.owned.values()].some((one) => !before.has(one))) reader.sweepSoon()
+          dispatcher.dropLostLanes()
+          if ([...shards.owned.values()].some((one) => !before.has(one))) reader.requestSweep()
         })
       )
     )
-    if (released.length > 0) yield* wakeups.shards
-    dispatcher.kick()
+    if (released.length > 0) yield* wakeups.notifyFreeShards
+    dispatcher.wakeAll()
   })
 
   return {
-    round,
-    turn: Effect.andThen(
+    rebalance: round,
+    runOnce: Effect.andThen(
       Effect.timeoutOption(due.await, renewMillis),
       Effect.suspend(() => {
         due.closeUnsafe()
         return round
       })
     ),
-    soon: () => void due.openUnsafe()
+    trigger: () => void due.openUnsafe()
   }
 }

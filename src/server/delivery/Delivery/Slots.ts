@@ -1,32 +1,32 @@
-import { isRetry, type Item } from "./QueuedDelivery.ts"
+import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
 
-/** How much may be under way at once in one process. */
+/** Limits on concurrent attempts in one replica. */
 export interface SlotOptions {
-  /** Attempts in all. */
+  /** All attempts. */
   readonly slots: number
-  /** Of them retries at most: the rest is kept for first attempts. */
+  /** Retries; the rest of `slots` is reserved for first attempts. */
   readonly retrySlots: number
-  /** Of them those of one organization at most. */
+  /** Attempts of one organization. */
   readonly organizationSlots: number
 }
 
 /**
- * An attempt that waits for its peer costs a socket and what it sends, so there are many: receivers that take seconds over each request,
- * eight at a time, fill them only where there are a hundred of them. No organization takes more than a sixteenth, and of a channel's 768
- * a quarter is kept for first attempts.
+ * A waiting attempt costs a socket and its payload, so the limits are high: receivers that take seconds per request,
+ * eight at a time, fill them only if there are a hundred of them. One organization takes at most a sixteenth, and of a
+ * webhook channel's 768 slots a quarter is reserved for first attempts.
  */
 export const defaultSlots: SlotOptions = { slots: 1_024, retrySlots: 576, organizationSlots: 64 }
 
-/** Lanes that are waiting for a slot and are looked at when one comes free. */
+/** Lanes woken when one slot is released. */
 const WAKE_LANES = 4
 
-/** Attempts of one kind that are under way, and the lanes that wait for one of them to end. */
-class Room {
+/** Concurrent attempts of one kind, and the lanes waiting for one of them to end. */
+class ConcurrencyLimit {
   running = 0
   readonly waiting = new Set<Lane>()
 
-  /** Some of those that wait, who wait no longer; all of them where nothing is under way that would call the next. */
+  /** Wakes up to WAKE_LANES waiters; all of them if nothing is running, since no later release would wake the rest. */
   wake(): Array<Lane> {
     const woken: Array<Lane> = []
     for (const lane of this.waiting) {
@@ -39,43 +39,46 @@ class Room {
 }
 
 /**
- * The caps over the attempts under way: of all, of retries, of each organization, of each channel. Plain and synchronous: only the
- * dispatcher touches it. The cap of a destination is its lane's.
+ * A bulkhead: limits concurrent attempts in all, of retries, per organization and per channel. Plain and synchronous;
+ * only the dispatcher uses it. The limit per destination is in its lane.
  */
 export interface Slots {
-  /** Whether one more may be under way. */
-  readonly anyFree: () => boolean
-  readonly retriesFree: () => boolean
-  /** The lane has nothing due but retries, and waits for a slot of theirs. */
-  readonly awaitRetry: (lane: Lane) => void
-  /** Takes the slots of an attempt. False: there are none, and `free` will name the lane. */
-  readonly take: (lane: Lane, item: Item) => boolean
-  /** An attempt has ended. Answers with lanes that waited for its slots. */
-  readonly free: (lane: Lane, item: Item) => ReadonlyArray<Lane>
-  /** Attempts under way, by channel. */
-  readonly running: () => ReadonlyMap<string, number>
-  /** The lane waits for nothing any more. */
-  readonly forget: (lane: Lane) => void
+  /** Whether one more attempt may start. */
+  readonly hasFreeSlot: () => boolean
+  readonly hasFreeRetrySlot: () => boolean
+  /** Makes a lane that has nothing due but retries wait for a retry slot. */
+  readonly awaitRetrySlot: (lane: Lane) => void
+  /**
+   * Acquires the slots of an attempt. Returns false if a limit is reached; `release` will return the lane when a slot
+   * is free.
+   */
+  readonly acquire: (lane: Lane, delivery: QueuedDelivery) => boolean
+  /** Releases the slots of a finished attempt. Returns lanes that waited for them. */
+  readonly release: (lane: Lane, delivery: QueuedDelivery) => ReadonlyArray<Lane>
+  /** Attempts in flight, by channel. */
+  readonly inFlight: () => ReadonlyMap<string, number>
+  /** Removes the lane from all waiting lists. */
+  readonly cancelWaits: (lane: Lane) => void
 }
 
-/** Slots of which none is taken. */
+/** Starts with all slots free. */
 export const makeSlots = (options: SlotOptions): Slots => {
   let running = 0
-  const retries = new Room()
-  const organizations = new Map<string, Room>()
-  const channels = new Map<string, Room>()
+  const retries = new ConcurrencyLimit()
+  const organizations = new Map<string, ConcurrencyLimit>()
+  const channels = new Map<string, ConcurrencyLimit>()
 
   return {
-    anyFree: () => running < options.slots,
-    retriesFree: () => retries.running < options.retrySlots,
-    awaitRetry: (lane) => void retries.waiting.add(lane),
-    take: (lane, item) => {
-      const organization = roomOf(organizations, lane.org_id)
+    hasFreeSlot: () => running < options.slots,
+    hasFreeRetrySlot: () => retries.running < options.retrySlots,
+    awaitRetrySlot: (lane) => void retries.waiting.add(lane),
+    acquire: (lane, delivery) => {
+      const organization = limitOf(organizations, lane.org_id)
       if (organization.running >= options.organizationSlots) {
         organization.waiting.add(lane)
         return false
       }
-      const channel = roomOf(channels, lane.channel.name)
+      const channel = limitOf(channels, lane.channel.name)
       if (channel.running >= lane.channel.policy.slots) {
         channel.waiting.add(lane)
         return false
@@ -83,23 +86,23 @@ export const makeSlots = (options: SlotOptions): Slots => {
       running++
       organization.running++
       channel.running++
-      if (isRetry(item)) retries.running++
+      if (isRetry(delivery)) retries.running++
       return true
     },
-    free: (lane, item) => {
+    release: (lane, delivery) => {
       running--
-      const organization = roomOf(organizations, lane.org_id)
+      const organization = limitOf(organizations, lane.org_id)
       organization.running--
-      const channel = roomOf(channels, lane.channel.name)
+      const channel = limitOf(channels, lane.channel.name)
       channel.running--
       const woken = [...organization.wake(), ...channel.wake()]
       if (organization.running === 0) organizations.delete(lane.org_id)
-      if (!isRetry(item)) return woken
+      if (!isRetry(delivery)) return woken
       retries.running--
       return [...woken, ...retries.wake()]
     },
-    running: () => new Map([...channels].map(([name, room]) => [name, room.running])),
-    forget: (lane) => {
+    inFlight: () => new Map([...channels].map(([name, room]) => [name, room.running])),
+    cancelWaits: (lane) => {
       retries.waiting.delete(lane)
       organizations.get(lane.org_id)?.waiting.delete(lane)
       channels.get(lane.channel.name)?.waiting.delete(lane)
@@ -107,10 +110,10 @@ export const makeSlots = (options: SlotOptions): Slots => {
   }
 }
 
-const roomOf = (rooms: Map<string, Room>, name: string): Room => {
+const limitOf = (rooms: Map<string, ConcurrencyLimit>, name: string): ConcurrencyLimit => {
   const found = rooms.get(name)
   if (found !== undefined) return found
-  const made = new Room()
+  const made = new ConcurrencyLimit()
   rooms.set(name, made)
   return made
 }

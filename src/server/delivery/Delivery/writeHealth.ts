@@ -5,8 +5,9 @@ import { float8Array, int4Array, int8Array, textArray } from "../../store/pgArra
 import type { Lane } from "./Lane.ts"
 
 /**
- * Writes the health of lanes; of those whose shard has another owner by now, nothing. Waits for nobody: answers with the keys of lanes
- * whose row somebody else holds, which are not written. A healthy destination whose deliveries arrive is never written.
+ * Writes the health of lanes, fenced by epoch: lanes whose shard has another owner by now are skipped. Never waits for
+ * a row lock (SKIP LOCKED): returns the keys of lanes whose row is locked and was not written. A healthy destination
+ * without failures is never written.
  */
 export const writeHealth = (
   sql: SqlClient.SqlClient,

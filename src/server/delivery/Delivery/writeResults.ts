@@ -1,41 +1,41 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
-import type { Ended } from "./Attempt.ts"
+import type { AttemptResult } from "./Attempt.ts"
 import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 
-/** A result with what it makes of its delivery. */
-export interface Judged {
-  readonly ended: Ended
+/** A result and the verdict on its delivery. */
+export interface ConcludedAttempt {
+  readonly result: AttemptResult
   readonly verdict: Conclusion
 }
 
 /**
- * Writes down what attempts made of their deliveries, in one statement: the queue, the log, the attempts. It is fenced twice: by the
- * row's attempt and by the shard's epoch. Answers with the numbers of the rows that were still at the attempt that ended.
+ * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
+ * attempt and by the shard's epoch. Returns the numbers of the rows that were still at the recorded attempt.
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
-  group: ReadonlyArray<Judged>
+  group: ReadonlyArray<ConcludedAttempt>
 ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
-  const column = <A>(of: (judged: Judged) => A): Array<A> => group.map(of)
+  const column = <A>(of: (judged: ConcludedAttempt) => A): Array<A> => group.map(of)
   return Effect.map(
     sql<{ readonly seq: number }>`
       WITH ended AS (
         SELECT *
         FROM unnest(
-          ${int4Array(column(({ ended }) => ended.item.shard))}::smallint[],
-          ${int8Array(column(({ ended }) => ended.item.seq))}::bigint[],
-          ${int8Array(column(({ ended }) => ended.lane.owned.epoch))}::bigint[],
-          ${int4Array(column(({ ended }) => ended.item.attempt))}::int[],
-          ${boolArray(column(({ ended }) => ended.outcome._tag !== "Refused"))}::boolean[],
+          ${int4Array(column(({ result }) => result.delivery.shard))}::smallint[],
+          ${int8Array(column(({ result }) => result.delivery.seq))}::bigint[],
+          ${int8Array(column(({ result }) => result.lane.owned.epoch))}::bigint[],
+          ${int4Array(column(({ result }) => result.delivery.attempt))}::int[],
+          ${boolArray(column(({ result }) => result.outcome._tag !== "Refused"))}::boolean[],
           ${textArray(column(({ verdict }) => verdict._tag))}::text[],
           ${float8Array(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0)))}::float8[],
           ${textArray(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
           ${int4Array(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
-          ${int4Array(column(({ ended }) => (ended.outcome._tag === "Refused" ? null : ended.outcome.status)))}::int[],
-          ${float8Array(column(({ ended }) => ended.startedAt / 1000))}::float8[],
-          ${int4Array(column(({ ended }) => ended.durationMillis))}::int[]
+          ${int4Array(column(({ result }) => (result.outcome._tag === "Refused" ? null : result.outcome.status)))}::int[],
+          ${float8Array(column(({ result }) => result.startedAt / 1000))}::float8[],
+          ${int4Array(column(({ result }) => result.durationMillis))}::int[]
         ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
       ), held AS MATERIALIZED (
         SELECT e.*, q.org_id, q.destination_id, q.delivery_id

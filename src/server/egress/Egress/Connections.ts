@@ -37,7 +37,7 @@ const keyOf = (destination: string, url: PublicUrl, address: NetAddress.IpAddres
   `${destination} ${NetAddress.formatIp(address)} ${url.origin}`
 
 /** Errors of closing are of no use to anyone: the connection is gone either way. */
-const settle = (closing: Promise<void>): void => void closing.catch(() => undefined)
+const ignoreCloseErrors = (closing: Promise<void>): void => void closing.catch(() => undefined)
 
 /**
  * Trust in what the system trusts, in Node's own list with `NODE_EXTRA_CA_CERTS`, and in the certificates given.
@@ -103,7 +103,7 @@ export const makeConnections = (
       pools.delete(key)
       if (entry === undefined) return
       retired.add(entry.pool)
-      settle(entry.pool.close().finally(() => retired.delete(entry.pool)))
+      ignoreCloseErrors(entry.pool.close().finally(() => retired.delete(entry.pool)))
     }
 
     const sweep = Effect.sync(() => {
@@ -114,7 +114,7 @@ export const makeConnections = (
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         for (const pool of [...retired, ...Array.from(pools.values(), (entry) => entry.pool)])
-          settle(pool.destroy())
+          ignoreCloseErrors(pool.destroy())
         pools.clear()
       })
     )

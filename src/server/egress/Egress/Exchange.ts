@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { Dispatcher } from "undici"
-import { EgressFailed, type EgressReason, reasonOf } from "./Failure.ts"
+import { EgressFailed, type EgressReason, toEgressReason } from "./EgressFailed.ts"
 
 /** Most interim answers (1xx) before the answer. Servers send one or two (103 Early Hints). */
 const MAX_INTERIM = 16
@@ -9,7 +9,7 @@ const MAX_INTERIM = 16
 const MAX_RETRY_AFTER = 64
 
 /** What came back. Any final status is an answer, redirects and errors too: the caller judges. */
-export interface EgressAnswer {
+export interface EgressResponse {
   /** 200 to 999. */
   readonly status: number
   /** The header as the peer wrote it. Not yet a time: it may say anything. */
@@ -62,15 +62,15 @@ export class Progress {
     const head = this.#head
     return head === undefined
       ? Effect.fail(new EgressFailed({ reason: end.otherwise }))
-      : Effect.succeed<EgressAnswer>({ ...head, body: Buffer.concat(this.#chunks), complete: end.complete })
+      : Effect.succeed<EgressResponse>({ ...head, body: Buffer.concat(this.#chunks), complete: end.complete })
   }
 }
 
 /** When an exchange is to be over. */
 export interface Deadline {
-  readonly passed: () => boolean
+  readonly hasPassed: () => boolean
   /** Sets an alarm for it; answers with how to call that off. */
-  readonly alarm: (ring: () => void) => () => void
+  readonly onExpiry: (ring: () => void) => () => void
 }
 
 /** A reason for undici to end a request with. It is never seen. */
@@ -92,7 +92,7 @@ export const exchange = (
   message: Message,
   progress: Progress,
   deadline: Deadline
-): Effect.Effect<EgressAnswer, EgressFailed> =>
+): Effect.Effect<EgressResponse, EgressFailed> =>
   Effect.callback((resume) => {
     let controller: Dispatcher.DispatchController | undefined
     let over = false
@@ -111,7 +111,7 @@ export const exchange = (
       controller?.abort(ended)
     }
 
-    const callOff = deadline.alarm(() => {
+    const callOff = deadline.onExpiry(() => {
       end(false, "TimedOut")
       cut()
     })
@@ -125,7 +125,7 @@ export const exchange = (
       },
       {
         onRequestStart(started) {
-          if (deadline.passed()) end(false, "TimedOut")
+          if (deadline.hasPassed()) end(false, "TimedOut")
           if (over) return started.abort(ended)
           controller = started
           progress.started = true
@@ -146,7 +146,7 @@ export const exchange = (
           end(true, "Unknown")
         },
         onResponseError(_started, error) {
-          end(false, reasonOf(error))
+          end(false, toEgressReason(error))
         }
       }
     )

@@ -5,14 +5,14 @@ import type { Lookup } from "./Resolver.ts"
 /** Look-ups that one run may make. No operation names more hosts. */
 const MAX_LOOKUPS = 4
 
-interface Known {
+interface PrefetchedLookup {
   readonly lookup: Lookup
   readonly host: string
   readonly exit: Exit.Exit<ReadonlyArray<NetAddress.IpAddress>, Effect.Error<ReturnType<Lookup>>>
 }
 
 /** What was looked up for the run at hand; undefined: look-ups are made where they stand. */
-const Ahead = Context.Reference<Array<Known> | undefined>(
+const PrefetchedLookups = Context.Reference<Array<PrefetchedLookup> | undefined>(
   "countersign/server/egress/Egress/PrefetchedDns/Ahead",
   {
     defaultValue: () => undefined
@@ -31,10 +31,10 @@ class NeedsLookup {
 }
 
 /** A look-up that `lookingUpAhead` makes outside of what it runs. Elsewhere it is as it was. */
-export const aheadOf =
+export const withPrefetchedAnswers =
   (lookup: Lookup): Lookup =>
   (host) =>
-    Effect.flatMap(Ahead, (known) => {
+    Effect.flatMap(PrefetchedLookups, (known) => {
       if (known === undefined) return lookup(host)
       const found = known.find((one) => one.lookup === lookup && one.host === host)
       return found === undefined ? Effect.die(new NeedsLookup(lookup, host)) : found.exit
@@ -47,9 +47,9 @@ export const aheadOf =
  */
 export const withDnsPrefetch = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
-    const known: Array<Known> = []
+    const known: Array<PrefetchedLookup> = []
     const run: Effect.Effect<A, E, R> = Effect.catchCause(
-      Effect.provideService(transaction, Ahead, known),
+      Effect.provideService(transaction, PrefetchedLookups, known),
       (cause) => {
         const first = cause.reasons.flatMap((reason) =>
           Cause.isDieReason(reason) && reason.defect instanceof NeedsLookup ? [reason.defect] : []

@@ -5,8 +5,8 @@ import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Channel, type ChannelPolicy, defaultChannelPolicy } from "../../delivery/Delivery.ts"
-import { refused } from "../../delivery/Delivery/Channel.ts"
-import { expireEvents } from "../../delivery/Delivery/expire.ts"
+import { refuse } from "../../delivery/Delivery/Channel.ts"
+import { expireEvents } from "../../delivery/Delivery/expireEvents.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
 import { MAX_CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
 
@@ -74,10 +74,10 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
 
   const load: Channel["load"] = (parcel) =>
     Effect.map(loadMail(sql, parcel.org_id, parcel.event_id), (found) => {
-      if (smtp === undefined) return refused("no mail server is set")
-      if (Option.isNone(found)) return refused("the event is not kept any more")
+      if (smtp === undefined) return refuse("no mail server is set")
+      if (Option.isNone(found)) return refuse("the event is not kept any more")
       const stale = staleness(found.value)
-      if (stale !== null) return refused(stale)
+      if (stale !== null) return refuse(stale)
       const { email, key_name, occurred_at, organization, type, ...approval } = found.value
       const notice = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
       return Effect.tap(

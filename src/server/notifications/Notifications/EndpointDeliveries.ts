@@ -9,7 +9,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/Database/transaction.ts"
-import type { Delivery, LoggedDelivery, LoggedDeliveryDetail } from "../../delivery/Delivery.ts"
+import type { Delivery, DeliveryLogEntry, DeliveryLogDetail } from "../../delivery/Delivery.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
@@ -18,9 +18,9 @@ import { WEBHOOK } from "./WebhookChannel.ts"
 export const endpointNotFound = new NotFound({ detail: "There is no such endpoint in this organization" })
 
 /** Of what the log has, a notification's record shows this. Its own channel wrote it: what does not fit is a defect. */
-const records = (list: ReadonlyArray<LoggedDelivery>) => Effect.orDie(decodeRecords(list))
+const records = (list: ReadonlyArray<DeliveryLogEntry>) => Effect.orDie(decodeRecords(list))
 const decodeRecords = Schema.decodeUnknownEffect(Schema.toType(Schema.Array(DeliveryRecord)))
-const detail = (one: LoggedDeliveryDetail) => Effect.orDie(decodeDetail(one))
+const detail = (one: DeliveryLogDetail) => Effect.orDie(decodeDetail(one))
 const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 
 /** What an endpoint's owner does with its deliveries. Each asks first whether the endpoint is the organization's. */

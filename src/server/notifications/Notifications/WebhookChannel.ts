@@ -13,13 +13,13 @@ import {
   type Channel,
   type ChannelPolicy,
   defaultChannelPolicy,
-  type Parcel
+  type DeliveryRef
 } from "../../delivery/Delivery.ts"
-import { refused } from "../../delivery/Delivery/Channel.ts"
-import { expireEvents } from "../../delivery/Delivery/expire.ts"
-import { parcelRows } from "../../delivery/Delivery/parcelRows.ts"
+import { refuse } from "../../delivery/Delivery/Channel.ts"
+import { expireEvents } from "../../delivery/Delivery/expireEvents.ts"
+import { deliveryRefRows } from "../../delivery/Delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
-import type { EgressAnswer } from "../../egress/Egress/Exchange.ts"
+import type { EgressResponse } from "../../egress/Egress/Exchange.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { makeBatcher } from "../../concurrency/Batcher.ts"
@@ -62,7 +62,7 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
       longestMillis:
         options.maxCooldown === undefined ? cooldown.longestMillis : Duration.toMillis(options.maxCooldown)
     },
-    capacity: options.queueLimit ?? defaultChannelPolicy.capacity
+    queueLimit: options.queueLimit ?? defaultChannelPolicy.queueLimit
   }
 }
 
@@ -101,11 +101,11 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   const read = yield* makeBatcher({
     maxBatch: LOAD_BATCH,
-    run: (parcels: ReadonlyArray<Parcel>) => sql<Loaded>`
+    run: (parcels: ReadonlyArray<DeliveryRef>) => sql<Loaded>`
       SELECT
         e.type, e.body, p.url, p.secret, p.active,
         CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
-      FROM ${parcelRows(sql, parcels)}
+      FROM ${deliveryRefRows(sql, parcels)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
       LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
       ORDER BY i.number
@@ -115,7 +115,12 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const opened = new LruCache<Opened>({ entries: MAX_OPENED, weight: MAX_OPENED })
 
   /** The endpoint's address and keys, if they have been opened and are still the same. */
-  const openedAs = (parcel: Parcel, url: Uint8Array, secret: Uint8Array, previous: Uint8Array | null) => {
+  const openedAs = (
+    parcel: DeliveryRef,
+    url: Uint8Array,
+    secret: Uint8Array,
+    previous: Uint8Array | null
+  ) => {
     const known = opened.get(parcel.destination_id)
     return known !== undefined &&
       sameBytes(known.sealedUrl, url) &&
@@ -127,7 +132,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   /** Opens the endpoint's address and keys, and keeps them open. */
   const open = Effect.fnUntraced(function* (
-    parcel: Parcel,
+    parcel: DeliveryRef,
     sealedUrl: Uint8Array,
     sealedSecret: Uint8Array,
     sealedPrevious: Uint8Array | null
@@ -152,7 +157,12 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   })
 
   // By plain composition, as all of this: it runs for every delivery.
-  const send = (parcel: Parcel, type: string, body: Uint8Array, to: Opened): Effect.Effect<AttemptOutcome> =>
+  const send = (
+    parcel: DeliveryRef,
+    type: string,
+    body: Uint8Array,
+    to: Opened
+  ): Effect.Effect<AttemptOutcome> =>
     Effect.suspend(() => {
       const now = clock.currentTimeMillisUnsafe()
       return Effect.match(
@@ -188,9 +198,9 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
 
   const load: Channel["load"] = (parcel) =>
     Effect.map(read(parcel), ({ active, body, previous, secret, type, url }) => {
-      if (url === null || secret === null) return refused("the endpoint was removed")
-      if (active !== true) return refused("the endpoint is switched off")
-      if (body === null || type === null) return refused("the event is not kept any more")
+      if (url === null || secret === null) return refuse("the endpoint was removed")
+      if (active !== true) return refuse("the endpoint is switched off")
+      if (body === null || type === null) return refuse("the event is not kept any more")
       const known = openedAs(parcel, url, secret, previous)
       if (known !== undefined) return send(parcel, type, body, known)
       return open(parcel, url, secret, previous).pipe(
@@ -207,7 +217,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     ids: DeliveryId,
     policy,
     load,
-    switchOff: (org_id, endpoint_id) => sql`
+    disable: (org_id, endpoint_id) => sql`
       UPDATE notification_endpoints
       SET active = false
       WHERE org_id = ${org_id}
@@ -229,7 +239,7 @@ const unopened: AttemptOutcome = {
 }
 
 /** 2xx arrived; 410 wants nothing more; all else is worth another attempt, redirects too, which are never followed. */
-const judge = ({ retryAfter, status }: EgressAnswer, now: number): AttemptOutcome => {
+const judge = ({ retryAfter, status }: EgressResponse, now: number): AttemptOutcome => {
   if (status >= 200 && status < 300) return { _tag: "Delivered", status }
   if (status === 410) return { _tag: "Gone", status, error: "HTTP 410: the endpoint was switched off" }
   const wait = retryAfter === undefined ? null : retryAfterMillis(retryAfter, now)

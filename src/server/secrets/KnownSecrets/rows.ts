@@ -4,7 +4,7 @@ import { EndpointId, type OrgId, TaskId, TelemetryDestinationId } from "../../..
 import { endpointPlace } from "../../notifications/Notifications/rows.ts"
 import { providerKeyPlace } from "../../tasks/Providers/providerKeys.ts"
 import type { SecretBox } from "../SecretBox.ts"
-import { openAddress } from "../../telemetry/Telemetry/send.ts"
+import { unsealAddress } from "../../telemetry/Telemetry/sendSpans.ts"
 
 /**
  * Provider keys of an organization that are looked for, those that were set last: one for each of the tasks that it may have. Past that
@@ -83,7 +83,7 @@ export const readSecrets = Effect.fnUntraced(function* (
     opened.push(yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), api_key))
   }
   for (const { destination_id, headers, url } of destinations) {
-    const address = yield* openAddress(box, org_id, destination_id, { headers, url })
+    const address = yield* unsealAddress(box, org_id, destination_id, { headers, url })
     opened.push(...Object.values(address.headers).map((header) => Redacted.make(header)))
   }
   return opened

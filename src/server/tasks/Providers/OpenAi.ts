@@ -7,8 +7,8 @@ import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.t
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import type { CompiledSchema, SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../egress/Egress.ts"
-import type { EgressAnswer } from "../../egress/Egress/Exchange.ts"
-import type { EgressFailed, EgressReason } from "../../egress/Egress/Failure.ts"
+import type { EgressResponse } from "../../egress/Egress/Exchange.ts"
+import type { EgressFailed, EgressReason } from "../../egress/Egress/EgressFailed.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
@@ -178,7 +178,7 @@ type Verdict =
     }
   | { readonly _tag: "Final"; readonly status: number | null; readonly detail: string }
 
-const judge = (answer: EgressAnswer): Verdict => {
+const judge = (answer: EgressResponse): Verdict => {
   const { body, complete, retryAfter, status } = answer
   if (status < 200 || status > 299) {
     const detail = refusal(status)

@@ -10,7 +10,7 @@ const PIECE_BYTES = 64 * 1024
 const GZIP_HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 0xff])
 
 /** Where pieces are put together: one place for all, since that takes no turn of the event loop. */
-const desk = Buffer.allocUnsafeSlow(2 * PIECE_BYTES)
+const scratch = Buffer.allocUnsafeSlow(2 * PIECE_BYTES)
 
 /**
  * One request as it grows, compressed piece by piece as one gzip member: so what waits takes a tenth of its memory, and nothing is left to
@@ -66,7 +66,7 @@ export class BatchWriter {
 
   #compress(last: boolean): void {
     const text = last ? this.#text + this.#after : this.#text
-    const room = text.length <= desk.length ? desk : Buffer.allocUnsafe(text.length)
+    const room = text.length <= scratch.length ? scratch : Buffer.allocUnsafe(text.length)
     const piece = room.subarray(0, room.write(text, "latin1"))
     const compressed = deflateRawSync(piece, {
       level: constants.Z_BEST_SPEED,

@@ -4,18 +4,18 @@ import type { Span } from "../../../domain/telemetry/Span.ts"
 import { exportSource } from "../../../domain/telemetry/SpanConventions.ts"
 import { SpanBudget } from "../../../domain/telemetry/SpanSampling.ts"
 import type { BatchWriter } from "./BatchWriter.ts"
-import { type Content, holdable } from "./Content.ts"
+import { type Content, capContent } from "./Content.ts"
 
 /**
  * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
  * writes it down. Each time that nothing has ended meanwhile it is believed twice as long, up to half a second: a collector that hangs
  * costs its organization's runs no statement.
  */
-const CHECK_MILLIS = 10
-const LONGEST_CHECK_MILLIS = 500
+const COUNT_TTL_MILLIS = 10
+const MAX_COUNT_TTL_MILLIS = 500
 
 /** Something that was done, as spans of one trace. */
-export interface Recorded {
+export interface RecordedTrace {
   readonly trace_id: TraceId
   /** How many spans `make` makes. */
   readonly count: number
@@ -34,20 +34,20 @@ export interface Recorded {
 export const TRACE_CHARACTERS = 2_048
 
 /** A trace as it waits in memory; `at`: when it was recorded, in milliseconds since the epoch. */
-export interface Waiting {
-  readonly recorded: Recorded
+export interface PendingTrace {
+  readonly recorded: RecordedTrace
   readonly at: number
   /** How many it is counted as. */
   readonly characters: number
 }
 
 /** A trace with what of its content may be wanted: where it may not go out, nothing of it. */
-export const waitingOf = (recorded: Recorded, at: number, wanted: boolean): Waiting => {
+export const toPendingTrace = (recorded: RecordedTrace, at: number, wanted: boolean): PendingTrace => {
   const { content, count, make, trace_id, whole = false } = recorded
   if (content === undefined || !wanted) {
     return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
   }
-  const held = holdable(content)
+  const held = capContent(content)
   return {
     recorded: { trace_id, count, whole, make, content: held.content },
     at,
@@ -56,12 +56,12 @@ export const waitingOf = (recorded: Recorded, at: number, wanted: boolean): Wait
 }
 
 /** A trace that was taken in and is not encoded yet. */
-export interface Entry extends Waiting {
-  readonly outbox: Outbox
+export interface BufferedTrace extends PendingTrace {
+  readonly buffer: OrgBuffer
 }
 
 /** What an organization that has a destination has in this process. */
-export interface Outbox {
+export interface OrgBuffer {
   readonly org_id: OrgId
   readonly destination_id: TelemetryDestinationId
   readonly content: boolean
@@ -71,38 +71,38 @@ export interface Outbox {
   /** When the first span of `writer`, or the first drop that is not in the store yet, came; on the monotonic clock. */
   since: number
   /** Spans here, wherever in this process, that are not in the store yet. */
-  held: number
+  inMemory: number
   /** Spans that wait in the store, as of `checked`, in milliseconds on the monotonic clock. */
-  waiting: number
-  checked: number
+  inDatabase: number
+  countedAt: number
   /** How long that is believed, in milliseconds. */
-  believed: number
+  countTtlMillis: number
   /** Spans that were dropped and are not counted in the store yet. */
   dropped: number
 }
 
 /** Spans on their way to the store as one delivery. */
-export interface Batch {
-  readonly outbox: Outbox
+export interface SpanBatch {
+  readonly buffer: OrgBuffer
   readonly spans: number
   /** The request, compressed. */
   readonly request: Uint8Array
 }
 
 /** What is known of an organization's destination. */
-export interface Destination {
+export interface SpanDestination {
   readonly destination_id: TelemetryDestinationId
   readonly content: boolean
   readonly waiting_spans: number
 }
 
-/** An organization's outbox, empty; `now` on the monotonic clock, in milliseconds. */
-export const openOutbox = (
+/** An organization's buffer, empty; `now` on the monotonic clock, in milliseconds. */
+export const makeOrgBuffer = (
   org_id: OrgId,
-  { content, destination_id, waiting_spans }: Destination,
+  { content, destination_id, waiting_spans }: SpanDestination,
   spansPerSecond: number,
   now: number
-): Outbox => ({
+): OrgBuffer => ({
   org_id,
   destination_id,
   content,
@@ -110,23 +110,23 @@ export const openOutbox = (
   budget: new SpanBudget(spansPerSecond, now),
   writer: undefined,
   since: now,
-  held: 0,
-  waiting: waiting_spans,
-  checked: now,
-  believed: CHECK_MILLIS,
+  inMemory: 0,
+  inDatabase: waiting_spans,
+  countedAt: now,
+  countTtlMillis: COUNT_TTL_MILLIS,
   dropped: 0
 })
 
 /** Whether so many spans find no room for all that is known, but for what may have been accepted meanwhile. */
-export const isUnsure = (outbox: Outbox, count: number, queueLimit: number, now: number): boolean =>
-  outbox.held + outbox.waiting + count > queueLimit &&
-  outbox.held + count <= queueLimit &&
-  now - outbox.checked >= outbox.believed
+export const needsRecount = (buffer: OrgBuffer, count: number, queueLimit: number, now: number): boolean =>
+  buffer.inMemory + buffer.inDatabase + count > queueLimit &&
+  buffer.inMemory + count <= queueLimit &&
+  now - buffer.countedAt >= buffer.countTtlMillis
 
 /** The store has said how many spans wait there; `asked`: because there was no room. */
-export const believe = (outbox: Outbox, waiting: number, now: number, asked: boolean): void => {
-  if (waiting < outbox.waiting) outbox.believed = CHECK_MILLIS
-  else if (asked) outbox.believed = Math.min(LONGEST_CHECK_MILLIS, 2 * outbox.believed)
-  outbox.waiting = waiting
-  outbox.checked = now
+export const updateCount = (buffer: OrgBuffer, waiting: number, now: number, asked: boolean): void => {
+  if (waiting < buffer.inDatabase) buffer.countTtlMillis = COUNT_TTL_MILLIS
+  else if (asked) buffer.countTtlMillis = Math.min(MAX_COUNT_TTL_MILLIS, 2 * buffer.countTtlMillis)
+  buffer.inDatabase = waiting
+  buffer.countedAt = now
 }

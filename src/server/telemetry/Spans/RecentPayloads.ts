@@ -7,8 +7,8 @@ const MAX_BYTES = 4 * 1024 * 1024
  * Requests that this process has just written, for the attempt that follows where it follows here: it need not read back nor open what was
  * in memory a moment ago. The rows stay the truth: whether a batch is sent goes by them, and so does every later attempt.
  */
-export class WrittenBatches extends Context.Service<
-  WrittenBatches,
+export class RecentPayloads extends Context.Service<
+  RecentPayloads,
   {
     /** Keeps the request of a batch whose row is committed. */
     readonly keep: (batch_id: string, request: Uint8Array) => void
@@ -16,8 +16,8 @@ export class WrittenBatches extends Context.Service<
     readonly take: (batch_id: string) => Uint8Array | undefined
   }
 >()("countersign/server/telemetry/Spans/RecentPayloads/WrittenBatches") {
-  static readonly layer: Layer.Layer<WrittenBatches> = Layer.effect(
-    WrittenBatches,
+  static readonly layer: Layer.Layer<RecentPayloads> = Layer.effect(
+    RecentPayloads,
     Effect.sync(() => {
       const kept = new Map<string, Uint8Array>()
       let bytes = 0
@@ -30,7 +30,7 @@ export class WrittenBatches extends Context.Service<
         return request
       }
 
-      return WrittenBatches.of({
+      return RecentPayloads.of({
         keep: (batch_id, request) => {
           kept.set(batch_id, request)
           bytes += request.length

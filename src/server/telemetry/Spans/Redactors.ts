@@ -15,7 +15,7 @@ import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"
 
 /** Removes secrets from what is exported, with pauses for others between its texts. */
-export type Clean = (value: Schema.Json) => Effect.Effect<Schema.Json>
+export type Redactor = (value: Schema.Json) => Effect.Effect<Schema.Json>
 
 /** How long an organization whose secrets cannot be opened is exported without content, until they are tried again. */
 const UNREADABLE_MILLIS = 60_000
@@ -27,7 +27,7 @@ const MAX_UNREADABLE = 1_000
  * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is
  * not searched, so nothing of it goes out.
  */
-const withoutSecrets = Effect.fnUntraced(function* (
+const redactContent = Effect.fnUntraced(function* (
   value: Schema.Json,
   known: KnownValues,
   pause: Effect.Effect<void>
@@ -43,7 +43,7 @@ const withoutSecrets = Effect.fnUntraced(function* (
 })
 
 /** The store is away, or overrun: the same will succeed later. */
-const willPass = (cause: Cause.Cause<unknown>): boolean => {
+const isTransient = (cause: Cause.Cause<unknown>): boolean => {
   const fault = Cause.squash(cause)
   return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && isDatabaseUnavailable(fault))
 }
@@ -60,17 +60,17 @@ export const makeRedactors = (
 ) => {
   const unreadable = new LruCache<number>({ entries: MAX_UNREADABLE, weight: MAX_UNREADABLE })
 
-  const redactorOf = (org_id: OrgId): Effect.Effect<Clean | null> =>
+  const redactorOf = (org_id: OrgId): Effect.Effect<Redactor | null> =>
     Effect.suspend(() => {
       if (now() < (unreadable.get(org_id) ?? 0)) return Effect.succeed(null)
       return secrets.forOrg(org_id).pipe(
         Effect.map(
-          (known): Clean =>
+          (known): Redactor =>
             (value) =>
-              withoutSecrets(value, known, pause)
+              redactContent(value, known, pause)
         ),
         Effect.catchCause((cause) => {
-          if (willPass(cause)) return Effect.failCause(cause)
+          if (isTransient(cause)) return Effect.failCause(cause)
           unreadable.set(org_id, now() + UNREADABLE_MILLIS, 1)
           return Effect.as(
             Effect.logError("Spans go out without content: what must not be in it cannot be read", cause, {
@@ -83,7 +83,7 @@ export const makeRedactors = (
     })
 
   return Effect.fnUntraced(function* (org_ids: ReadonlySet<OrgId>) {
-    const redactors = new Map<OrgId, Clean | null>()
+    const redactors = new Map<OrgId, Redactor | null>()
     for (const org_id of org_ids) redactors.set(org_id, yield* redactorOf(org_id))
     return redactors
   })

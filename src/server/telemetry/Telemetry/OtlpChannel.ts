@@ -3,16 +3,16 @@ import { SqlClient } from "effect/sql"
 import type { CooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
-import { type Channel, type ChannelPolicy, type Settled } from "../../delivery/Delivery.ts"
-import { type Parcel, refused } from "../../delivery/Delivery/Channel.ts"
+import { type Channel, type ChannelPolicy, type CompletedDelivery } from "../../delivery/Delivery.ts"
+import { type DeliveryRef, refuse } from "../../delivery/Delivery/Channel.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
-import { parcelRows } from "../../delivery/Delivery/parcelRows.ts"
+import { deliveryRefRows } from "../../delivery/Delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
-import { OTLP, payloadPlace } from "../Spans/store.ts"
-import { WrittenBatches } from "../Spans/RecentPayloads.ts"
+import { OTLP, payloadPlace } from "../Spans/storeBatches.ts"
+import { RecentPayloads } from "../Spans/RecentPayloads.ts"
 import { makeBatcher } from "../../concurrency/Batcher.ts"
-import { EXPORT_MILLIS, openAddress, sendSpans } from "./send.ts"
+import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
 export const exportRetries = exponentialRetryPolicy({
@@ -37,7 +37,7 @@ const SLOTS = 128
 /** Failures in a row after which a collector is sent one request at a time, until it takes one. It is never left alone for a while. */
 const cooldown: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
 
-interface Loaded {
+interface LoadedBatch {
   /** Null where the request is at hand, or the batch is not kept. */
   readonly payload: Uint8Array | null
   readonly spans: number | null
@@ -53,12 +53,12 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
   const box = yield* SecretBox
-  const written = yield* WrittenBatches
+  const written = yield* RecentPayloads
   const policy: ChannelPolicy = {
     retry: exportRetries,
     cooldown,
     // Of batches; what limits them is their spans, of which each has one at least.
-    capacity: options.queueLimit ?? 10_000,
+    queueLimit: options.queueLimit ?? 10_000,
     concurrency: CONCURRENCY,
     slots: SLOTS,
     deadlineMillis: EXPORT_MILLIS
@@ -66,15 +66,15 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
 
   const read = yield* makeBatcher({
     maxBatch: LOAD_BATCH,
-    run: (parcels: ReadonlyArray<Parcel>) => {
-      const requests = parcels.map(({ event_id }) => written.take(event_id))
+    run: (refs: ReadonlyArray<DeliveryRef>) => {
+      const requests = refs.map(({ event_id }) => written.take(event_id))
       const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
       return Effect.map(
-        sql<Loaded>`
+        sql<LoadedBatch>`
           SELECT
             b.spans, d.url, d.headers,
             CASE WHEN i.number::int = ANY(${int4Array(here)}::int[]) THEN NULL ELSE b.payload END AS payload
-          FROM ${parcelRows(sql, parcels)}
+          FROM ${deliveryRefRows(sql, refs)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
           LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
           ORDER BY i.number
@@ -84,41 +84,41 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     }
   })
 
-  const load: Channel["load"] = (parcel) =>
-    Effect.map(read(parcel), ({ headers, payload, request, spans, url }) => {
-      if (url === null || headers === null) return refused("the destination was removed")
-      const place = payloadPlace(parcel.org_id, parcel.event_id)
+  const load: Channel["load"] = (ref) =>
+    Effect.map(read(ref), ({ headers, payload, request, spans, url }) => {
+      if (url === null || headers === null) return refuse("the destination was removed")
+      const place = payloadPlace(ref.org_id, ref.event_id)
       const opened =
         request !== undefined
           ? Effect.succeed(request)
           : payload === null
             ? undefined
             : box.unsealBytes(place, payload)
-      if (spans === null || opened === undefined) return refused("the spans are not kept any more")
+      if (spans === null || opened === undefined) return refuse("the spans are not kept any more")
       return Effect.gen(function* () {
-        const to = yield* openAddress(box, parcel.org_id, parcel.destination_id, { url, headers })
+        const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
         return { to, body: yield* opened }
       }).pipe(
         Effect.matchEffect({
-          onSuccess: ({ body, to }) => sendSpans(egress, parcel.destination_id, to, body, spans),
+          onSuccess: ({ body, to }) => sendSpans(egress, ref.destination_id, to, body, spans),
           onFailure: (error) =>
             Effect.as(
               Effect.logError("A batch of spans or its destination cannot be opened", error),
-              unopened
+              unsealFailed
             )
         })
       )
     })
 
   /** Counts follow the log; a payload stays while its batch can be replayed. */
-  const settle = (list: ReadonlyArray<Settled>) =>
+  const settle = (list: ReadonlyArray<CompletedDelivery>) =>
     Effect.asVoid(sql`
       WITH ended AS (
         SELECT *
         FROM unnest(
-          ${textArray(list.map(({ parcel }) => parcel.org_id))}::text[],
-          ${textArray(list.map(({ parcel }) => parcel.destination_id))}::text[],
-          ${textArray(list.map(({ parcel }) => parcel.event_id))}::text[],
+          ${textArray(list.map(({ delivery }) => delivery.org_id))}::text[],
+          ${textArray(list.map(({ delivery }) => delivery.destination_id))}::text[],
+          ${textArray(list.map(({ delivery }) => delivery.event_id))}::text[],
           ${textArray(list.map(({ status }) => status))}::text[],
           ${int4Array(list.map(({ outcome }) => (outcome._tag === "Partial" ? outcome.rejected : 0)))}::int[]
         ) AS e (org_id, destination_id, batch_id, status, rejected)
@@ -162,14 +162,14 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     ids: TelemetryDeliveryId,
     policy,
     load,
-    settle,
+    onCompleted: settle,
     // Payloads are removed long before the log rows, with a count of what is lost: by the room's own retention.
     expire: () => Effect.succeed(0)
   } satisfies Channel
 })
 
 /** Worth another attempt: an operator may give back the key that is missing. */
-const unopened = {
+const unsealFailed = {
   _tag: "Retry" as const,
   error: "the stored spans or the stored address cannot be opened",
   status: null,

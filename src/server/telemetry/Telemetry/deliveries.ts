@@ -6,14 +6,23 @@ import type { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDesti
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/Database/transaction.ts"
-import type { Delivery, LoggedDelivery } from "../../delivery/Delivery.ts"
-import { hasDestination, holdDestination } from "./rows.ts"
+import type { Delivery, DeliveryLogEntry } from "../../delivery/Delivery.ts"
+import { hasDestination, lockDestinationForUpdate } from "./rows.ts"
 
 /** There is no such destination in the organization, or there is none any more. */
-export const noDestination = new NotFound({ detail: "There is no such destination in this organization" })
+export const destinationNotFound = new NotFound({
+  detail: "There is no such destination in this organization"
+})
 
 /** A batch as it is shown. One that is being sent at this moment is still pending. */
-const shown = ({ id, rejected, size, status, status_code, ...row }: LoggedDelivery): TelemetryDelivery => ({
+const toTelemetryDelivery = ({
+  id,
+  rejected,
+  size,
+  status,
+  status_code,
+  ...row
+}: DeliveryLogEntry): TelemetryDelivery => ({
   id: TelemetryDeliveryId.make(id, { disableChecks: true }),
   status: status === "delivering" ? "pending" : status,
   span_count: size,
@@ -40,7 +49,7 @@ export const makeDeliveries = (
    * destination, and only then its queue, as where batches are written. Else two could wait for each other. Whether the
    * destination is there.
    */
-  const hold = Effect.fnUntraced(function* (
+  const lockForReplay = Effect.fnUntraced(function* (
     org_id: OrgId,
     id: TelemetryDestinationId,
     delivery_id: TelemetryDeliveryId
@@ -53,11 +62,11 @@ export const makeDeliveries = (
         AND delivery_id = ${delivery_id}
       FOR UPDATE
     `
-    return yield* holdDestination(sql, org_id, id)
+    return yield* lockDestinationForUpdate(sql, org_id, id)
   })
 
   /** The spans of a batch wait again: there must be room for them, and they must be kept. */
-  const waitAgain = Effect.fnUntraced(function* (
+  const countAsPending = Effect.fnUntraced(function* (
     org_id: OrgId,
     id: TelemetryDestinationId,
     delivery_id: TelemetryDeliveryId
@@ -89,8 +98,8 @@ export const makeDeliveries = (
   return {
     list: (org_id: OrgId, id: TelemetryDestinationId) =>
       Effect.gen(function* () {
-        if (!(yield* Effect.orDie(hasDestination(sql, org_id, id)))) return yield* noDestination
-        return (yield* delivery.list(org_id, id)).map(shown)
+        if (!(yield* Effect.orDie(hasDestination(sql, org_id, id)))) return yield* destinationNotFound
+        return (yield* delivery.list(org_id, id)).map(toTelemetryDelivery)
       }),
 
     /** What went wrong last, as long as attempts are kept: also where a later one succeeded. */
@@ -112,9 +121,9 @@ export const makeDeliveries = (
       const { org_id } = principal
       return atomically(
         Effect.gen(function* () {
-          if (!(yield* hold(org_id, id, delivery_id))) return yield* noDestination
+          if (!(yield* lockForReplay(org_id, id, delivery_id))) return yield* destinationNotFound
           yield* delivery.replay(org_id, id, delivery_id)
-          yield* waitAgain(org_id, id, delivery_id)
+          yield* countAsPending(org_id, id, delivery_id)
           yield* audit.record(principal, "delivery.replayed", delivery_id, { destination_id: id })
         })
       )

@@ -19,7 +19,7 @@ const DestinationRow = Schema.Struct({
 type DestinationRow = typeof DestinationRow.Type
 
 /** What of a destination is shown. */
-const Shown = Schema.Struct({
+const DestinationSummary = Schema.Struct({
   id: TelemetryDestinationId,
   url_hint: Schema.String,
   created_at: TimestampFromDate,
@@ -29,11 +29,11 @@ const Shown = Schema.Struct({
 })
 
 /** The sealed address of a destination, and what goes with each request to it. */
-const Address = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Uint8Array })
-export type Address = typeof Address.Type
+const SealedAddress = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Uint8Array })
+export type SealedAddress = typeof SealedAddress.Type
 
-const decodeShown = Schema.decodeUnknownEffect(Schema.Array(Shown))
-const decodeAddress = Schema.decodeUnknownEffect(Schema.Array(Address))
+const decodeShown = Schema.decodeUnknownEffect(Schema.Array(DestinationSummary))
+const decodeAddress = Schema.decodeUnknownEffect(Schema.Array(SealedAddress))
 
 /** Where a sealed column of a destination belongs. */
 export const destinationPlace = (
@@ -43,7 +43,7 @@ export const destinationPlace = (
 ): Place => ({ org_id, table: "telemetry_destinations", row_id: destination_id, column })
 
 /** The organization's destination, if it has one. */
-export const destinationOf = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
   const rows = yield* sql`
     SELECT
       destination_id AS id, url_hint, created_at, last_delivered_at,
@@ -71,7 +71,7 @@ export const hasDestination = (
   )
 
 /** The same, and until the end of the transaction it and its counts stand still. */
-export const holdDestination = (
+export const lockDestinationForUpdate = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   destination_id: TelemetryDestinationId
@@ -124,7 +124,7 @@ export const deleteDestination = Effect.fnUntraced(function* (
  * The sealed address for a test, at most once in `seconds`, whichever replica is asked: none where it is too early, or where there is no
  * such destination.
  */
-export const addressToTest = Effect.fnUntraced(function* (
+export const claimTest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   destination_id: TelemetryDestinationId,
@@ -143,7 +143,7 @@ export const addressToTest = Effect.fnUntraced(function* (
 })
 
 /** Whole seconds, 1 or more, until `addressToTest` has an address again. */
-export const secondsToTest = (
+export const secondsUntilNextTest = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   destination_id: TelemetryDestinationId,

@@ -7,13 +7,13 @@ import { makeTimerWheel } from "../../../../src/server/concurrency/TimerWheel.ts
 import { type Channel, defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import { makeAttempt } from "../../../../src/server/delivery/Delivery/Attempt.ts"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
-import type { Item } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import type { QueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
 import { ownedShard } from "../../../support/delivery.ts"
 
 const id = "0".repeat(32)
 
-const item: Item = {
+const item: QueuedDelivery = {
   shard: 0,
   seq: 1,
   org_id: OrgId.make(`org_${id}`),
@@ -22,8 +22,8 @@ const item: Item = {
   event_id: EventId.make(`evt_${id}`),
   attempt: 0,
   first_attempt: 0,
-  due: 0,
-  giveUp: Infinity
+  dueAt: 0,
+  giveUpAt: Infinity
 }
 
 /** Makes one attempt of a channel; what becomes of it, in a queue. */
@@ -38,9 +38,10 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
     load,
     expire: () => Effect.succeed(0)
   }
-  const start = makeAttempt(clock, { mayStart: () => true }, yield* makeTimerWheel, fork, {
-    ended: ({ outcome }) => Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
-    putBack: () => Queue.offerUnsafe(ends, "put back")
+  const start = makeAttempt(clock, { canStart: () => true }, yield* makeTimerWheel, fork, {
+    finished: ({ outcome }) =>
+      Queue.offerUnsafe(ends, outcome._tag === "Retry" ? outcome.error : outcome._tag),
+    requeue: () => Queue.offerUnsafe(ends, "put back")
   })
   start(new Lane("key", channel, ownedShard(1), item, healthy), item)
   return ends

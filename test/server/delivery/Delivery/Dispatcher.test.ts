@@ -11,11 +11,11 @@ import { defaultSlots } from "../../../../src/server/delivery/Delivery/Slots.ts"
 import {
   delivered,
   failing,
-  type Held,
-  heldChannel,
+  type ManualAttempt,
+  manualChannel,
   ownedShard,
   queueRow,
-  quick
+  quickPolicy
 } from "../../../support/delivery.ts"
 
 /** A dispatcher with shard 0, which `regain` loses and gains again. */
@@ -23,12 +23,12 @@ const setUp = Effect.fnUntraced(function* (channel: Channel) {
   const owned = new Map<number, OwnedShard>([[0, ownedShard(0)]])
   const shards = {
     owned,
-    mayStart: (one: OwnedShard) => owned.get(one.shard) === one,
-    shared: () => true,
-    share: Effect.succeed([]),
-    leaveAll: Effect.void,
-    release: Effect.succeed([]),
-    resign: Effect.void
+    canStart: (one: OwnedShard) => owned.get(one.shard) === one,
+    hasPeers: () => true,
+    rebalance: Effect.succeed([]),
+    startDraining: Effect.void,
+    releaseDrained: Effect.succeed([]),
+    releaseAll: Effect.void
   }
   const dispatcher = yield* makeDispatcher(new Map([["held", channel]]), shards, defaultSlots, 10_000)
   const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
@@ -38,18 +38,18 @@ const setUp = Effect.fnUntraced(function* (channel: Channel) {
 describe("Dispatcher", () => {
   it.effect("sends nothing of what it held of a shard that was lost and came back", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
       const { dispatcher, regain } = yield* setUp(channel)
       dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
       const first = yield* Queue.take(attempts)
       regain()
-      yield* first.end(failing)
+      yield* first.complete(failing)
       yield* Queue.take(dispatcher.results)
-      dispatcher.kick()
+      dispatcher.wakeAll()
       yield* Effect.yieldNow
       assert.strictEqual(yield* Queue.size(attempts), 0)
       dispatcher.offer([queueRow({ seq: 3 })], 0)
-      assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 3 }).event_id)
+      assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 3 }).event_id)
     }).pipe(Effect.scoped)
   )
 
@@ -59,7 +59,7 @@ describe("Dispatcher", () => {
       const reading = yield* Queue.unbounded<void>()
       const sent = yield* Queue.unbounded<string>()
       const channel: Channel = {
-        ...(yield* heldChannel(quick())).channel,
+        ...(yield* manualChannel(quickPolicy())).channel,
         load: ({ event_id }) =>
           Effect.as(
             Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store)),
@@ -70,7 +70,7 @@ describe("Dispatcher", () => {
       dispatcher.offer([queueRow({ seq: 1 })], 0)
       yield* Queue.take(reading)
       regain()
-      dispatcher.forgetLost()
+      dispatcher.dropLostLanes()
       yield* Deferred.succeed(store, undefined)
       yield* Effect.yieldNow
       yield* Effect.yieldNow
@@ -81,32 +81,32 @@ describe("Dispatcher", () => {
 
   it.effect("judges no destination by an attempt that ended after its shard went", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick())
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
       const { dispatcher, regain } = yield* setUp(channel)
       dispatcher.offer([queueRow({ seq: 1 }), queueRow({ seq: 2 })], 0)
-      yield* (yield* Queue.take(attempts)).end(failing)
+      yield* (yield* Queue.take(attempts)).complete(failing)
       yield* Queue.take(dispatcher.results)
-      assert.strictEqual(dispatcher.unsaved(10).size, 1)
+      assert.strictEqual(dispatcher.unsavedHealth(10).size, 1)
       const late = yield* Queue.take(attempts)
       regain()
-      dispatcher.forgetLost()
-      yield* late.end(failing)
+      dispatcher.dropLostLanes()
+      yield* late.complete(failing)
       yield* Queue.take(dispatcher.results)
-      assert.strictEqual(dispatcher.unsaved(10).size, 0)
+      assert.strictEqual(dispatcher.unsavedHealth(10).size, 0)
     }).pipe(Effect.scoped)
   )
 
   it.effect("sends one by one to who fails and is never left alone, until something gets through", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 3, firstMillis: 0, longestMillis: 0 }
-      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 4, cooldown }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 4, cooldown }))
       const { dispatcher } = yield* setUp(channel)
       dispatcher.offer(
         Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
         0
       )
-      const endedThen = Effect.fnUntraced(function* (held: Held, outcome: AttemptOutcome) {
-        yield* held.end(outcome)
+      const endedThen = Effect.fnUntraced(function* (held: ManualAttempt, outcome: AttemptOutcome) {
+        yield* held.complete(outcome)
         yield* Queue.take(dispatcher.results)
         return yield* Queue.size(attempts)
       })
@@ -127,14 +127,14 @@ describe("Dispatcher", () => {
   it.effect("ends without an attempt what waited past its time for who fails, and sends what is new", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 1, firstMillis: 0, longestMillis: 0 }
-      const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1, cooldown }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown }))
       const { dispatcher } = yield* setUp(channel)
       dispatcher.offer(
         [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
         0
       )
       const endOne = Effect.fnUntraced(function* (outcome: AttemptOutcome) {
-        yield* (yield* Queue.take(attempts)).end(outcome)
+        yield* (yield* Queue.take(attempts)).complete(outcome)
         return yield* Queue.take(dispatcher.results)
       })
       yield* endOne(failing)
@@ -142,16 +142,16 @@ describe("Dispatcher", () => {
       dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
       const ended = yield* Queue.takeN(dispatcher.results, 2)
       assert.deepStrictEqual(
-        ended.map(({ item, outcome }) => [item.seq, outcome._tag]),
+        ended.map(({ delivery, outcome }) => [delivery.seq, outcome._tag]),
         [
           [3, "Refused"],
           [4, "Refused"]
         ]
       )
-      assert.strictEqual((yield* endOne(delivered)).item.seq, 2)
+      assert.strictEqual((yield* endOne(delivered)).delivery.seq, 2)
       // They say nothing of the destination: it had one failure, and one success.
-      assert.strictEqual((yield* endOne(delivered)).item.seq, 5)
-      assert.deepStrictEqual([...dispatcher.unsaved(10).values()], [healthy])
+      assert.strictEqual((yield* endOne(delivered)).delivery.seq, 5)
+      assert.deepStrictEqual([...dispatcher.unsavedHealth(10).values()], [healthy])
     }).pipe(Effect.scoped)
   )
 
@@ -159,14 +159,14 @@ describe("Dispatcher", () => {
     "makes a first attempt however late it is where nothing is against the destination, and no other",
     () =>
       Effect.gen(function* () {
-        const { attempts, channel } = yield* heldChannel(quick())
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
         const { dispatcher } = yield* setUp(channel)
         dispatcher.offer(
           [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
           0
         )
-        assert.strictEqual((yield* Queue.take(dispatcher.results)).item.seq, 1)
-        assert.strictEqual((yield* Queue.take(attempts)).parcel.event_id, queueRow({ seq: 2 }).event_id)
+        assert.strictEqual((yield* Queue.take(dispatcher.results)).delivery.seq, 1)
+        assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 2 }).event_id)
       }).pipe(Effect.scoped)
   )
 
@@ -175,14 +175,14 @@ describe("Dispatcher", () => {
       const store = yield* Deferred.make<never, SqlError>()
       const reading = yield* Queue.unbounded<void>()
       const channel: Channel = {
-        ...(yield* heldChannel(quick())).channel,
+        ...(yield* manualChannel(quickPolicy())).channel,
         load: () => Effect.andThen(Queue.offer(reading, undefined), Deferred.await(store))
       }
       const { dispatcher, regain } = yield* setUp(channel)
       dispatcher.offer([queueRow({ seq: 1 })], 0)
       yield* Queue.take(reading)
       regain()
-      dispatcher.forgetLost()
+      dispatcher.dropLostLanes()
       yield* Deferred.fail(store, new SqlError({ reason: new ConnectionError({ cause: "away" }) }))
       yield* Effect.yieldNow
       yield* Effect.yieldNow

@@ -2,85 +2,87 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
-import { type Channel, Delivery, type Settled } from "../../../../src/server/delivery/Delivery.ts"
+import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
-  all,
-  answering,
+  allHaveStatus,
+  respondingChannel,
   delivered,
-  destination,
+  newDestination,
   failing,
-  heldChannel,
-  idOf,
-  once,
+  manualChannel,
+  recordId,
+  singleAttempt,
   publish,
-  queued,
-  quick,
-  records,
-  testOnStore,
+  queueLength,
+  quickPolicy,
+  awaitRecords,
+  testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
 describe("Delivery, writing results", () => {
-  testOnStore(
+  testWithDatabase(
     "switches off who wants nothing more, however long the store refuses it, and writes what became of others",
     () =>
       Effect.gen(function* () {
-        const { attempts, channel } = yield* heldChannel(quick())
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
         const off = yield* Deferred.make<string>()
         let tries = 0
         const away = new SqlError.SqlError({ reason: new SqlError.ConnectionError({ cause: "away" }) })
         const switched: Channel = {
           ...channel,
-          switchOff: (_, destination_id) =>
+          disable: (_, destination_id) =>
             Effect.suspend(() =>
               ++tries < 6 ? Effect.fail(away) : Effect.asVoid(Deferred.succeed(off, destination_id))
             )
         }
         yield* Effect.gen(function* () {
-          const gone = yield* destination
-          const other = yield* destination
+          const gone = yield* newDestination
+          const other = yield* newDestination
           yield* publish(gone)
-          yield* (yield* Queue.take(attempts)).end({ _tag: "Gone", status: 410, error: "HTTP 410" })
-          yield* records(gone, all("failed"))
+          yield* (yield* Queue.take(attempts)).complete({ _tag: "Gone", status: 410, error: "HTTP 410" })
+          yield* awaitRecords(gone, allHaveStatus("failed"))
           yield* publish(other)
-          yield* (yield* Queue.take(attempts)).end(delivered)
-          yield* records(other, all("delivered"))
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(other, allHaveStatus("delivered"))
           assert.strictEqual(yield* Deferred.await(off), gone.destination_id)
         }).pipe(withEngine([switched]))
       })
   )
 
-  testOnStore("writes a group without the one result that cannot be written, which counts as failed", () =>
-    Effect.gen(function* () {
-      const poison = { ...failing, error: "no\u0000text" }
-      const bad = yield* destination
-      const { channel, sent } = yield* answering(quick({ concurrency: 4 }), (parcel) =>
-        parcel.destination_id === bad.destination_id ? poison : delivered
-      )
-      yield* Effect.gen(function* () {
-        const good = yield* destination
-        yield* publish(bad)
-        yield* publish(good, 5)
-        yield* records(good, all("delivered"))
-        yield* Queue.takeN(sent, 6)
-        const [record] = yield* records(bad, all("failed"))
-        assert.strictEqual(record?.attempts, 1)
-        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
-        assert.strictEqual(yield* queued, 0)
-      }).pipe(withEngine([channel]))
-    })
+  testWithDatabase(
+    "writes a group without the one result that cannot be written, which counts as failed",
+    () =>
+      Effect.gen(function* () {
+        const poison = { ...failing, error: "no\u0000text" }
+        const bad = yield* newDestination
+        const { channel, sent } = yield* respondingChannel(quickPolicy({ concurrency: 4 }), (ref) =>
+          ref.destination_id === bad.destination_id ? poison : delivered
+        )
+        yield* Effect.gen(function* () {
+          const good = yield* newDestination
+          yield* publish(bad)
+          yield* publish(good, 5)
+          yield* awaitRecords(good, allHaveStatus("delivered"))
+          yield* Queue.takeN(sent, 6)
+          const [record] = yield* awaitRecords(bad, allHaveStatus("failed"))
+          assert.strictEqual(record?.attempts, 1)
+          assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+          assert.strictEqual(yield* queueLength, 0)
+        }).pipe(withEngine([channel]))
+      })
   )
 
-  testOnStore(
+  testWithDatabase(
     "writes what became of others while a destination is held by whoever queues much for it again",
     () =>
       Effect.gen(function* () {
-        const { attempts, channel } = yield* heldChannel(quick({ retry: once }))
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
         yield* Effect.gen(function* () {
           const delivery = yield* Delivery
-          const to = yield* destination
-          const other = yield* destination
+          const to = yield* newDestination
+          const other = yield* newDestination
           const since = yield* DateTime.now
           yield* publish(to)
           const first = yield* Queue.take(attempts)
@@ -97,11 +99,11 @@ describe("Delivery, writing results", () => {
             )
           )
           yield* Deferred.await(held)
-          yield* first.end(failing)
-          yield* records(to, all("failed"))
+          yield* first.complete(failing)
+          yield* awaitRecords(to, allHaveStatus("failed"))
           yield* publish(other)
-          yield* (yield* Queue.take(attempts)).end(delivered)
-          yield* records(other, all("delivered"))
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(other, allHaveStatus("delivered"))
           const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
             map.get(to.destination_id)
           )
@@ -112,101 +114,107 @@ describe("Delivery, writing results", () => {
       })
   )
 
-  testOnStore("writes how others fare while a destination is being removed, and of that one afterwards", () =>
-    Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ retry: { ...once, delaysMillis: [0, 0, 0] } }))
-      yield* Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const delivery = yield* Delivery
-        const to = yield* destination
-        const other = yield* destination
-        const failures = (of: typeof to) =>
-          Effect.map(
-            delivery.health(of.org_id, [of.destination_id]),
-            (map) => map.get(of.destination_id)?.consecutive_failures
-          )
-        yield* publish(to)
-        yield* (yield* Queue.take(attempts)).end(failing)
-        yield* eventually(failures(to), (count) => count === 1)
-        const second = yield* Queue.take(attempts)
-        const held = yield* Deferred.make<void>()
-        const commit = yield* Deferred.make<void>()
-        const removal = yield* Effect.forkChild(
-          transaction(
-            sql`DELETE FROM delivery_destinations`.pipe(
-              Effect.andThen(Deferred.succeed(held, undefined)),
-              Effect.andThen(Deferred.await(commit))
+  testWithDatabase(
+    "writes how others fare while a destination is being removed, and of that one afterwards",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(
+          quickPolicy({ retry: { ...singleAttempt, delaysMillis: [0, 0, 0] } })
+        )
+        yield* Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          const other = yield* newDestination
+          const failures = (of: typeof to) =>
+            Effect.map(
+              delivery.health(of.org_id, [of.destination_id]),
+              (map) => map.get(of.destination_id)?.consecutive_failures
+            )
+          yield* publish(to)
+          yield* (yield* Queue.take(attempts)).complete(failing)
+          yield* eventually(failures(to), (count) => count === 1)
+          const second = yield* Queue.take(attempts)
+          const held = yield* Deferred.make<void>()
+          const commit = yield* Deferred.make<void>()
+          const removal = yield* Effect.forkChild(
+            transaction(
+              sql`DELETE FROM delivery_destinations`.pipe(
+                Effect.andThen(Deferred.succeed(held, undefined)),
+                Effect.andThen(Deferred.await(commit))
+              )
             )
           )
-        )
-        yield* Deferred.await(held)
-        yield* second.end(failing)
-        yield* publish(other)
-        yield* Effect.forkChild(
-          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(failing)))
-        )
-        yield* records(other, all("failed"))
-        yield* eventually(failures(other), (count) => count === 3)
-        yield* records(to, all("failed"))
-        yield* Deferred.succeed(commit, undefined)
-        yield* Fiber.join(removal)
-        yield* eventually(failures(to), (count) => count === 3)
-      }).pipe(withEngine([channel]))
-    })
+          yield* Deferred.await(held)
+          yield* second.complete(failing)
+          yield* publish(other)
+          yield* Effect.forkChild(
+            Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.complete(failing)))
+          )
+          yield* awaitRecords(other, allHaveStatus("failed"))
+          yield* eventually(failures(other), (count) => count === 3)
+          yield* awaitRecords(to, allHaveStatus("failed"))
+          yield* Deferred.succeed(commit, undefined)
+          yield* Fiber.join(removal)
+          yield* eventually(failures(to), (count) => count === 3)
+        }).pipe(withEngine([channel]))
+      })
   )
 
-  testOnStore("records as failed what its channel cannot settle, and writes every other as it ended", () =>
-    Effect.gen(function* () {
-      const { channel } = yield* answering(quick(), () => delivered)
-      const bad: Channel = {
-        ...channel,
-        name: "bad",
-        settle: () =>
-          Effect.asVoid(
-            Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`).pipe(
-              Effect.provideService(SqlClient.SqlClient, client)
+  testWithDatabase(
+    "records as failed what its channel cannot settle, and writes every other as it ended",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
+        const bad: Channel = {
+          ...channel,
+          name: "bad",
+          onCompleted: () =>
+            Effect.asVoid(
+              Effect.flatMap(SqlClient.SqlClient, (sql) => sql`SELECT 1 / 0`).pipe(
+                Effect.provideService(SqlClient.SqlClient, client)
+              )
             )
+        }
+        const client = yield* SqlClient.SqlClient
+        const broken: Channel = {
+          ...channel,
+          name: "broken",
+          onCompleted: () => Effect.die("a fault of the channel")
+        }
+        const settled: Array<CompletedDelivery> = []
+        const picky: Channel = {
+          ...channel,
+          name: "picky",
+          onCompleted: (list) =>
+            list.some(({ status }) => status === "delivered")
+              ? Effect.die("a fault of the channel")
+              : Effect.sync(() => void settled.push(...list))
+        }
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const good = yield* newDestination
+          const to = yield* newDestination
+          const unlucky = yield* newDestination
+          yield* publish(to, 1, "bad")
+          yield* publish(unlucky, 1, "broken")
+          yield* publish(good, 3)
+          yield* awaitRecords(good, allHaveStatus("delivered"))
+          const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
+          assert.strictEqual(record?.last_error, "internal error: the result could not be written")
+          yield* awaitRecords(unlucky, allHaveStatus("failed"))
+          // A channel that can take in the failure hears of it.
+          const other = yield* newDestination
+          const [event_id] = yield* publish(other, 1, "picky")
+          yield* awaitRecords(other, allHaveStatus("failed"))
+          assert.deepStrictEqual(
+            settled.map(({ delivery, status }) => [delivery.event_id, status]),
+            [[event_id, "failed"]]
           )
-      }
-      const client = yield* SqlClient.SqlClient
-      const broken: Channel = {
-        ...channel,
-        name: "broken",
-        settle: () => Effect.die("a fault of the channel")
-      }
-      const settled: Array<Settled> = []
-      const picky: Channel = {
-        ...channel,
-        name: "picky",
-        settle: (list) =>
-          list.some(({ status }) => status === "delivered")
-            ? Effect.die("a fault of the channel")
-            : Effect.sync(() => void settled.push(...list))
-      }
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const good = yield* destination
-        const to = yield* destination
-        const unlucky = yield* destination
-        yield* publish(to, 1, "bad")
-        yield* publish(unlucky, 1, "broken")
-        yield* publish(good, 3)
-        yield* records(good, all("delivered"))
-        const [record] = yield* records(to, all("failed"))
-        assert.strictEqual(record?.last_error, "internal error: the result could not be written")
-        yield* records(unlucky, all("failed"))
-        // A channel that can take in the failure hears of it.
-        const other = yield* destination
-        const [event_id] = yield* publish(other, 1, "picky")
-        yield* records(other, all("failed"))
-        assert.deepStrictEqual(
-          settled.map(({ parcel, status }) => [parcel.event_id, status]),
-          [[event_id, "failed"]]
-        )
-        assert.strictEqual(yield* queued, 0)
-        yield* delivery.replay(to.org_id, to.destination_id, idOf(record))
-        yield* records(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
-      }).pipe(withEngine([channel, bad, broken, picky]))
-    })
+          assert.strictEqual(yield* queueLength, 0)
+          yield* delivery.replay(to.org_id, to.destination_id, recordId(record))
+          yield* awaitRecords(to, (list) => list[0]?.replays === 1 && list[0].status === "failed")
+        }).pipe(withEngine([channel, bad, broken, picky]))
+      })
   )
 })

@@ -4,17 +4,17 @@ import fc from "fast-check"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import { DeliveryId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
-import type { Item } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import type { QueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
 import { SHARDS, shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { ownedShard } from "../../../support/delivery.ts"
 
 const id = "0".repeat(32)
-const item = (seq: number, due: number, retry: boolean): Item => ({
+const item = (seq: number, due: number, retry: boolean): QueuedDelivery => ({
   shard: 0,
   seq,
-  due,
-  giveUp: Infinity,
+  dueAt: due,
+  giveUpAt: Infinity,
   org_id: OrgId.make(`org_${id}`),
   destination_id: `nep_${id}`,
   delivery_id: DeliveryId.make(`ndl_${id}`),
@@ -35,7 +35,7 @@ const arrivals = fc
   .array(fc.record({ due: fc.nat({ max: 50 }), retry: fc.boolean() }), { minLength: 1, maxLength: 100 })
   .map((list) => list.map(({ due, retry }, seq) => item(seq, due, retry)))
 
-const byDue = (a: Item, b: Item) => a.due - b.due || a.seq - b.seq
+const byDue = (a: QueuedDelivery, b: QueuedDelivery) => a.dueAt - b.dueAt || a.seq - b.seq
 
 describe("Lane", () => {
   it("holds the first that are due, in order, and knows when there are more", () => {
@@ -43,9 +43,9 @@ describe("Lane", () => {
       fc.property(arrivals, fc.integer({ min: 1, max: 64 }), (list, room) => {
         const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
         const out = list.map((one) => lane.insert(one, room)).filter((one) => one !== undefined)
-        assert.deepStrictEqual(lane.items, list.toSorted(byDue).slice(0, room))
-        assert.strictEqual(out.length + lane.items.length, list.length)
-        assert.strictEqual(lane.more, out.length > 0)
+        assert.deepStrictEqual(lane.waiting, list.toSorted(byDue).slice(0, room))
+        assert.strictEqual(out.length + lane.waiting.length, list.length)
+        assert.strictEqual(lane.hasMore, out.length > 0)
       })
     )
   })
@@ -57,7 +57,7 @@ describe("Lane", () => {
         for (const one of list) lane.insert(one, 100)
         const expected = list
           .toSorted(byDue)
-          .find((one) => one.due <= now && (retries || one.attempt === one.first_attempt))
+          .find((one) => one.dueAt <= now && (retries || one.attempt === one.first_attempt))
         assert.strictEqual(lane.next(now, retries), expected)
       })
     )

@@ -4,7 +4,7 @@ import { DeliveryId } from "../../../../src/domain/Ids.ts"
 import { defaultChannelPolicy } from "../../../../src/server/delivery/Delivery.ts"
 import type { QueueRow } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { makeLanes } from "../../../../src/server/delivery/Delivery/Lanes.ts"
-import { makeReads } from "../../../../src/server/delivery/Delivery/Reads.ts"
+import { makeReadTracker } from "../../../../src/server/delivery/Delivery/ReadTracker.ts"
 import { ownedShard, queueRow } from "../../../support/delivery.ts"
 
 const HORIZON = 10_000
@@ -21,7 +21,7 @@ const setUp = () => {
     load: () => Effect.never,
     expire: () => Effect.succeed(0)
   }
-  const reads = makeReads()
+  const reads = makeReadTracker()
   const lanes = makeLanes(new Map([["test", channel]]), { owned }, reads, HORIZON, () => {})
   return { lanes, owned, reads, inMemory: () => [...lanes.all()].length }
 }
@@ -29,124 +29,124 @@ const setUp = () => {
 describe("Lanes", () => {
   it("takes in what is due within the horizon, and leaves the rest to the store", () => {
     const { inMemory, lanes } = setUp()
-    assert.isUndefined(lanes.take(row({ wait_ms: HORIZON + 1 }), 0))
-    assert.isUndefined(lanes.take(row(cooling(HORIZON + 1)), 0))
-    assert.isUndefined(lanes.take(row({ wait_ms: HORIZON + 1, ...cooling(5) }), 0))
+    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1 }), 0))
+    assert.isUndefined(lanes.accept(row(cooling(HORIZON + 1)), 0))
+    assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1, ...cooling(5) }), 0))
     assert.strictEqual(inMemory(), 0)
-    assert.isDefined(lanes.take(row({ wait_ms: HORIZON }), 0))
-    assert.isDefined(lanes.take(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0))
+    assert.isDefined(lanes.accept(row({ wait_ms: HORIZON }), 0))
+    assert.isDefined(lanes.accept(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0))
     assert.strictEqual(inMemory(), 2)
     // One of a lane that is here anyway is taken in however late it is.
-    assert.isDefined(lanes.take(row({ seq: 3, wait_ms: 2 * HORIZON }), 0))
+    assert.isDefined(lanes.accept(row({ seq: 3, wait_ms: 2 * HORIZON }), 0))
   })
 
   it("lets a lane go that rests beyond the horizon, and takes its rows in again later", () => {
     const { inMemory, lanes } = setUp()
-    const lane = lanes.take(row(), 0)
+    const lane = lanes.accept(row(), 0)
     assert.isDefined(lane)
     if (lane === undefined) return
-    assert.isFalse(lanes.dropUntil(lane, HORIZON, 0))
-    assert.isTrue(lanes.dropUntil(lane, HORIZON + 1, 0))
+    assert.isFalse(lanes.dropIfIdleUntil(lane, HORIZON, 0))
+    assert.isTrue(lanes.dropIfIdleUntil(lane, HORIZON + 1, 0))
     assert.strictEqual(inMemory(), 0)
-    assert.isDefined(lanes.take(row(), 1))
+    assert.isDefined(lanes.accept(row(), 1))
   })
 
   it("keeps a lane whose health is not stored, and while a read may still show it as it was before", () =>
     Effect.runPromise(
       Effect.gen(function* () {
         const { inMemory, lanes, reads } = setUp()
-        const lane = lanes.take(row(), 0)
+        const lane = lanes.accept(row(), 0)
         assert.isDefined(lane)
         if (lane === undefined) return
         const until = 10 * HORIZON
         lanes.setHealth(lane, { _tag: "CoolingDown", failures: 5, round: 1, until })
-        assert.isFalse(lanes.dropUntil(lane, until, 0))
-        const stale = lanes.unsaved(10)
+        assert.isFalse(lanes.dropIfIdleUntil(lane, until, 0))
+        const stale = lanes.unsavedHealth(10)
         lanes.setHealth(lane, { _tag: "CoolingDown", failures: 6, round: 1, until })
         // What was stored meanwhile is not what is known by now.
-        assert.deepStrictEqual(lanes.saved(stale), [])
-        assert.isFalse(lanes.dropUntil(lane, until, 0))
+        assert.deepStrictEqual(lanes.acknowledgeHealth(stale), [])
+        assert.isFalse(lanes.dropIfIdleUntil(lane, until, 0))
         const gate = yield* Deferred.make<void>()
         const read = yield* Effect.forkChild(
-          reads.reading(Deferred.await(gate), () => {}),
+          reads.track(Deferred.await(gate), () => {}),
           { startImmediately: true }
         )
-        assert.deepStrictEqual(lanes.saved(lanes.unsaved(10)), [lane])
-        assert.isFalse(lanes.dropUntil(lane, until, 0))
+        assert.deepStrictEqual(lanes.acknowledgeHealth(lanes.unsavedHealth(10)), [lane])
+        assert.isFalse(lanes.dropIfIdleUntil(lane, until, 0))
         yield* Deferred.succeed(gate, undefined)
         yield* Fiber.join(read)
-        assert.isTrue(lanes.dropUntil(lane, until, 0))
+        assert.isTrue(lanes.dropIfIdleUntil(lane, until, 0))
         assert.strictEqual(inMemory(), 0)
       })
     ))
 
   it("keeps a lane with an attempt that is not written yet", () => {
     const { lanes } = setUp()
-    const lane = lanes.take(row(), 0)
-    const item = lane?.items[0]
+    const lane = lanes.accept(row(), 0)
+    const item = lane?.waiting[0]
     assert.isDefined(lane)
     assert.isDefined(item)
     if (lane === undefined || item === undefined) return
     lane.remove(item)
-    assert.isFalse(lanes.dropUntil(lane, 10 * HORIZON, 0))
-    lanes.done(lane, item)
+    assert.isFalse(lanes.dropIfIdleUntil(lane, 10 * HORIZON, 0))
+    lanes.unload(lane, item)
     assert.deepStrictEqual([...lanes.all()], [])
   })
 
   it("counts on after a failure whose lane has nothing left, though a read from before it brings the next row", () => {
     const { inMemory, lanes, reads } = setUp()
-    const lane = lanes.take(row(), 0)
-    const item = lane?.items[0]
+    const lane = lanes.accept(row(), 0)
+    const item = lane?.waiting[0]
     assert.isDefined(item)
     if (lane === undefined || item === undefined) return
     lane.remove(item)
     const end = reads.begin()
     const health = { _tag: "Healthy", failures: 1 } as const
     lanes.setHealth(lane, health)
-    lanes.saved(lanes.unsaved(10))
-    lanes.done(lane, item)
-    assert.strictEqual(lanes.take(row({ seq: 2 }), 0)?.health, health)
-    lane.remove(lane.items[0]!)
+    lanes.acknowledgeHealth(lanes.unsavedHealth(10))
+    lanes.unload(lane, item)
+    assert.strictEqual(lanes.accept(row({ seq: 2 }), 0)?.health, health)
+    lane.remove(lane.waiting[0]!)
     end()
-    lanes.done(lane, item)
+    lanes.unload(lane, item)
     assert.strictEqual(inMemory(), 0)
   })
 
   it("keeps a shard here until it is stored how its destinations fare", () => {
     const { lanes, owned } = setUp()
     const shard = owned.get(0)
-    const lane = lanes.take(row(), 0)
+    const lane = lanes.accept(row(), 0)
     assert.isDefined(lane)
     if (lane === undefined) return
     lanes.setHealth(lane, { _tag: "Healthy", failures: 1 })
     lanes.setHealth(lane, { _tag: "Healthy", failures: 2 })
-    assert.strictEqual(shard?.open, 1)
-    lanes.saved(lanes.unsaved(10))
-    assert.strictEqual(shard?.open, 0)
+    assert.strictEqual(shard?.unfinished, 1)
+    lanes.acknowledgeHealth(lanes.unsavedHealth(10))
+    assert.strictEqual(shard?.unfinished, 0)
     lanes.setHealth(lane, { _tag: "Healthy", failures: 3 })
     lanes.drop(lane)
-    assert.strictEqual(shard?.open, 0)
+    assert.strictEqual(shard?.unfinished, 0)
   })
 
   it("begins anew with a shard that was lost and came back, and knows nothing of what it held before", () => {
     const { inMemory, lanes, owned } = setUp()
-    const before = lanes.take(row(), 0)
-    const abandoned = before?.items[0]
-    lanes.take(row({ seq: 2 }), 0)
+    const before = lanes.accept(row(), 0)
+    const abandoned = before?.waiting[0]
+    lanes.accept(row({ seq: 2 }), 0)
     if (before === undefined || abandoned === undefined) return assert.fail("a lane with an item")
     before.remove(abandoned)
     lanes.abandon(before, abandoned)
-    assert.isUndefined(lanes.take(row(), 0))
+    assert.isUndefined(lanes.accept(row(), 0))
     owned.set(0, { ...ownedShard(0), epoch: 2 })
     assert.isFalse(lanes.has(before))
     lanes.dropLost()
     assert.strictEqual(inMemory(), 0)
-    const after = lanes.take(row(), 0)
+    const after = lanes.accept(row(), 0)
     assert.deepStrictEqual(
-      after?.items.map((item) => item.seq),
+      after?.waiting.map((item) => item.seq),
       [1]
     )
     assert.isTrue(after !== undefined && lanes.has(after))
-    assert.isDefined(lanes.take(row({ seq: 2 }), 0))
+    assert.isDefined(lanes.accept(row({ seq: 2 }), 0))
   })
 })

@@ -3,39 +3,39 @@ import { DateTime, Effect, Exit, Queue } from "effect"
 import { OrgId } from "../../../../src/domain/Ids.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
-  all,
-  answering,
+  allHaveStatus,
+  respondingChannel,
   delivered,
-  destination,
+  newDestination,
   failing,
-  heldChannel,
-  idOf,
-  once,
-  patient,
+  manualChannel,
+  recordId,
+  singleAttempt,
+  noCooldown,
   publish,
-  quick,
-  records,
-  testOnStore,
+  quickPolicy,
+  awaitRecords,
+  testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 
 describe("Delivery, asked for it again", () => {
-  testOnStore(
+  testWithDatabase(
     "gives up at the end of the schedule; a replay has the whole schedule again and counts on",
     () =>
       Effect.gen(function* () {
-        const { channel } = yield* answering(quick({ cooldown: patient }), (_, nth) =>
+        const { channel } = yield* respondingChannel(quickPolicy({ cooldown: noCooldown }), (_, nth) =>
           nth < 7 ? failing : delivered
         )
         yield* Effect.gen(function* () {
           const delivery = yield* Delivery
-          const to = yield* destination
+          const to = yield* newDestination
           const [event_id] = yield* publish(to)
-          const [failed] = yield* records(to, all("failed"))
+          const [failed] = yield* awaitRecords(to, allHaveStatus("failed"))
           assert.strictEqual(failed?.attempts, 4)
           assert.strictEqual(failed?.last_error, "HTTP 503")
-          yield* delivery.replay(to.org_id, to.destination_id, idOf(failed))
-          const [record] = yield* records(to, all("delivered"))
+          yield* delivery.replay(to.org_id, to.destination_id, recordId(failed))
+          const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
           assert.strictEqual(record?.id, failed?.id)
           assert.strictEqual(record?.event_id, event_id)
           assert.strictEqual(record?.attempts, 7)
@@ -45,16 +45,16 @@ describe("Delivery, asked for it again", () => {
       })
   )
 
-  testOnStore("replays a failed delivery once, whoever asks at the same time, and no other", () =>
+  testWithDatabase("replays a failed delivery once, whoever asks at the same time, and no other", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ retry: once }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
-        yield* (yield* Queue.take(attempts)).end(failing)
-        const [record] = yield* records(to, all("failed"))
-        const id = idOf(record)
+        yield* (yield* Queue.take(attempts)).complete(failing)
+        const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
+        const id = recordId(record)
         const replay = Effect.exit(delivery.replay(to.org_id, to.destination_id, id))
         const exits = yield* Effect.all([replay, replay, replay], { concurrency: "unbounded" })
         assert.lengthOf(exits.filter(Exit.isSuccess), 1)
@@ -62,8 +62,8 @@ describe("Delivery, asked for it again", () => {
           (yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))).code,
           "NOT_REPLAYABLE"
         )
-        yield* (yield* Queue.take(attempts)).end(delivered)
-        yield* records(to, all("delivered"))
+        yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* awaitRecords(to, allHaveStatus("delivered"))
         const again = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
         assert.strictEqual(again.code, "NOT_REPLAYABLE")
         const elsewhere = yield* Effect.flip(delivery.replay(yield* OrgId.generate, to.destination_id, id))
@@ -73,40 +73,42 @@ describe("Delivery, asked for it again", () => {
     })
   )
 
-  testOnStore("queues the failed deliveries of a window again, the oldest first, up to the capacity", () =>
-    Effect.gen(function* () {
-      const { channel } = yield* answering(
-        quick({ capacity: 4, retry: once, cooldown: patient }),
-        () => failing
-      )
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* destination
-        const since = yield* DateTime.now
-        for (let i = 0; i < 2; i++) {
-          yield* publish(to, 3)
-          yield* records(to, all("failed"))
-        }
-        const before = yield* DateTime.now
-        const window = { since, until: null }
-        assert.deepStrictEqual(yield* delivery.replayWindow(to.org_id, to.destination_id, window), {
-          queued: 4,
-          skipped: 2
-        })
-        const list = yield* records(to, all("failed"))
-        assert.deepStrictEqual(
-          list.map((record) => record.replays),
-          [0, 0, 1, 1, 1, 1]
+  testWithDatabase(
+    "queues the failed deliveries of a window again, the oldest first, up to the capacity",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* respondingChannel(
+          quickPolicy({ queueLimit: 4, retry: singleAttempt, cooldown: noCooldown }),
+          () => failing
         )
-        assert.deepStrictEqual(
-          yield* delivery.replayWindow(to.org_id, to.destination_id, { since: before, until: null }),
-          { queued: 0, skipped: 0 }
-        )
-        assert.deepStrictEqual(
-          yield* delivery.replayWindow(to.org_id, to.destination_id, { since, until: since }),
-          { queued: 0, skipped: 0 }
-        )
-      }).pipe(withEngine([channel]))
-    })
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          const since = yield* DateTime.now
+          for (let i = 0; i < 2; i++) {
+            yield* publish(to, 3)
+            yield* awaitRecords(to, allHaveStatus("failed"))
+          }
+          const before = yield* DateTime.now
+          const window = { since, until: null }
+          assert.deepStrictEqual(yield* delivery.replayWindow(to.org_id, to.destination_id, window), {
+            queued: 4,
+            skipped: 2
+          })
+          const list = yield* awaitRecords(to, allHaveStatus("failed"))
+          assert.deepStrictEqual(
+            list.map((record) => record.replays),
+            [0, 0, 1, 1, 1, 1]
+          )
+          assert.deepStrictEqual(
+            yield* delivery.replayWindow(to.org_id, to.destination_id, { since: before, until: null }),
+            { queued: 0, skipped: 0 }
+          )
+          assert.deepStrictEqual(
+            yield* delivery.replayWindow(to.org_id, to.destination_id, { since, until: since }),
+            { queued: 0, skipped: 0 }
+          )
+        }).pipe(withEngine([channel]))
+      })
   )
 })

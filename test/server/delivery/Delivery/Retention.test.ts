@@ -2,37 +2,37 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
-import { type Channel, Delivery, type Settled } from "../../../../src/server/delivery/Delivery.ts"
+import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
-  aged,
-  all,
-  answering,
+  ageAllDeliveries,
+  allHaveStatus,
+  respondingChannel,
   delivered,
-  destination,
+  newDestination,
   failing,
-  heldChannel,
+  manualChannel,
   publish,
-  queued,
-  quick,
-  records,
-  testOnStore,
+  queueLength,
+  quickPolicy,
+  awaitRecords,
+  testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
 describe("Delivery, what is old", () => {
-  testOnStore("has a partition for the attempts of each day, and drops the days that are over", () =>
+  testWithDatabase("has a partition for the attempts of each day, and drops the days that are over", () =>
     Effect.gen(function* () {
-      const { channel } = yield* answering(quick(), () => delivered)
+      const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const delivery = yield* Delivery
         yield* sql.unsafe(
           "CREATE TABLE delivery_attempts_20200101 PARTITION OF delivery_attempts FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')"
         )
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
-        yield* records(to, all("delivered"))
+        yield* awaitRecords(to, allHaveStatus("delivered"))
         // Whoever was killed cannot take its name out.
         yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() - interval '2 days')`
         // An attempt that ended after its destination had been removed says how that fared.
@@ -59,12 +59,12 @@ describe("Delivery, what is old", () => {
     })
   )
 
-  testOnStore(
+  testWithDatabase(
     "goes on removing while there is more than one run takes, also where a partition cannot be made",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const { channel } = yield* answering(quick(), () => delivered)
+        const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
         const tomorrow = DateTime.formatIsoDateUtc(DateTime.add(yield* DateTime.now, { days: 1 }))
         yield* sql.unsafe(`CREATE TABLE delivery_attempts_${tomorrow.replaceAll("-", "")} (taken int)`)
         yield* sql`
@@ -79,16 +79,16 @@ describe("Delivery, what is old", () => {
       })
   )
 
-  testOnStore("leaves what is being written down to the next removal, and waits for nobody", () =>
+  testWithDatabase("leaves what is being written down to the next removal, and waits for nobody", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick())
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* publish(to)
         const held = yield* Queue.take(attempts)
-        yield* aged
+        yield* ageAllDeliveries
         const locked = yield* Deferred.make<void>()
         const release = yield* Deferred.make<void>()
         const writer = yield* Effect.forkChild(
@@ -105,47 +105,51 @@ describe("Delivery, what is old", () => {
         yield* Deferred.succeed(release, undefined)
         yield* Fiber.join(writer)
         assert.strictEqual((yield* delivery.runRetention).deliveries, 1)
-        assert.strictEqual(yield* queued, 0)
-        yield* held.end(delivered)
+        assert.strictEqual(yield* queueLength, 0)
+        yield* held.complete(delivered)
       }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
     })
   )
 
-  testOnStore("removes what is older than is kept, with what waited for it, of which its channel hears", () =>
-    Effect.gen(function* () {
-      const { channel } = yield* answering(quick(), (_, nth) => (nth === 1 ? delivered : failing))
-      const hold = yield* heldChannel(quick({ concurrency: 1 }))
-      const settled: Array<Settled> = []
-      const waiting: Channel = {
-        ...hold.channel,
-        name: "waiting",
-        settle: (list) => Effect.sync(() => void settled.push(...list))
-      }
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* destination
-        const other = yield* destination
-        yield* publish(to, 3)
-        const events = yield* publish(other, 2, "waiting")
-        yield* records(to, all("delivered"))
-        const held = yield* Queue.take(hold.attempts)
-        yield* aged
-        assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
-        assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
-        assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
-        assert.strictEqual(yield* queued, 0)
-        // The attempts that are under way, or in memory, end nothing any more: each end is told once.
-        yield* held.end(delivered)
-        yield* (yield* Queue.take(hold.attempts)).end(delivered)
-        const another = yield* destination
-        events.push(...(yield* publish(another, 1, "waiting")))
-        yield* (yield* Queue.take(hold.attempts)).end(delivered)
-        yield* records(another, all("delivered"))
-        assert.sameDeepMembers(
-          settled.map(({ parcel, status }) => [parcel.event_id, status]),
-          events.map((event_id, index) => [event_id, index < 2 ? "failed" : "delivered"])
+  testWithDatabase(
+    "removes what is older than is kept, with what waited for it, of which its channel hears",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* respondingChannel(quickPolicy(), (_, nth) =>
+          nth === 1 ? delivered : failing
         )
-      }).pipe(withEngine([channel, waiting], { retention: { keep: "1 hour" } }))
-    })
+        const hold = yield* manualChannel(quickPolicy({ concurrency: 1 }))
+        const settled: Array<CompletedDelivery> = []
+        const waiting: Channel = {
+          ...hold.channel,
+          name: "waiting",
+          onCompleted: (list) => Effect.sync(() => void settled.push(...list))
+        }
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          const other = yield* newDestination
+          yield* publish(to, 3)
+          const events = yield* publish(other, 2, "waiting")
+          yield* awaitRecords(to, allHaveStatus("delivered"))
+          const held = yield* Queue.take(hold.attempts)
+          yield* ageAllDeliveries
+          assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
+          assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
+          assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
+          assert.strictEqual(yield* queueLength, 0)
+          // The attempts that are under way, or in memory, end nothing any more: each end is told once.
+          yield* held.complete(delivered)
+          yield* (yield* Queue.take(hold.attempts)).complete(delivered)
+          const another = yield* newDestination
+          events.push(...(yield* publish(another, 1, "waiting")))
+          yield* (yield* Queue.take(hold.attempts)).complete(delivered)
+          yield* awaitRecords(another, allHaveStatus("delivered"))
+          assert.sameDeepMembers(
+            settled.map(({ delivery, status }) => [delivery.event_id, status]),
+            events.map((event_id, index) => [event_id, index < 2 ? "failed" : "delivered"])
+          )
+        }).pipe(withEngine([channel, waiting], { retention: { keep: "1 hour" } }))
+      })
   )
 })

@@ -7,18 +7,18 @@ import { type Channel, Delivery, ENGINE_CONNECTIONS } from "../../../../src/serv
 import { shardOf, SHARDS } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import {
-  all,
+  allHaveStatus,
   delivered,
-  destination,
-  engineIn,
+  newDestination,
+  startEngine,
   failing,
-  heldChannel,
-  onlyAnotherIsSent,
+  manualChannel,
+  assertOnlyOtherDestinationIsSent,
   publish,
-  queued,
-  quick,
-  records,
-  testOnStore,
+  queueLength,
+  quickPolicy,
+  awaitRecords,
+  testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
@@ -28,13 +28,13 @@ import { withDatabase, TestDatabase } from "../../../support/postgres.ts"
 const HANDOVER_MILLIS = 1_000
 
 describe("Delivery, among several owners", () => {
-  testOnStore("lets a former owner's result change nothing", () =>
+  testWithDatabase("lets a former owner's result change nothing", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick())
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
       const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 100 }
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const to = yield* destination
+        const to = yield* newDestination
         const delivery = yield* Delivery
         yield* publish(to)
         const stale = yield* Queue.take(attempts)
@@ -47,35 +47,35 @@ describe("Delivery, among several owners", () => {
           INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
           VALUES (${to.org_id}, ${to.destination_id}, 4)
         `
-        yield* stale.end(failing)
+        yield* stale.complete(failing)
         const second = yield* Queue.take(attempts)
-        assert.strictEqual(second.parcel.event_id, stale.parcel.event_id)
+        assert.strictEqual(second.delivery.event_id, stale.delivery.event_id)
         const health = yield* delivery.health(to.org_id, [to.destination_id])
         assert.strictEqual(health.get(to.destination_id)?.consecutive_failures, 4)
         const [record] = yield* delivery.list(to.org_id, to.destination_id)
         assert.strictEqual(record?.attempts, 0)
         assert.strictEqual(record?.status, "delivering")
-        yield* second.end(delivered)
+        yield* second.complete(delivered)
         // One that began before the loss was noticed is refused as well, and comes again.
         yield* Effect.forkChild(
-          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.end(delivered)))
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.complete(delivered)))
         )
-        const [done] = yield* records(to, all("delivered"))
+        const [done] = yield* awaitRecords(to, allHaveStatus("delivered"))
         assert.strictEqual(done?.attempts, 1)
       }).pipe(withEngine([channel], { lease, reader: { sweepMillis: 200 } }))
     })
   )
 
-  testOnStore(
+  testWithDatabase(
     "leaves what it held to another owner, also where the round fails in which it notices the loss",
     () =>
       Effect.gen(function* () {
-        const { attempts, channel } = yield* heldChannel(quick({ concurrency: 1 }))
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
         const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
         yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const delivery = yield* Delivery
-          const to = yield* destination
+          const to = yield* newDestination
           yield* publish(to, 3)
           const stale = yield* Queue.take(attempts)
           // Renewals pass, but nobody can claim; of what another process took, a part is free already, so that it is tried.
@@ -92,20 +92,20 @@ describe("Delivery, among several owners", () => {
           yield* sql`
           CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
         `
-          yield* eventually(delivery.figures, ({ shards }) => shards < SHARDS)
+          yield* eventually(delivery.stats, ({ shards }) => shards < SHARDS)
           // The other carries out what waits, and goes.
           yield* sql`DELETE FROM delivery_queue`
           yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
           yield* sql`DROP TRIGGER refuse ON delivery_shards`
           yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
-          yield* eventually(delivery.figures, ({ shards }) => shards === SHARDS)
-          yield* stale.end(delivered)
-          yield* onlyAnotherIsSent(attempts)
+          yield* eventually(delivery.stats, ({ shards }) => shards === SHARDS)
+          yield* stale.complete(delivered)
+          yield* assertOnlyOtherDestinationIsSent(attempts)
         }).pipe(withEngine([channel], { lease }))
       })
   )
 
-  testOnStore("shares its shards with another process, and hands all of them over when it stops", () =>
+  testWithDatabase("shares its shards with another process, and hands all of them over when it stops", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 60_000, marginMillis: 6_000, renewMillis: 50 }
@@ -118,10 +118,10 @@ describe("Delivery, among several owners", () => {
         `,
         (rows) => rows.map((row) => row.count)
       )
-      const one = yield* heldChannel(quick())
-      const two = yield* heldChannel(quick())
+      const one = yield* manualChannel(quickPolicy())
+      const two = yield* manualChannel(quickPolicy())
       const first = yield* Scope.make()
-      const to = yield* Effect.replicateEffect(destination, 40)
+      const to = yield* Effect.replicateEffect(newDestination, 40)
       yield* Effect.gen(function* () {
         assert.deepStrictEqual(yield* counts, [SHARDS])
         yield* Effect.gen(function* () {
@@ -141,29 +141,29 @@ describe("Delivery, among several owners", () => {
           assert.isAbove(here.b, 0)
           // The first stops while its attempts are under way: they end, and are written, before their shards go.
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
-          for (const held of yield* Queue.takeAll(one.attempts)) yield* held.end(delivered)
-          for (const held of yield* Queue.takeAll(two.attempts)) yield* held.end(delivered)
+          for (const held of yield* Queue.takeAll(one.attempts)) yield* held.complete(delivered)
+          for (const held of yield* Queue.takeAll(two.attempts)) yield* held.complete(delivered)
           yield* Fiber.join(stopping)
           yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
-          yield* eventually(queued, (count) => count === 0)
+          yield* eventually(queueLength, (count) => count === 0)
           yield* Effect.forEach(to, (one) => publish(one), { discard: true })
-          for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).end(delivered)
+          for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).complete(delivered)
           assert.strictEqual(yield* Queue.size(one.attempts), 0)
-          yield* eventually(queued, (count) => count === 0)
+          yield* eventually(queueLength, (count) => count === 0)
         }).pipe(withEngine([two.channel], { lease }))
-      }).pipe(Effect.provideService(Delivery, yield* engineIn(first, [one.channel], { lease })))
+      }).pipe(Effect.provideService(Delivery, yield* startEngine(first, [one.channel], { lease })))
     })
   )
 
-  testOnStore(
+  testWithDatabase(
     "hands over each shard at once when it stops, though nobody looks by himself for a minute",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const lease = { leaseMillis: 180_000, marginMillis: 6_000, renewMillis: 60_000 }
-        const { attempts, channel } = yield* heldChannel(quick())
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
         const first = yield* Scope.make()
-        const leaving = yield* engineIn(first, [channel], { lease })
+        const leaving = yield* startEngine(first, [channel], { lease })
         const [before] = yield* sql<{ readonly owner: string }>`SELECT owner FROM delivery_owners`
         const taken = Effect.map(
           sql<{ readonly count: number }>`
@@ -173,7 +173,7 @@ describe("Delivery, among several owners", () => {
         `,
           ([row]) => row?.count
         )
-        yield* Effect.provideService(Effect.flatMap(destination, publish), Delivery, leaving)
+        yield* Effect.provideService(Effect.flatMap(newDestination, publish), Delivery, leaving)
         const held = yield* Queue.take(attempts)
         yield* Effect.gen(function* () {
           assert.strictEqual(yield* taken, 0)
@@ -183,7 +183,7 @@ describe("Delivery, among several owners", () => {
           yield* eventually(taken, (count) => count === SHARDS - 1)
           assert.isAtMost(performance.now() - told, HANDOVER_MILLIS)
           const ended = performance.now()
-          yield* held.end(delivered)
+          yield* held.complete(delivered)
           yield* Fiber.join(stopping)
           yield* eventually(taken, (count) => count === SHARDS)
           assert.isAtMost(performance.now() - ended, HANDOVER_MILLIS)
@@ -191,14 +191,14 @@ describe("Delivery, among several owners", () => {
       })
   )
 
-  testOnStore("waits at its stop for what is under way, also while the store is away for a moment", () =>
+  testWithDatabase("waits at its stop for what is under way, also while the store is away for a moment", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { url } = yield* TestDatabase
-      const { attempts, channel } = yield* heldChannel(quick())
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
       const scope = yield* Scope.make()
-      const engine = yield* engineIn(scope, [channel])
-      const to = yield* destination
+      const engine = yield* startEngine(scope, [channel])
+      const to = yield* newDestination
       yield* Effect.provideService(publish(to), Delivery, engine)
       const held = yield* Queue.take(attempts)
       const name = new URL(Redacted.value(url)).pathname.slice(1)
@@ -209,7 +209,7 @@ describe("Delivery, among several owners", () => {
       // Long enough for a stop that waits for nothing: this one cannot end before its attempt.
       assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS true`)
-      yield* held.end(delivered)
+      yield* held.complete(delivered)
       yield* Fiber.join(stopping)
       const patiently = Effect.retry({ schedule: Schedule.spaced(50) })
       assert.deepStrictEqual(yield* patiently(sql`SELECT status, attempts FROM deliveries`), [
@@ -222,11 +222,11 @@ describe("Delivery, among several owners", () => {
     })
   )
 
-  testOnStore("renews its leases while the store lets it read nothing", () =>
+  testWithDatabase("renews its leases while the store lets it read nothing", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
-      const { channel } = yield* heldChannel(quick())
+      const { channel } = yield* manualChannel(quickPolicy())
       // What it reads goes by connections of the engine's, and waits there.
       const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
         { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
@@ -250,7 +250,7 @@ describe("Delivery, among several owners", () => {
           )
         )
         yield* Deferred.await(held)
-        for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* destination)
+        for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* newDestination)
         // Before the store ends the first of the reads, after 15 s, and its connection is free.
         yield* Effect.timeout(
           eventually(renewed, ([row]) => row?.renewed === true),

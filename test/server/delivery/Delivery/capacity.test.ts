@@ -4,26 +4,26 @@ import { transaction } from "../../../../src/server/store/Database/transaction.t
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
   delivered,
-  destination,
-  elsewhere,
-  heldChannel,
-  idOf,
-  once,
+  newDestination,
+  withoutEngineFor,
+  manualChannel,
+  recordId,
+  singleAttempt,
   publish,
-  queued,
-  quick,
-  testOnStore,
+  queueLength,
+  quickPolicy,
+  testWithDatabase,
   withEngine
 } from "../../../support/delivery.ts"
 import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 
 describe("Delivery, what a destination may hold", () => {
-  testOnStore("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
+  testWithDatabase("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
     Effect.gen(function* () {
-      const { attempts, channel } = yield* heldChannel(quick({ capacity: 5, retry: once }))
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ queueLimit: 5, retry: singleAttempt }))
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
-        const to = yield* destination
+        const to = yield* newDestination
         yield* Effect.all(
           Array.from({ length: 8 }, () => publish(to)),
           { concurrency: "unbounded" }
@@ -37,25 +37,25 @@ describe("Delivery, what a destination may hold", () => {
         const health = (yield* delivery.health(to.org_id, [to.destination_id])).get(to.destination_id)
         assert.strictEqual(health?.pending_deliveries, 5)
         const [first] = full
-        const id = idOf(first)
+        const id = recordId(first)
         const refused = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
         assert.strictEqual(refused.code, "QUEUE_FULL")
-        yield* (yield* Queue.take(attempts)).end(delivered)
-        yield* eventually(queued, (count) => count === 4)
+        yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* eventually(queueLength, (count) => count === 4)
         yield* delivery.replay(to.org_id, to.destination_id, id)
-        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).end(delivered)
-        yield* eventually(queued, (count) => count === 0)
+        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* eventually(queueLength, (count) => count === 0)
       }).pipe(withEngine([channel]))
     })
   )
 
-  testOnStore(
+  testWithDatabase(
     "holds little more than the capacity of a destination, though two transactions bring much at once",
     () =>
       Effect.gen(function* () {
-        const { channel } = yield* heldChannel(quick({ capacity: 1_000 }))
+        const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 1_000 }))
         yield* Effect.gen(function* () {
-          const to = yield* destination
+          const to = yield* newDestination
           const first = yield* Deferred.make<void>()
           const second = yield* Deferred.make<void>()
           const commit = yield* Deferred.make<void>()
@@ -74,8 +74,8 @@ describe("Delivery, what a destination may hold", () => {
           yield* Effect.race(Deferred.await(second), waitForBlockedStatements(1))
           yield* Deferred.succeed(commit, undefined)
           yield* Effect.all([Fiber.join(one), Fiber.join(other)])
-          assert.strictEqual(yield* queued, 1_000)
-        }).pipe(elsewhere(channel))
+          assert.strictEqual(yield* queueLength, 1_000)
+        }).pipe(withoutEngineFor(channel))
       })
   )
 })

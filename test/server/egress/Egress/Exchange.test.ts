@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import type { Socket } from "node:net"
 import { gzipSync } from "node:zlib"
 import { Dispatcher } from "undici"
-import type { EgressReason } from "../../../../src/server/egress/Egress/Failure.ts"
+import type { EgressReason } from "../../../../src/server/egress/Egress/EgressFailed.ts"
 import { exchange, Progress } from "../../../../src/server/egress/Egress/Exchange.ts"
 import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
 
@@ -292,7 +292,7 @@ describe("a process that stands still past the deadline", () => {
       const message = { target: "/", headers: {}, body: Buffer.from("{}") }
       let passed = false
       // Its alarm has not rung yet.
-      const deadline = { passed: () => passed, alarm: () => () => undefined }
+      const deadline = { hasPassed: () => passed, onExpiry: () => () => undefined }
       const sent = yield* Effect.forkChild(
         Effect.flip(exchange(dispatcher, message, new Progress(1_024), deadline))
       )

@@ -12,14 +12,14 @@ import * as MailChannel from "../../../../src/server/notifications/Email/MailCha
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { mailServer } from "../../../support/mail.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
-import { quick } from "../../../support/delivery.ts"
+import { quickPolicy } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
 const publicUrl = "https://approvals.example.org"
 
 /** Runs with mail on an engine of its own. */
 const withMail =
-  (port: number, policy: ChannelPolicy = quick()) =>
+  (port: number, policy: ChannelPolicy = quickPolicy()) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) => {
     const mail = { url: Redacted.make(`smtp://127.0.0.1:${port}`), from: "c@example.org" }
     return Effect.provide(
@@ -68,22 +68,7 @@ const setUp = Effect.gen(function* () {
     comment: null
   }
   const at = DateTime.toDateUtc(now)
-  yield* sql`INSERT INTO approvals ${sql.insert({
-    org_id,
-    approval_id: approval.approval_id,
-    session_id: approval.session_id,
-    step_id: approval.step_id,
-    tool: approval.tool,
-    action_class: approval.action_class,
-    arguments_digest: "",
-    status: "pending",
-    stage: "reviewer",
-    requested_at: at,
-    requested_by_id: key_id,
-    review_deadline_at: at,
-    expires_at: at,
-    timeout_action: "reject"
-  })}`
+  yield* sql`INSERT INTO approvals ${sql.insert({ org_id, approval_id: approval.approval_id, session_id: approval.session_id, step_id: approval.step_id, tool: approval.tool, action_class: approval.action_class, arguments_digest: "", status: "pending", stage: "reviewer", requested_at: at, requested_by_id: key_id, review_deadline_at: at, expires_at: at, timeout_action: "reject" })}`
   return { org_id, key_id, approval }
 })
 
@@ -163,7 +148,9 @@ describe("MailChannel", () => {
   test("gives up at once on a recipient that does not exist, and leaves nobody else alone for it", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ recipient: (_, nth) => (nth <= 10 ? 550 : undefined) })
-      const policy = quick({ cooldown: { failureThreshold: 2, firstMillis: 60_000, longestMillis: 60_000 } })
+      const policy = quickPolicy({
+        cooldown: { failureThreshold: 2, firstMillis: 60_000, longestMillis: 60_000 }
+      })
       yield* Effect.gen(function* () {
         const waiting = yield* setUp
         for (let i = 0; i < 10; i++) yield* publish(waiting)
@@ -189,8 +176,8 @@ describe("MailChannel", () => {
       const lines: Array<unknown> = []
       const capture = Logger.make(({ message }) => void lines.push(message))
       const server = yield* mailServer({ connect: (nth) => (nth <= 3 ? 421 : undefined) })
-      const retry = { ...quick().retry, delaysMillis: Arr.makeBy(20, () => 0) }
-      const policy = quick({
+      const retry = { ...quickPolicy().retry, delaysMillis: Arr.makeBy(20, () => 0) }
+      const policy = quickPolicy({
         concurrency: 1,
         retry,
         cooldown: { failureThreshold: 2, firstMillis: 200, longestMillis: 200 }
@@ -210,7 +197,7 @@ describe("MailChannel", () => {
   test("asks nobody for what was decided meanwhile, and writes to no key that was revoked meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
-      const retry = { ...quick().retry, delaysMillis: [50] }
+      const retry = { ...quickPolicy().retry, delaysMillis: [50] }
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const decided = yield* setUp
@@ -228,7 +215,7 @@ describe("MailChannel", () => {
         const { last_error } = yield* record(revoked, "failed")
         assert.strictEqual(last_error, "the recipient's key was revoked or has expired")
         assert.lengthOf(server.received, 0)
-      }).pipe(withMail(server.port, quick({ retry })))
+      }).pipe(withMail(server.port, quickPolicy({ retry })))
     }))
 
   test("queues no mail with a transaction that does not commit", () =>

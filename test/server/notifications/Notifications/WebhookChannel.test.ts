@@ -6,7 +6,13 @@ import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
-import { announce, endpointAt, records, testWithWebhooks, withWebhooks } from "../../../support/delivery.ts"
+import {
+  publishWebhookEvents,
+  insertEndpoint,
+  awaitRecords,
+  testWithWebhooks,
+  withWebhookEngine
+} from "../../../support/delivery.ts"
 
 const status =
   (wanted: string) =>
@@ -36,9 +42,9 @@ describe("WebhookChannel", () => {
   testWithWebhooks("sends the stored bytes, signed in both dialects", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([ok])
-      const endpoint = yield* endpointAt(`${receiver.url}/hook?a=1`)
-      const [event_id] = yield* announce([endpoint], body)
-      yield* records(endpoint, status("delivered"))
+      const endpoint = yield* insertEndpoint(`${receiver.url}/hook?a=1`)
+      const [event_id] = yield* publishWebhookEvents([endpoint], body)
+      yield* awaitRecords(endpoint, status("delivered"))
       const [seen] = receiver.seen
       assert.strictEqual(seen?.method, "POST")
       assert.strictEqual(seen?.url, "/hook?a=1")
@@ -48,16 +54,16 @@ describe("WebhookChannel", () => {
       assert.strictEqual(header(seen, "content-type"), "application/json")
       assert.match(header(seen, "user-agent"), /^Countersign\/\d/)
       signedAt(endpoint.secret, seen)
-    }).pipe(withWebhooks())
+    }).pipe(withWebhookEngine())
   )
 
   testWithWebhooks("sends the same event again, signed anew, when the receiver has asked to wait", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
-      const endpoint = yield* endpointAt(receiver.url)
+      const endpoint = yield* insertEndpoint(receiver.url)
       const delivery = yield* Delivery
-      yield* announce([endpoint], body)
-      const [record] = yield* records(endpoint, status("delivered"))
+      yield* publishWebhookEvents([endpoint], body)
+      const [record] = yield* awaitRecords(endpoint, status("delivered"))
       const [first, second] = receiver.seen
       assert.strictEqual(second?.body, first?.body)
       assert.strictEqual(header(second, "x-svc-event-id"), header(first, "x-svc-event-id"))
@@ -73,7 +79,7 @@ describe("WebhookChannel", () => {
           [204, null]
         ]
       )
-    }).pipe(withWebhooks({ delays }))
+    }).pipe(withWebhookEngine({ delays }))
   )
 
   testWithWebhooks("follows no redirect, and keeps nothing of what the receiver says", () =>
@@ -82,34 +88,34 @@ describe("WebhookChannel", () => {
       const receiver = yield* startScriptedServer([
         { status: 307, headers: { location: trap.url }, body: { secret: "of the receiver" } }
       ])
-      const endpoint = yield* endpointAt(receiver.url)
-      yield* announce([endpoint], body)
-      const [record] = yield* records(endpoint, status("failed"))
+      const endpoint = yield* insertEndpoint(receiver.url)
+      yield* publishWebhookEvents([endpoint], body)
+      const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.attempts, 3)
       assert.strictEqual(record?.last_error, "HTTP 307: redirects are not followed")
       assert.lengthOf(trap.seen, 0)
       assert.lengthOf(receiver.seen, 3)
-    }).pipe(withWebhooks({ delays }))
+    }).pipe(withWebhookEngine({ delays }))
   )
 
   testWithWebhooks("switches an endpoint off that answers 410, and sends nothing more", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const receiver = yield* startScriptedServer([{ status: 410 }])
-      const endpoint = yield* endpointAt(receiver.url)
-      yield* announce([endpoint], body)
-      const [record] = yield* records(endpoint, status("failed"))
+      const endpoint = yield* insertEndpoint(receiver.url)
+      yield* publishWebhookEvents([endpoint], body)
+      const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.attempts, 1)
       assert.strictEqual(record?.last_error, "HTTP 410: the endpoint was switched off")
       const rows = yield* sql<{ readonly active: boolean }>`SELECT active FROM notification_endpoints`
       assert.deepStrictEqual(rows, [{ active: false }])
       // An event whose transaction had chosen the endpoint before it was switched off.
-      yield* announce([endpoint], body)
-      const [unsent] = yield* records(endpoint, (list) => list.length === 2 && status("failed")(list))
+      yield* publishWebhookEvents([endpoint], body)
+      const [unsent] = yield* awaitRecords(endpoint, (list) => list.length === 2 && status("failed")(list))
       assert.strictEqual(unsent?.attempts, 0)
       assert.strictEqual(unsent?.last_error, "the endpoint is switched off")
       assert.lengthOf(receiver.seen, 1)
-    }).pipe(withWebhooks())
+    }).pipe(withWebhookEngine())
   )
 
   testWithWebhooks("sends nothing to an endpoint that was removed while its deliveries waited", () =>
@@ -117,57 +123,57 @@ describe("WebhookChannel", () => {
       const sql = yield* SqlClient.SqlClient
       const delivery = yield* Delivery
       const receiver = yield* startScriptedServer([{ status: 500 }, { status: 500 }, { status: 500 }, ok])
-      const endpoint = yield* endpointAt(receiver.url)
-      yield* announce([endpoint], body)
-      yield* records(endpoint, ([record]) => record?.attempts === 1)
+      const endpoint = yield* insertEndpoint(receiver.url)
+      yield* publishWebhookEvents([endpoint], body)
+      yield* awaitRecords(endpoint, ([record]) => record?.attempts === 1)
       yield* transaction(
         Effect.andThen(
           sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.destination_id}`,
           delivery.discard(endpoint.org_id, endpoint.destination_id)
         )
       )
-      const [record] = yield* records(endpoint, status("failed"))
+      const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.last_error, "the destination was removed")
       // By the time another endpoint has waited twice, the first would have been sent to again.
-      const other = yield* endpointAt(receiver.url)
-      const [event_id] = yield* announce([other], body)
-      yield* records(other, status("delivered"))
+      const other = yield* insertEndpoint(receiver.url)
+      const [event_id] = yield* publishWebhookEvents([other], body)
+      yield* awaitRecords(other, status("delivered"))
       assert.deepStrictEqual(
         receiver.seen.slice(1).map((seen) => header(seen, "x-svc-event-id")),
         [String(event_id), String(event_id), String(event_id)]
       )
-    }).pipe(withWebhooks({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
+    }).pipe(withWebhookEngine({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
   )
 
   testWithWebhooks("delivers to others at once while one receiver answers nothing", () =>
     Effect.gen(function* () {
       const dead = yield* startScriptedServer(["never"])
       const alive = yield* startScriptedServer([ok])
-      const stuck = yield* endpointAt(dead.url)
-      const well = yield* endpointAt(alive.url)
-      yield* announce(
+      const stuck = yield* insertEndpoint(dead.url)
+      const well = yield* insertEndpoint(alive.url)
+      yield* publishWebhookEvents(
         Array.from({ length: 40 }, () => stuck),
         body
       )
       yield* Effect.promise(() => dead.arrived(8))
-      yield* announce(
+      yield* publishWebhookEvents(
         Array.from({ length: 40 }, () => well),
         body
       )
       yield* Effect.promise(() => alive.arrived(40))
-      yield* records(well, status("delivered"))
+      yield* awaitRecords(well, status("delivered"))
       // No more than eight at a time, and not one of them has ended yet.
       assert.lengthOf(dead.seen, 8)
-    }).pipe(withWebhooks({}, { drainMillis: 0 }))
+    }).pipe(withWebhookEngine({}, { drainMillis: 0 }))
   )
 
   testWithWebhooks("gives a receiver five seconds", () =>
     Effect.gen(function* () {
       const delivery = yield* Delivery
       const receiver = yield* startScriptedServer(["never"])
-      const endpoint = yield* endpointAt(receiver.url)
-      yield* announce([endpoint], body)
-      const [record] = yield* records(endpoint, status("failed"))
+      const endpoint = yield* insertEndpoint(receiver.url)
+      yield* publishWebhookEvents([endpoint], body)
+      const [record] = yield* awaitRecords(endpoint, status("failed"))
       if (record === undefined) return assert.fail("a delivery has a record")
       const { attempt_log } = yield* delivery.get(endpoint.org_id, endpoint.destination_id, record.id)
       const [attempt] = attempt_log
@@ -175,6 +181,6 @@ describe("WebhookChannel", () => {
       assert.match(attempt?.error ?? "", /^timed out/)
       assert.isAtLeast(attempt?.duration_ms ?? 0, 4_990)
       assert.isAtMost(attempt?.duration_ms ?? Infinity, 5_500)
-    }).pipe(withWebhooks({ delays: [Duration.zero] }))
+    }).pipe(withWebhookEngine({ delays: [Duration.zero] }))
   )
 })

@@ -7,7 +7,13 @@ import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { DeliveryId } from "../../../../src/domain/Ids.ts"
 import { selfSigned } from "../../../support/ca.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
-import { announce, endpointAt, layerWebhookNeeds, records, withWebhooks } from "../../../support/delivery.ts"
+import {
+  publishWebhookEvents,
+  insertEndpoint,
+  layerWebhookDependencies,
+  awaitRecords,
+  withWebhookEngine
+} from "../../../support/delivery.ts"
 import { answers, type Behaviour, drip, flood, peer } from "../../egress/Egress/peers.ts"
 
 const head200 = "HTTP/1.1 200 OK\r\n"
@@ -129,7 +135,7 @@ describe("receivers that do their worst", () => {
         const endpoints = yield* Effect.forEach(receivers, ({ behave, name, secure }) =>
           Effect.gen(function* () {
             const { port } = yield* peer(behave, secure ?? {})
-            const endpoint = yield* endpointAt(
+            const endpoint = yield* insertEndpoint(
               `${secure === undefined ? "http" : "https"}://127.0.0.1:${port}/`
             )
             return { endpoint, name }
@@ -141,7 +147,7 @@ describe("receivers that do their worst", () => {
         const watch = Effect.sync(() => {
           most = Math.max(most, held())
         })
-        yield* announce(
+        yield* publishWebhookEvents(
           endpoints.map(({ endpoint }) => endpoint),
           JSON.stringify({ id: "evt" })
         )
@@ -149,7 +155,7 @@ describe("receivers that do their worst", () => {
         const found = yield* Effect.forEach(
           endpoints,
           Effect.fnUntraced(function* ({ endpoint, name }) {
-            const [record] = yield* records(
+            const [record] = yield* awaitRecords(
               endpoint,
               ([first]) => first !== undefined && first.status !== "pending" && first.status !== "delivering"
             )
@@ -175,8 +181,8 @@ describe("receivers that do their worst", () => {
         )
         assert.isAtMost(most - before, MOST_BYTES)
       }).pipe(
-        withWebhooks({ delays: [Duration.zero] }),
-        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookNeeds)))
+        withWebhookEngine({ delays: [Duration.zero] }),
+        Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookDependencies)))
       ),
     60_000
   )

@@ -6,7 +6,7 @@ import { KeyId, OrgId, ReleaseId, RunId, TaskId, TraceId } from "../../../../src
 import { defaultProvider, noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { type FinishedRun, RunFinished } from "../../../../src/server/tasks/Runs.ts"
 import { layerRunSpans } from "../../../../src/server/tasks/Runs/layerRunSpans.ts"
-import { type Recorded, Spans } from "../../../../src/server/telemetry/Spans.ts"
+import { type RecordedTrace, Spans } from "../../../../src/server/telemetry/Spans.ts"
 
 const uuid = "00000000000070008000000000000000"
 
@@ -37,11 +37,11 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
 const recordedRun = Effect.fnUntraced(function* () {
   const input = { text: "words" }
   const answer = { category: "other" }
-  const seen: Array<Recorded> = []
+  const seen: Array<RecordedTrace> = []
   const spans = Spans.of({
     record: (_org_id, ...recorded) => Effect.sync(() => void seen.push(...recorded)),
-    forget: () => Effect.void,
-    held: () => ({ waiting: 0, dropped: 0 }),
+    invalidateDestination: () => Effect.void,
+    localCounts: () => ({ waiting: 0, dropped: 0 }),
     flush: Effect.void
   })
   yield* Effect.flatMap(RunFinished, (finished) => finished(runOf(input, answer))).pipe(

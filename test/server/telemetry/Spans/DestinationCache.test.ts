@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { OrgId, TelemetryDestinationId, TraceId } from "../../../../src/domain/Ids.ts"
 import { makeSampling } from "../../../../src/domain/telemetry/SpanSampling.ts"
-import { makeBuffer } from "../../../../src/server/telemetry/Spans/Buffer.ts"
-import type { Outbox } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
-import { makeKnown } from "../../../../src/server/telemetry/Spans/DestinationCache.ts"
+import { makeSpanBuffer } from "../../../../src/server/telemetry/Spans/SpanBuffer.ts"
+import type { OrgBuffer } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
+import { makeDestinationCache } from "../../../../src/server/telemetry/Spans/DestinationCache.ts"
 
 const org_id = OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(15)}`)
 
@@ -17,26 +17,26 @@ const traceAt = (share: number) =>
 
 describe("what is known of who records spans", () => {
   it("counts no trace as missed that is not sampled, however many wait", () => {
-    const buffer = makeBuffer({
+    const buffer = makeSpanBuffer({
       sampling: makeSampling(0.25),
       queueLimit: 100_000,
       spansPerSecond: 100_000,
       flushMillis: 1_000
     })
-    const known = makeKnown(buffer, () => undefined)
+    const known = makeDestinationCache(buffer, () => undefined)
     const traces = 4_000
     for (let count = 0; count < traces; count++) {
       const recorded = { trace_id: traceAt(count / traces), count: 1, whole: true, make: () => [] }
-      known.outboxFor(org_id, 0, recorded, 0)
+      known.bufferFor(org_id, 0, recorded, 0)
     }
-    const answers: Array<readonly [Outbox, number, number]> = []
+    const answers: Array<readonly [OrgBuffer, number, number]> = []
     const destination = {
       destination_id: TelemetryDestinationId.make(`tel_${org_id.slice(4)}`),
       content: false,
       waiting_spans: 0
     }
-    known.toAsk(1)
-    known.answered(org_id, destination, 0, (outbox, waited, missed) =>
+    known.takeLookups(1)
+    known.resolve(org_id, destination, 0, (outbox, waited, missed) =>
       answers.push([outbox, waited.length, missed])
     )
     assert.deepStrictEqual(

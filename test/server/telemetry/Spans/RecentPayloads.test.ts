@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { WrittenBatches } from "../../../../src/server/telemetry/Spans/RecentPayloads.ts"
+import { RecentPayloads } from "../../../../src/server/telemetry/Spans/RecentPayloads.ts"
 
 const MEBIBYTE = 1024 * 1024
 
 describe("requests that were just written", () => {
   it.effect("are handed out once, and the oldest are let go past four mebibytes", () =>
     Effect.gen(function* () {
-      const written = yield* WrittenBatches
+      const written = yield* RecentPayloads
       const requests = Array.from({ length: 5 }, () => new Uint8Array(MEBIBYTE))
       for (const [number, request] of requests.entries()) written.keep(`batch ${number}`, request)
       assert.isUndefined(written.take("batch 0"))
@@ -17,6 +17,6 @@ describe("requests that were just written", () => {
       written.keep("batch 5", new Uint8Array(MEBIBYTE))
       assert.isDefined(written.take("batch 2"))
       assert.isDefined(written.take("batch 5"))
-    }).pipe(Effect.provide(WrittenBatches.layer))
+    }).pipe(Effect.provide(RecentPayloads.layer))
   )
 })

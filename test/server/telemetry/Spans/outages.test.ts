@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Duration, Effect, Layer } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Spans } from "../../../../src/server/telemetry/Spans.ts"
-import { recordSpans, telemetryOf } from "../../../support/otlp/telemetry.ts"
+import { recordSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
 import { service } from "../../../support/service.ts"
 
 /** Which of a store's doors is shut at first. */
@@ -31,7 +31,7 @@ layer(service(), { excludeTestServices: true })(
     const arrive = (door: Door, code: string) =>
       it.effect(`arrive once it can: ${door} failed with ${code}`, () =>
         Effect.gen(function* () {
-          const { org_id, peer } = yield* telemetryOf(`${door} ${code}`)
+          const { org_id, peer } = yield* newTelemetryOrg(`${door} ${code}`)
           const { seen, store } = yield* faultyStore(door, code)
           const spans = yield* Layer.build(Layer.fresh(Spans.layer({ flush: Duration.millis(10) }))).pipe(
             Effect.provideService(SqlClient.SqlClient, store)
@@ -39,7 +39,7 @@ layer(service(), { excludeTestServices: true })(
           yield* Effect.provide(recordSpans(org_id, 1), spans)
           yield* peer.arrived(1)
           assert.isTrue(seen.failed)
-          assert.strictEqual(Context.get(spans, Spans).held(org_id).dropped, 0)
+          assert.strictEqual(Context.get(spans, Spans).localCounts(org_id).dropped, 0)
         })
       )
     for (const code of ["08006", "57P03"]) arrive("statements", code)

@@ -4,14 +4,14 @@ import { SqlClient } from "effect/sql"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Spans } from "../../../../src/server/telemetry/Spans.ts"
 import * as SpanRetention from "../../../../src/server/telemetry/Telemetry/Retention.ts"
-import { accepted, type CollectorAnswer } from "../../../support/otlp/collector.ts"
+import { accepted, type CollectorResponse } from "../../../support/otlp/collector.ts"
 import {
-  batches,
-  onlyBatch,
+  awaitBatches,
+  awaitOnlyBatch,
   recordSpans,
   sendSpans,
-  shown,
-  telemetryOf,
+  shownDestination,
+  newTelemetryOrg,
   TOKEN
 } from "../../../support/otlp/telemetry.ts"
 import { databaseAsText } from "../../../support/databaseAsText.ts"
@@ -27,12 +27,12 @@ const problemOf = <A, E extends { readonly _tag: string }, R>(call: Effect.Effec
 layer(service({ environment: byHand }), { excludeTestServices: true })("the export of spans", (it) => {
   it.effect("sends them compressed, with the owner's headers, and counts them", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("sent")
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("sent")
       yield* recordSpans(org_id, 3, 2)
-      yield* eventually(shown(admin), ({ pending_spans }) => pending_spans === 6)
+      yield* eventually(shownDestination(admin), ({ pending_spans }) => pending_spans === 6)
       assert.lengthOf(peer.exports, 0)
       yield* Effect.flatMap(Spans, (spans) => spans.flush)
-      const batch = yield* onlyBatch(admin, id, "delivered")
+      const batch = yield* awaitOnlyBatch(admin, id, "delivered")
       assert.deepStrictEqual(peer.faults, [])
       assert.lengthOf(peer.spans(), 6)
       const [request] = peer.exports
@@ -49,7 +49,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
         http_status: 200,
         last_error: null
       })
-      const destination = yield* shown(admin)
+      const destination = yield* shownDestination(admin)
       assert.deepStrictEqual([destination.pending_spans, destination.dropped_spans], [0, 0])
       assert.isNotNull(destination.last_delivered_at)
       assert.isNull(destination.last_error)
@@ -63,39 +63,39 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
 
   it.effect("counts spans as pending while they are in flight", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("in flight", ["never"])
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("in flight", ["never"])
       yield* sendSpans(org_id, 4)
       yield* peer.arrived(1)
-      assert.strictEqual((yield* shown(admin)).pending_spans, 4)
-      const [batch] = yield* batches(admin, id, (list) => list.length === 1)
+      assert.strictEqual((yield* shownDestination(admin)).pending_spans, 4)
+      const [batch] = yield* awaitBatches(admin, id, (list) => list.length === 1)
       assert.strictEqual(batch?.status, "pending")
     })
   )
 
   it.effect("fails at once on what OTLP says must not be retried, with a hint, and replays it", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("final", [
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("final", [
         { status: 404, body: "no such page" },
         accepted
       ])
       yield* sendSpans(org_id, 2)
-      const failed = yield* onlyBatch(admin, id, "failed")
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
       assert.strictEqual(failed.attempts, 1)
       assert.strictEqual(failed.http_status, 404)
       assert.match(failed.last_error ?? "", /^HTTP 404: .*\/v1\/traces/)
-      assert.strictEqual((yield* shown(admin)).last_error, failed.last_error)
+      assert.strictEqual((yield* shownDestination(admin)).last_error, failed.last_error)
       const first = peer.spans().map(({ traceId }) => traceId)
       const queued = yield* admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
       assert.deepStrictEqual(queued, { queued: true, id: failed.id })
-      const delivered = yield* onlyBatch(admin, id, "delivered")
+      const delivered = yield* awaitOnlyBatch(admin, id, "delivered")
       assert.deepStrictEqual([delivered.attempts, delivered.replays], [2, 1])
-      assert.strictEqual((yield* shown(admin)).last_error, failed.last_error)
+      assert.strictEqual((yield* shownDestination(admin)).last_error, failed.last_error)
       assert.deepStrictEqual(
         peer.exports[1]?.spans.map(({ traceId }) => traceId),
         first
       )
       assert.deepStrictEqual(
-        [(yield* shown(admin)).pending_spans, (yield* shown(admin)).dropped_spans],
+        [(yield* shownDestination(admin)).pending_spans, (yield* shownDestination(admin)).dropped_spans],
         [0, 0]
       )
     })
@@ -104,31 +104,31 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
   it.effect("tries again what may pass, after the time that the collector asked for", () =>
     Effect.gen(function* () {
       const at = new Date(Date.now() + 2_000).toUTCString()
-      const { admin, id, org_id, peer } = yield* telemetryOf("again", [
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("again", [
         { status: 503, headers: { "retry-after": "1" } },
         { status: 429, headers: { "retry-after": at } },
         accepted
       ])
       yield* sendSpans(org_id, 1)
-      const delivered = yield* onlyBatch(admin, id, "delivered")
+      const delivered = yield* awaitOnlyBatch(admin, id, "delivered")
       assert.strictEqual(delivered.attempts, 3)
       assert.isNull(delivered.last_error)
       assert.lengthOf(peer.exports, 3)
-      assert.match((yield* shown(admin)).last_error ?? "", /^HTTP 429/)
+      assert.match((yield* shownDestination(admin)).last_error ?? "", /^HTTP 429/)
     })
   )
 
   it.effect("records what a collector accepts in part as partial, and does not replay it", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* telemetryOf("partial", {
+      const { admin, id, org_id } = yield* newTelemetryOrg("partial", {
         status: 200,
         body: { partialSuccess: { rejectedSpans: "2", errorMessage: `bad attribute, Bearer ${TOKEN}` } }
       })
       yield* sendSpans(org_id, 5)
-      const partial = yield* onlyBatch(admin, id, "partial")
+      const partial = yield* awaitOnlyBatch(admin, id, "partial")
       assert.deepStrictEqual([partial.span_count, partial.rejected_spans], [5, 2])
       assert.strictEqual(partial.last_error, "the collector rejected 2 of 5 spans")
-      const { dropped_spans, pending_spans } = yield* shown(admin)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 2])
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: partial.id } })),
@@ -139,17 +139,17 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
 
   it.effect("takes a warning for the success that it is", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* telemetryOf("warned", {
+      const { admin, id, org_id } = yield* newTelemetryOrg("warned", {
         status: 200,
         body: { partialSuccess: { rejectedSpans: 0, errorMessage: "use another field" }, unknown: 1 }
       })
       yield* sendSpans(org_id, 1)
-      assert.isNull((yield* onlyBatch(admin, id, "delivered")).last_error)
+      assert.isNull((yield* awaitOnlyBatch(admin, id, "delivered")).last_error)
     })
   )
 
   /** What collectors do that should not, and whether it is tried again. */
-  const badPeers: ReadonlyArray<readonly [string, CollectorAnswer, RegExp, "failed" | "pending"]> = [
+  const badPeers: ReadonlyArray<readonly [string, CollectorResponse, RegExp, "failed" | "pending"]> = [
     [
       "echoes the secret",
       { status: 401, body: { error: `Bearer ${TOKEN} is unknown` }, headers: { "x-echo": TOKEN } },
@@ -198,12 +198,12 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
   for (const [what, answer, phrase, status] of badPeers) {
     it.effect(`says in words of its own what went wrong where a collector ${what}`, () =>
       Effect.gen(function* () {
-        const { admin, id, org_id } = yield* telemetryOf(what, answer)
+        const { admin, id, org_id } = yield* newTelemetryOrg(what, answer)
         yield* sendSpans(org_id, 1)
-        const [batch] = yield* batches(admin, id, ([first]) => (first?.last_error ?? null) !== null)
+        const [batch] = yield* awaitBatches(admin, id, ([first]) => (first?.last_error ?? null) !== null)
         assert.strictEqual(batch?.status, status)
         assert.match(batch?.last_error ?? "", phrase)
-        assert.match((yield* shown(admin)).last_error ?? "", phrase)
+        assert.match((yield* shownDestination(admin)).last_error ?? "", phrase)
         const store = yield* databaseAsText
         assert.notInclude(store, TOKEN)
         assert.notInclude(store, Buffer.from(TOKEN).toString("hex"))
@@ -216,18 +216,18 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     Effect.gen(function* () {
       const spans = yield* Spans
       const hanging = yield* Effect.forEach([1, 2, 3, 4, 5], (number) =>
-        telemetryOf(`hanging ${number}`, "never")
+        newTelemetryOrg(`hanging ${number}`, "never")
       )
-      const well = yield* telemetryOf("well")
+      const well = yield* newTelemetryOrg("well")
       // A batch each time: as many as one collector is sent at once.
       for (let count = 0; count < 8; count++) {
         for (const { org_id } of hanging) yield* recordSpans(org_id, 1)
         yield* spans.flush
       }
       yield* sendSpans(well.org_id, 1)
-      yield* onlyBatch(well.admin, well.id, "delivered")
+      yield* awaitOnlyBatch(well.admin, well.id, "delivered")
       for (const { admin, id, params } of hanging) {
-        const list = yield* batches(admin, id, ({ length }) => length === 8)
+        const list = yield* awaitBatches(admin, id, ({ length }) => length === 8)
         // Not one of theirs had to end for it.
         assert.isTrue(list.every(({ attempts, status }) => status === "pending" && attempts === 0))
         yield* admin.telemetry_destinations.remove({ params })
@@ -237,12 +237,12 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
 
   it.effect("drops what waits when the destination is removed, and what is recorded after", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, params, peer } = yield* telemetryOf("removed", {
+      const { admin, id, org_id, params, peer } = yield* newTelemetryOrg("removed", {
         status: 503,
         headers: { "retry-after": "300" }
       })
       yield* sendSpans(org_id, 2)
-      yield* batches(admin, id, ([first]) => first?.attempts === 1)
+      yield* awaitBatches(admin, id, ([first]) => first?.attempts === 1)
       yield* admin.telemetry_destinations.remove({ params })
       assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
       assert.strictEqual(yield* problemOf(admin.telemetry_destinations.deliveries({ params })), "NOT_FOUND")
@@ -251,41 +251,41 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       const { id: next } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
       peer.answer(accepted)
       yield* sendSpans(org_id, 1)
-      const batch = yield* onlyBatch(admin, next, "delivered")
+      const batch = yield* awaitOnlyBatch(admin, next, "delivered")
       assert.strictEqual(batch.span_count, 1)
       assert.strictEqual(peer.exports.at(-1)?.path, "/v1/traces")
-      const { dropped_spans, pending_spans } = yield* shown(admin)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 0])
     })
   )
 
   it.effect("forgets the spans of a failed batch when they are too old, and counts them as dropped", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* telemetryOf("old", { status: 400 })
+      const { admin, id, org_id } = yield* newTelemetryOrg("old", { status: 400 })
       yield* sendSpans(org_id, 3)
-      const failed = yield* onlyBatch(admin, id, "failed")
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
       assert.strictEqual((yield* SpanRetention.runOnce()).removed, 0)
       assert.isAtLeast((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 1)
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
         "NOT_REPLAYABLE"
       )
-      const { dropped_spans, pending_spans } = yield* shown(admin)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 3])
     })
   )
 
   it.effect("forgets them too where the log has forgotten the batch before", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* telemetryOf("unlogged", { status: 400 })
+      const { admin, id, org_id } = yield* newTelemetryOrg("unlogged", { status: 400 })
       const sql = yield* SqlClient.SqlClient
       yield* sendSpans(org_id, 3)
-      yield* onlyBatch(admin, id, "failed")
+      yield* awaitOnlyBatch(admin, id, "failed")
       // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, where those are fewer than the payload is kept for.
       yield* sql`DELETE FROM deliveries WHERE org_id = ${org_id}`
       yield* SpanRetention.runOnce({ keep: Duration.zero })
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
-      assert.strictEqual((yield* shown(admin)).dropped_spans, 3)
+      assert.strictEqual((yield* shownDestination(admin)).dropped_spans, 3)
     })
   )
 
@@ -293,7 +293,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     "counts spans as dropped, and as pending no more, that wait for longer than the log is kept",
     () =>
       Effect.gen(function* () {
-        const { admin, org_id, peer } = yield* telemetryOf("waited too long", "never")
+        const { admin, org_id, peer } = yield* newTelemetryOrg("waited too long", "never")
         const sql = yield* SqlClient.SqlClient
         yield* sendSpans(org_id, 6)
         yield* peer.arrived(1)
@@ -306,21 +306,21 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
         WHERE org_id = ${org_id}
       `
         yield* Effect.flatMap(Delivery, (delivery) => delivery.runRetention)
-        assert.strictEqual((yield* shown(admin)).pending_spans, 0)
+        assert.strictEqual((yield* shownDestination(admin)).pending_spans, 0)
         yield* SpanRetention.runOnce({ keep: Duration.zero })
-        const { dropped_spans, pending_spans } = yield* shown(admin)
+        const { dropped_spans, pending_spans } = yield* shownDestination(admin)
         assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
       })
   )
 
   it.effect("writes nothing for an organization without a destination", () =>
     Effect.gen(function* () {
-      const { admin, org_id, params } = yield* telemetryOf("none")
+      const { admin, org_id, params } = yield* newTelemetryOrg("none")
       yield* admin.telemetry_destinations.remove({ params })
       const spans = yield* Spans
       const sql = yield* SqlClient.SqlClient
       yield* sendSpans(org_id, 5)
-      assert.deepStrictEqual(spans.held(org_id), { waiting: 0, dropped: 0 })
+      assert.deepStrictEqual(spans.localCounts(org_id), { waiting: 0, dropped: 0 })
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM deliveries WHERE org_id = ${org_id}`, [])
     })
@@ -332,11 +332,11 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
 })("the limit of spans that wait", (it) => {
   it.effect("drops what is past it, and counts it", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("limited", ["never"])
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("limited", ["never"])
       yield* sendSpans(org_id, 4)
       yield* peer.arrived(1)
       yield* sendSpans(org_id, 4)
-      const full = yield* shown(admin)
+      const full = yield* shownDestination(admin)
       assert.deepStrictEqual([full.pending_spans, full.dropped_spans], [6, 2])
       yield* admin.telemetry_destinations.remove({ params: { id } })
     })
@@ -344,34 +344,34 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
 
   it.effect("takes in again as soon as there is room", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* telemetryOf("room again")
+      const { admin, id, org_id } = yield* newTelemetryOrg("room again")
       for (let round = 1; round <= 3; round++) {
         yield* sendSpans(org_id, 6)
-        yield* batches(
+        yield* awaitBatches(
           admin,
           id,
           (list) => list.filter(({ status }) => status === "delivered").length === round
         )
       }
-      const { dropped_spans, pending_spans } = yield* shown(admin)
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 0])
     })
   )
 
   it.effect("refuses a replay for which there is no room", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* telemetryOf("full", [{ status: 400 }, "never"])
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("full", [{ status: 400 }, "never"])
       yield* sendSpans(org_id, 3)
-      const failed = yield* onlyBatch(admin, id, "failed")
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
       yield* sendSpans(org_id, 4)
       yield* peer.arrived(2)
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
         "QUEUE_FULL"
       )
-      const [, again] = yield* batches(admin, id, (list) => list.length === 2)
+      const [, again] = yield* awaitBatches(admin, id, (list) => list.length === 2)
       assert.strictEqual(again?.status, "failed")
-      assert.strictEqual((yield* shown(admin)).pending_spans, 4)
+      assert.strictEqual((yield* shownDestination(admin)).pending_spans, 4)
     })
   )
 })

@@ -3,7 +3,7 @@ import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { accepted } from "../../../support/otlp/collector.ts"
-import { onlyBatch, sendSpans, telemetryOf } from "../../../support/otlp/telemetry.ts"
+import { awaitOnlyBatch, sendSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
 import { service } from "../../../support/service.ts"
 
 /** Spans go out when a test says so. */
@@ -26,9 +26,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
   it.effect("waits with nothing in its hands that those it waits for need next", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { admin, id, org_id } = yield* telemetryOf("held", [{ status: 404 }, accepted])
+      const { admin, id, org_id } = yield* newTelemetryOrg("held", [{ status: 404 }, accepted])
       yield* sendSpans(org_id, 1)
-      const failed = yield* onlyBatch(admin, id, "failed")
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
       const replay = yield* sql.withTransaction(
         Effect.gen(function* () {
           // In the order of who writes results down: the log, then the destination; and of who writes batches: then its queue.
@@ -43,16 +43,16 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
         })
       )
       assert.isTrue((yield* Fiber.join(replay)).queued)
-      yield* onlyBatch(admin, id, "delivered")
+      yield* awaitOnlyBatch(admin, id, "delivered")
     })
   )
 
   it.effect("holds the destination before its queue, as a flush does", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const { admin, id, org_id } = yield* telemetryOf("flushed meanwhile", [{ status: 404 }, accepted])
+      const { admin, id, org_id } = yield* newTelemetryOrg("flushed meanwhile", [{ status: 404 }, accepted])
       yield* sendSpans(org_id, 1)
-      const failed = yield* onlyBatch(admin, id, "failed")
+      const failed = yield* awaitOnlyBatch(admin, id, "failed")
       const replay = yield* sql.withTransaction(
         Effect.gen(function* () {
           yield* sql`SELECT 1 FROM telemetry_destinations WHERE org_id = ${org_id} FOR NO KEY UPDATE`

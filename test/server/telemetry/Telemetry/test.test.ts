@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { shown, telemetryOf, TOKEN } from "../../../support/otlp/telemetry.ts"
+import { shownDestination, newTelemetryOrg, TOKEN } from "../../../support/otlp/telemetry.ts"
 import { send, service } from "../../../support/service.ts"
 
 layer(service(), { excludeTestServices: true })("the test of a destination", (it) => {
@@ -12,7 +12,7 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
 
   it.effect("sends one span, once in ten seconds, and counts nothing", () =>
     Effect.gen(function* () {
-      const { admin, id, key, params, peer } = yield* telemetryOf("tested")
+      const { admin, id, key, params, peer } = yield* newTelemetryOrg("tested")
       const first = yield* test(key, id)
       assert.deepStrictEqual([first.status, first.body], [200, { delivered: true }])
       assert.deepStrictEqual(peer.faults, [])
@@ -28,7 +28,7 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
       const third = yield* test(key, id)
       assert.match(third.headers.get("retry-after") ?? "", /^[1-3]$/)
       assert.lengthOf(peer.exports, 1)
-      const destination = yield* shown(admin)
+      const destination = yield* shownDestination(admin)
       assert.isNull(destination.last_delivered_at)
       assert.deepStrictEqual([destination.pending_spans, destination.dropped_spans], [0, 0])
       assert.deepStrictEqual(yield* admin.telemetry_destinations.deliveries({ params }), { deliveries: [] })
@@ -58,7 +58,7 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
   ] as const) {
     it.effect(`fails where the collector ${what}`, () =>
       Effect.gen(function* () {
-        const { id, key, peer } = yield* telemetryOf(what, answer)
+        const { id, key, peer } = yield* newTelemetryOrg(what, answer)
         const { body, status } = yield* test(key, id)
         assert.deepStrictEqual([status, body["code"], body["detail"]], [502, "EXPORT_FAILED", phrase])
         assert.notInclude(JSON.stringify(body), TOKEN)

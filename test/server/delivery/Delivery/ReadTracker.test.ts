@@ -1,22 +1,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { makeReads } from "../../../../src/server/delivery/Delivery/Reads.ts"
+import { makeReadTracker } from "../../../../src/server/delivery/Delivery/ReadTracker.ts"
 
 describe("Reads", () => {
   it.effect("hides what was written while a read was under way from that read, and from no later one", () =>
     Effect.gen(function* () {
-      const reads = makeReads()
+      const reads = makeReadTracker()
       const [first, second] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
       const stale: Array<readonly [string, boolean, boolean]> = []
       const read = (name: string, until: Deferred.Deferred<void>) =>
         Effect.forkChild(
-          reads.reading(Deferred.await(until), () => {
+          reads.track(Deferred.await(until), () => {
             stale.push([name, reads.isStale(7, 0), reads.isStale(7, 1)])
           }),
           { startImmediately: true }
         )
       const early = yield* read("began before", first)
-      reads.finished(7, 0)
+      reads.recorded(7, 0)
       const late = yield* read("began after", second)
       yield* Deferred.succeed(first, undefined)
       yield* Fiber.join(early)
@@ -31,14 +31,14 @@ describe("Reads", () => {
 
   it.effect("remembers nothing when no read is under way, and forgets when a read fails", () =>
     Effect.gen(function* () {
-      const reads = makeReads()
-      reads.finished(1, 0)
+      const reads = makeReadTracker()
+      reads.recorded(1, 0)
       assert.isFalse(reads.isStale(1, 0))
       const gate = yield* Deferred.make<void, string>()
-      const fiber = yield* Effect.forkChild(Effect.exit(reads.reading(Deferred.await(gate), () => {})), {
+      const fiber = yield* Effect.forkChild(Effect.exit(reads.track(Deferred.await(gate), () => {})), {
         startImmediately: true
       })
-      reads.finished(1, 3)
+      reads.recorded(1, 3)
       assert.isTrue(reads.isStale(1, 3))
       assert.isFalse(reads.isStale(1, 4))
       yield* Deferred.fail(gate, "the store is away")

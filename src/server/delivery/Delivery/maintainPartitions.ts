@@ -2,17 +2,17 @@ import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { atomic } from "../../store/Database/transaction.ts"
 
-/** Days of attempts that have a partition before they begin. */
+/** How many days ahead partitions of attempts are created. */
 const DAYS_AHEAD = 3
 
-/** "csgr" in ASCII: of several processes one looks after the partitions. */
+/** "csgr" in ASCII. The advisory lock under which one replica at a time maintains the partitions. */
 const RETENTION_LOCK = 0x63736772
 
-/** Makes the partitions that are missing and drops those that are over; answers with how many were dropped. */
-export const keepPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, today: DateTime.Utc) =>
+/** Creates missing partitions of `delivery_attempts` and drops expired ones. Returns how many were dropped. */
+export const maintainPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, today: DateTime.Utc) =>
   atomic(sql)(
     Effect.gen(function* () {
-      // Whoever is in the way is not waited for long: those behind this would wait, too.
+      // Locks on the table are not waited for long: statements queued behind this one would wait too.
       yield* sql`SET LOCAL lock_timeout = '2s'`
       const [lock] = yield* sql<{ readonly held: boolean }>`
         SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS held
@@ -25,7 +25,7 @@ export const keepPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, t
         WHERE i.inhparent = 'delivery_attempts'::regclass
       `
       const names = new Set(partitions.map((partition) => partition.name))
-      // A day is over when all of it is older than is kept.
+      // A partition expires once its whole day is older than the cutoff.
       const oldest = partitionOf(cutoff)
       for (let ahead = -1; ahead <= DAYS_AHEAD; ahead++) {
         const day = DateTime.startOf(DateTime.add(today, { days: ahead }), "day")
@@ -40,7 +40,7 @@ export const keepPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, t
               AND started_at < ${DateTime.toDateUtc(next)}
           ) AS found
         `
-        // A day that began without a partition stays without.
+        // A day whose first attempts went to the default partition stays without one.
         if (strays?.found === true) continue
         yield* sql.unsafe(
           `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
@@ -54,6 +54,6 @@ export const keepPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, t
 
 const PARTITION = /^delivery_attempts_\d{8}$/
 
-/** The partition of a day: its name sorts by the day. */
+/** The name of a day's partition; names sort by day. */
 const partitionOf = (day: DateTime.Utc): string =>
   `delivery_attempts_${DateTime.formatIsoDateUtc(day).replaceAll("-", "")}`

@@ -4,19 +4,19 @@ import { isSampled, type Sampling } from "../../../domain/telemetry/SpanSampling
 import { BatchWriter } from "./BatchWriter.ts"
 import type { Content } from "./Content.ts"
 import {
-  type Batch,
-  believe,
-  type Destination,
-  type Entry,
-  isUnsure,
-  openOutbox,
-  type Outbox,
-  type Recorded,
+  type SpanBatch,
+  updateCount,
+  type SpanDestination,
+  type BufferedTrace,
+  needsRecount,
+  makeOrgBuffer,
+  type OrgBuffer,
+  type RecordedTrace,
   TRACE_CHARACTERS,
-  waitingOf
+  toPendingTrace
 } from "./OrgBuffer.ts"
-import { makeSharedRoom } from "./FairByteBudget.ts"
-import { makeTraces } from "./Traces.ts"
+import { makeFairBudget } from "./FairBudget.ts"
+import { makeTraceAdmissions } from "./TraceAdmissions.ts"
 
 /** Spans of one request. */
 const MAX_BATCH_SPANS = 512
@@ -38,10 +38,10 @@ const GROUP_BATCHES = 64
 const GROUP_BYTES = 4 * 1024 * 1024
 
 /** How long a batch that is full waits for others to be written with: under load they share a transaction, and the attempts after it. */
-const TOGETHER_MILLIS = 100
+const GROUP_WAIT_MILLIS = 100
 
 /** The limits of an organization. */
-export interface Limits {
+export interface SpanLimits {
   readonly sampling: Sampling
   /** Spans that may wait, in the store and here. */
   readonly queueLimit: number
@@ -51,22 +51,22 @@ export interface Limits {
 
 /** The spans of this process that are not in the store yet. Plain and synchronous. */
 export interface SpanBuffer {
-  /** An organization's outbox, empty. */
-  readonly open: (org_id: OrgId, destination: Destination, now: number) => Outbox
+  /** An organization's buffer, empty. */
+  readonly open: (org_id: OrgId, destination: SpanDestination, now: number) => OrgBuffer
   /** Whether a trace is sampled: of one that is not, nothing is kept or counted. */
   readonly samples: (trace_id: TraceId) => boolean
   /** Whether a trace finds no room for all that is known, but for what may have been accepted meanwhile: worth a look into the store. */
-  readonly unsure: (outbox: Outbox, recorded: Recorded, now: number) => boolean
+  readonly needsRecount: (buffer: OrgBuffer, recorded: RecordedTrace, now: number) => boolean
   /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
-  readonly take: (outbox: Outbox, recorded: Recorded, at: number, now: number) => void
+  readonly admit: (buffer: OrgBuffer, recorded: RecordedTrace, at: number, now: number) => void
   /** The store has said how many spans of an organization wait there; `asked`: because there was no room. */
-  readonly counted: (outbox: Outbox, waiting: number, now: number, asked: boolean) => void
+  readonly updateCount: (buffer: OrgBuffer, waiting: number, now: number, asked: boolean) => void
   /** Traces that were taken in and are not encoded yet. */
-  readonly unencoded: () => number
+  readonly unencodedCount: () => number
   /** The first of them. */
-  readonly first: () => Entry | undefined
+  readonly nextUnencoded: () => BufferedTrace | undefined
   /** Organizations whose content goes out, among the first so many of these traces. */
-  readonly withContent: (count: number) => ReadonlySet<OrgId>
+  readonly orgsWithContent: (count: number) => ReadonlySet<OrgId>
   /**
    * Encodes so many of them at most, in order, with this of their content, as long as there is time; one at least. Answers with how many
    * those were, and with what went wrong, which costs that trace alone.
@@ -78,171 +78,177 @@ export interface SpanBuffer {
     hasTime: () => boolean
   ) => { readonly encoded: number; readonly faults: ReadonlyArray<unknown> }
   /** Counts spans that go no further. */
-  readonly drop: (outbox: Outbox, spans: number, now: number) => void
+  readonly drop: (buffer: OrgBuffer, spans: number, now: number) => void
   /**
    * Closes the batches that have waited long enough, all of them where `everything`, as long as there is time; one at least. Whether that
    * was the last one.
    */
-  readonly seal: (now: number, everything: boolean, hasTime: () => boolean) => boolean
+  readonly closeDue: (now: number, everything: boolean, hasTime: () => boolean) => boolean
   /** Takes batches that are closed, as many as one transaction may write, and the outboxes that have drops to tell. */
   readonly takeReady: () => {
-    readonly batches: ReadonlyArray<Batch>
-    readonly drops: ReadonlyMap<Outbox, number>
+    readonly batches: ReadonlyArray<SpanBatch>
+    readonly drops: ReadonlyMap<OrgBuffer, number>
   }
   /** A batch is in the store, or was dropped there: it is no longer held here. */
-  readonly stored: (batch: Batch) => void
+  readonly release: (batch: SpanBatch) => void
   /** Drops could not be told: they are told another time. */
-  readonly untold: (drops: ReadonlyMap<Outbox, number>, now: number) => void
+  readonly restoreDrops: (drops: ReadonlyMap<OrgBuffer, number>, now: number) => void
   /** Whether there is something that a transaction could write now. */
-  readonly ready: () => boolean
+  readonly hasReady: () => boolean
   /** When what is ready is to be written, on the monotonic clock; Infinity: nothing is ready. */
   readonly writeAt: () => number
   /** How long until there is something to close or to write, in milliseconds; null: nothing waits. */
   readonly dueIn: (now: number) => number | null
   /** Spans that are here in all. */
-  readonly held: () => number
+  readonly spanCount: () => number
 }
 
 /**
  * A trace is judged when it is recorded, by arithmetic alone; what is kept is encoded a moment later, and gathered by organization. Every
  * span that is sampled and goes no further is counted.
  */
-export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }: Limits): SpanBuffer => {
-  const traces = makeTraces()
+export const makeSpanBuffer = ({
+  flushMillis,
+  queueLimit,
+  sampling,
+  spansPerSecond
+}: SpanLimits): SpanBuffer => {
+  const traces = makeTraceAdmissions()
   /** Outboxes with spans, or with drops to tell. */
-  const dirty = new Set<Outbox>()
-  const drops = new Set<Outbox>()
-  const room = makeSharedRoom(INBOX_CHARACTERS)
-  let inbox: Array<Entry> = []
+  const dirty = new Set<OrgBuffer>()
+  const drops = new Set<OrgBuffer>()
+  const inboxBudget = makeFairBudget(INBOX_CHARACTERS)
+  let inbox: Array<BufferedTrace> = []
   /** Entries at its beginning that are encoded already. */
-  let taken = 0
-  let ready: Array<Batch> = []
+  let encodedCount = 0
+  let ready: Array<SpanBatch> = []
   let readyBytes = 0
   let writeAt = Infinity
   let bytes = 0
   let held = 0
 
-  const touch = (outbox: Outbox, now: number): void => {
-    if (dirty.has(outbox)) return
-    outbox.since = now
-    dirty.add(outbox)
+  const touch = (buffer: OrgBuffer, now: number): void => {
+    if (dirty.has(buffer)) return
+    buffer.since = now
+    dirty.add(buffer)
   }
 
-  const drop = (outbox: Outbox, spans: number, now: number): void => {
-    outbox.dropped += spans
-    touch(outbox, now)
+  const drop = (buffer: OrgBuffer, spans: number, now: number): void => {
+    buffer.dropped += spans
+    touch(buffer, now)
   }
 
-  const close = (outbox: Outbox, at: number): void => {
-    if (outbox.writer === undefined) return
-    const { held: before, spans } = outbox.writer
-    const request = outbox.writer.finish()
+  const close = (buffer: OrgBuffer, at: number): void => {
+    if (buffer.writer === undefined) return
+    const { held: before, spans } = buffer.writer
+    const request = buffer.writer.finish()
     bytes += request.length - before
-    ready.push({ outbox, spans, request })
+    ready.push({ buffer, spans, request })
     readyBytes += request.length
     const full = ready.length >= GROUP_BATCHES || readyBytes >= GROUP_BYTES
     writeAt = full ? 0 : Math.min(writeAt, at)
-    outbox.writer = undefined
+    buffer.writer = undefined
   }
 
   /** Whether the limits let a trace in that is sampled. */
-  const admits = ({ characters, outbox, recorded }: Entry, now: number): boolean => {
+  const admits = ({ characters, buffer, recorded }: BufferedTrace, now: number): boolean => {
     const { count, trace_id, whole = false } = recorded
-    const known = traces.known(trace_id)
+    const known = traces.decisionFor(trace_id)
     if (known === "refused") return false
     const roomy =
-      outbox.held + outbox.waiting + count <= queueLimit &&
+      buffer.inMemory + buffer.inDatabase + count <= queueLimit &&
       bytes < MAX_BUFFERED_BYTES &&
-      room.has(outbox.org_id, characters)
+      inboxBudget.fits(buffer.org_id, characters)
     if (known === "admitted") {
-      if (roomy) outbox.budget.charge(count, now)
+      if (roomy) buffer.budget.charge(count, now)
       return roomy
     }
-    const admitted = roomy && outbox.budget.admit(count, now)
+    const admitted = roomy && buffer.budget.admit(count, now)
     traces.remember(trace_id, admitted ? "admitted" : "refused", whole)
     return admitted
   }
 
-  const append = (outbox: Outbox, text: string, now: number): void => {
-    touch(outbox, now)
-    if (outbox.writer !== undefined) {
-      const before = outbox.writer.held
-      const fits = outbox.writer.append(text)
-      bytes += outbox.writer.held - before
-      if (!fits || outbox.writer.spans === MAX_BATCH_SPANS) close(outbox, now + TOGETHER_MILLIS)
+  const append = (buffer: OrgBuffer, text: string, now: number): void => {
+    touch(buffer, now)
+    if (buffer.writer !== undefined) {
+      const before = buffer.writer.held
+      const fits = buffer.writer.append(text)
+      bytes += buffer.writer.held - before
+      if (!fits || buffer.writer.spans === MAX_BATCH_SPANS) close(buffer, now + GROUP_WAIT_MILLIS)
       if (fits) return
     }
-    const writer = new BatchWriter(outbox.frame, MAX_BATCH_BYTES)
+    const writer = new BatchWriter(buffer.frame, MAX_BATCH_BYTES)
     if (writer.append(text)) {
       bytes += writer.held
-      outbox.writer = writer
+      buffer.writer = writer
       return
     }
     // Too large for any request: dropped alone.
-    outbox.held--
+    buffer.inMemory--
     held--
-    drop(outbox, 1, now)
+    drop(buffer, 1, now)
   }
 
   return {
-    open: (org_id, destination, now) => openOutbox(org_id, destination, spansPerSecond, now),
+    open: (org_id, destination, now) => makeOrgBuffer(org_id, destination, spansPerSecond, now),
     samples: (trace_id) => isSampled(sampling, trace_id),
-    unsure: (outbox, { count }, now) => isUnsure(outbox, count, queueLimit, now),
-    counted: believe,
-    take: (outbox, recorded, at, now) => {
+    needsRecount: (buffer, { count }, now) => needsRecount(buffer, count, queueLimit, now),
+    updateCount,
+    admit: (buffer, recorded, at, now) => {
       if (!isSampled(sampling, recorded.trace_id)) return
-      const waiting = waitingOf(recorded, at, outbox.content)
-      const entry = { outbox, recorded: waiting.recorded, at, characters: waiting.characters }
-      if (!admits(entry, now)) return drop(outbox, recorded.count, now)
-      outbox.held += recorded.count
+      const waiting = toPendingTrace(recorded, at, buffer.content)
+      const entry = { buffer, recorded: waiting.recorded, at, characters: waiting.characters }
+      if (!admits(entry, now)) return drop(buffer, recorded.count, now)
+      buffer.inMemory += recorded.count
       held += recorded.count
-      room.take(outbox.org_id, entry.characters)
+      inboxBudget.reserve(buffer.org_id, entry.characters)
       inbox.push(entry)
     },
-    unencoded: () => inbox.length - taken,
-    first: () => inbox[taken],
-    withContent: (count) => {
+    unencodedCount: () => inbox.length - encodedCount,
+    nextUnencoded: () => inbox[encodedCount],
+    orgsWithContent: (count) => {
       const found = new Set<OrgId>()
-      for (const { outbox } of inbox.slice(taken, taken + count)) if (outbox.content) found.add(outbox.org_id)
+      for (const { buffer } of inbox.slice(encodedCount, encodedCount + count))
+        if (buffer.content) found.add(buffer.org_id)
       return found
     },
     encode: (count, content, now, hasTime) => {
       const faults: Array<unknown> = []
       let encoded = 0
-      for (const { at, characters, outbox, recorded } of inbox.slice(taken, taken + count)) {
-        room.giveBack(outbox.org_id, characters)
+      for (const { at, characters, buffer, recorded } of inbox.slice(encodedCount, encodedCount + count)) {
+        inboxBudget.release(buffer.org_id, characters)
         let texts: ReadonlyArray<string> = []
         try {
           texts = recorded.make(at, content).map((span) => encodeSpan(span, sampling.traceState))
         } catch (fault) {
           faults.push(fault)
-          drop(outbox, recorded.count, now)
+          drop(buffer, recorded.count, now)
         }
-        outbox.held += texts.length - recorded.count
+        buffer.inMemory += texts.length - recorded.count
         held += texts.length - recorded.count
-        for (const text of texts) append(outbox, text, now)
+        for (const text of texts) append(buffer, text, now)
         encoded++
-        taken++
+        encodedCount++
         if (!hasTime()) break
       }
       // Once half of the list is done: so an entry is moved once on average, and what it holds is soon let go.
-      if (2 * taken >= inbox.length) {
-        inbox = inbox.slice(taken)
-        taken = 0
+      if (2 * encodedCount >= inbox.length) {
+        inbox = inbox.slice(encodedCount)
+        encodedCount = 0
       }
       return { encoded, faults }
     },
     drop,
-    seal: (now, everything, hasTime) => {
+    closeDue: (now, everything, hasTime) => {
       let begun = false
-      for (const outbox of dirty) {
-        if (!everything && now - outbox.since < flushMillis) continue
+      for (const buffer of dirty) {
+        if (!everything && now - buffer.since < flushMillis) continue
         if (begun && !hasTime()) return false
         begun = true
-        dirty.delete(outbox)
-        close(outbox, now)
-        if (outbox.dropped > 0) {
-          drops.add(outbox)
+        dirty.delete(buffer)
+        close(buffer, now)
+        if (buffer.dropped > 0) {
+          drops.add(buffer)
           writeAt = Math.min(writeAt, now)
         }
       }
@@ -258,29 +264,29 @@ export const makeBuffer = ({ flushMillis, queueLimit, sampling, spansPerSecond }
       ready = over < 0 ? [] : ready.slice(over)
       for (const { request } of batches) readyBytes -= request.length
       writeAt = ready.length === 0 ? Infinity : 0
-      const told = new Map<Outbox, number>()
-      for (const outbox of drops) {
-        told.set(outbox, outbox.dropped)
-        outbox.dropped = 0
+      const told = new Map<OrgBuffer, number>()
+      for (const buffer of drops) {
+        told.set(buffer, buffer.dropped)
+        buffer.dropped = 0
       }
       drops.clear()
       return { batches, drops: told }
     },
-    stored: (batch) => {
-      batch.outbox.held -= batch.spans
+    release: (batch) => {
+      batch.buffer.inMemory -= batch.spans
       held -= batch.spans
       bytes -= batch.request.length
     },
-    untold: (told, now) => {
-      for (const [outbox, spans] of told) drop(outbox, spans, now)
+    restoreDrops: (told, now) => {
+      for (const [buffer, spans] of told) drop(buffer, spans, now)
     },
-    ready: () => ready.length > 0 || drops.size > 0,
+    hasReady: () => ready.length > 0 || drops.size > 0,
     writeAt: () => writeAt,
     dueIn: (now) => {
       let due = writeAt
-      for (const outbox of dirty) due = Math.min(due, outbox.since + flushMillis)
+      for (const buffer of dirty) due = Math.min(due, buffer.since + flushMillis)
       return due === Infinity ? null : Math.max(0, due - now)
     },
-    held: () => held
+    spanCount: () => held
   }
 }

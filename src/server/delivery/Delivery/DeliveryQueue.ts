@@ -6,29 +6,29 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { afterCommit, onCompletion, requireTransaction } from "../../store/Database/transaction.ts"
 import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "./Channel.ts"
-import type { Enqueued, QueueRow } from "./QueuedDelivery.ts"
-import { type Made, makeQueueWrites, type Placed } from "./QueueWrites.ts"
+import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
+import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery } from "./QueueWrites.ts"
 import { shardOf } from "./Shards.ts"
 
-/** What a delivery is recorded with whose destination was removed before it was sent. */
+/** The `last_error` of a delivery whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"
 
 /** What a transaction has queued. */
-export interface Queued {
-  /** As a read within the transaction would show them. */
+export interface EnqueueResult {
+  /** The rows as a read within the transaction would return them. */
   readonly rows: ReadonlyArray<QueueRow>
-  /** Whether these are all. */
+  /** Whether these are all the rows that the transaction queued. */
   readonly complete: boolean
 }
 
 /**
- * Called before a transaction queues anything. The function it returns is called when the transaction ends: with its rows if it
- * committed, with undefined if it rolled back or the outcome is unknown.
+ * Called before a transaction queues anything. The function it returns is called when the transaction ends: with its
+ * rows if the transaction committed, with undefined if it rolled back or the outcome is unknown.
  */
-export type Handover = () => (committed: Queued | undefined) => Effect.Effect<void>
+export type BeginEnqueue = () => (committed: EnqueueResult | undefined) => Effect.Effect<void>
 
-/** The channel of a name. A row names only channels that the engine was given. */
-export const channelNamed = (
+/** Returns the channel with this name. A row names only channels of the engine, so an unknown name is a defect. */
+export const channelByName = (
   channels: ReadonlyMap<string, Channel>,
   name: string
 ): Effect.Effect<Channel> => {
@@ -38,25 +38,23 @@ export const channelNamed = (
     : Effect.succeed(channel)
 }
 
-/**
- * The writing end of the queue. Everything here runs within the caller's transaction; `handover` hears of what it queued.
- */
-export const makeQueue = (
+/** Writes to the queue, always within the caller's transaction. `beginEnqueue` is notified of everything it inserts. */
+export const makeDeliveryQueue = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
   now: Effect.Effect<Timestamp>,
-  handover: Handover
+  beginEnqueue: BeginEnqueue
 ) => {
-  const { insertRoomy, insertTight, lockDestination, room } = makeQueueWrites(sql)
+  const { insertUnlocked, insertUnderLock, lockDestination, remainingCapacity: room } = makeQueueWrites(sql)
 
-  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<Enqueued>) {
+  const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
     if (list.length === 0) return []
     yield* requireTransaction
     const at = yield* now
-    const made: Array<Made> = []
+    const made: Array<PreparedDelivery> = []
     for (const one of list) {
-      const { ids, policy } = yield* channelNamed(channels, one.channel)
-      const { capacity, retry } = policy
+      const { ids, policy } = yield* channelByName(channels, one.channel)
+      const { queueLimit: capacity, retry } = policy
       made.push({
         size: 1,
         ...one,
@@ -68,10 +66,10 @@ export const makeQueue = (
       })
     }
     const ids = made.map((one) => one.delivery_id)
-    const ended = handover()
-    let queued: Queued | undefined = undefined
+    const ended = beginEnqueue()
+    let queued: EnqueueResult | undefined = undefined
     yield* onCompletion((committed) => ended(committed ? queued : undefined))
-    const places = new Map((yield* insertRoomy(made, at)).map((place) => [place.delivery_id, place]))
+    const places = new Map((yield* insertUnlocked(made, at)).map((place) => [place.delivery_id, place]))
     const rows = rowsOf(made, places)
     queued = { rows, complete: rows.length === made.length }
     if (queued.complete) return ids
@@ -82,10 +80,10 @@ export const makeQueue = (
         (one) => one.destination_id
       )
     )
-    // Locks are taken in one order everywhere, or two transactions could wait for each other.
+    // All transactions lock destinations in the same order, or two of them could deadlock.
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) {
-      const failed = yield* insertTight(destination, at)
+      const failed = yield* insertUnderLock(destination, at)
       yield* afterCommit(Metric.update(deliveryQueueFull(destination[0].channel), failed))
     }
     return ids
@@ -95,7 +93,7 @@ export const makeQueue = (
     const at = yield* now
     yield* sql`
       WITH waiting AS MATERIALIZED (
-        -- In their order, as by whoever writes results down, or the two could wait for each other.
+        -- Locks rows in the same order as the statement that records results, or the two could deadlock.
         SELECT shard, seq
         FROM delivery_queue
         WHERE shard = ${shardOf(destination_id)}::smallint
@@ -127,8 +125,11 @@ export const makeQueue = (
   return { enqueue, discard, lockDestination, room }
 }
 
-/** Those that were queued, as a read at this moment would show them. */
-const rowsOf = (made: ReadonlyArray<Made>, places: ReadonlyMap<string, Placed>): ReadonlyArray<QueueRow> => {
+/** Builds the inserted rows as a read at this moment would return them. */
+const rowsOf = (
+  made: ReadonlyArray<PreparedDelivery>,
+  places: ReadonlyMap<string, InsertedDelivery>
+): ReadonlyArray<QueueRow> => {
   const rows: Array<QueueRow> = []
   for (const one of made) {
     const place = places.get(one.delivery_id)
@@ -153,4 +154,4 @@ const rowsOf = (made: ReadonlyArray<Made>, places: ReadonlyMap<string, Placed>):
   return rows
 }
 
-export type DeliveryQueue = ReturnType<typeof makeQueue>
+export type DeliveryQueue = ReturnType<typeof makeDeliveryQueue>

@@ -7,46 +7,46 @@ import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { shardOf } from "./Shards.ts"
 
-/** Records in a list: the latest. */
+/** Records in a list. */
 const LATEST = 50
 
-/** Attempts shown of one delivery: the latest, ten times the default schedule. */
+/** Attempts returned with one delivery: the latest, ten times the default schedule. */
 const ATTEMPTS = 100
 
-/** How a destination fares. */
+/** The health of a destination. */
 export interface DestinationHealth {
   readonly cooldown_until: Timestamp | null
   readonly consecutive_failures: number
-  /** Deliveries that wait or are being sent. */
+  /** Deliveries that are queued or being sent. */
   readonly pending_deliveries: number
 }
 
-/** A delivery of whatever channel, as the log has it. Each noun shows of it what its own record has. */
-export const LoggedDelivery = Schema.Struct({
+/** A log record of a delivery of any channel. Notifications and telemetry map it to records of their own. */
+export const DeliveryLogEntry = Schema.Struct({
   id: Schema.String,
   event_id: EventId,
   label: Schema.String,
-  /** How much it carries, in the channel's own unit. */
+  /** How much the delivery carries, in the channel's own unit. */
   size: Schema.Int,
   status: Schema.Literals(["pending", "delivering", "delivered", "partial", "failed"]),
   attempts: Schema.Int,
   replays: Schema.Int,
-  /** How much of what it carried was refused. */
+  /** How much of that the peer rejected. */
   rejected: Schema.Int,
-  /** What the peer last answered with, in the channel's protocol. */
+  /** The status of the peer's last response, in the channel's protocol. */
   status_code: Schema.NullOr(Schema.Int),
   last_error: Schema.NullOr(Schema.String),
   created_at: TimestampFromDate,
   finished_at: Schema.NullOr(TimestampFromDate)
 })
-export type LoggedDelivery = typeof LoggedDelivery.Type
+export type DeliveryLogEntry = typeof DeliveryLogEntry.Type
 
-/** The same with its latest hundred attempts, oldest first. */
-export interface LoggedDeliveryDetail extends LoggedDelivery {
+/** A log record with the latest hundred attempts, oldest first. */
+export interface DeliveryLogDetail extends DeliveryLogEntry {
   readonly attempt_log: ReadonlyArray<DeliveryAttempt>
 }
 
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(LoggedDelivery))
+const decodeRows = Schema.decodeUnknownEffect(Schema.Array(DeliveryLogEntry))
 const decodeAttempts = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
 )
@@ -61,13 +61,13 @@ const decodeHealth = Schema.decodeUnknownEffect(
   )
 )
 
-/** The log of deliveries, to be read. `isSending`: whether an attempt at a delivery is under way in this process. */
-export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: string) => boolean) => {
+/** Reads the delivery log. `isSending`: whether this replica has an attempt at a delivery in flight. */
+export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: string) => boolean) => {
   const columns = sql.literal(
     "delivery_id AS id, event_id, label, size, status, attempts, replays, rejected, status_code, last_error, created_at, finished_at"
   )
 
-  const shown = (row: LoggedDelivery): LoggedDelivery =>
+  const shown = (row: DeliveryLogEntry): DeliveryLogEntry =>
     row.status === "pending" && isSending(row.id) ? { ...row, status: "delivering" } : row
 
   const list = Effect.fn("Delivery.list")(function* (org_id: OrgId, destination_id: string) {
@@ -115,7 +115,7 @@ export const makeLog = (sql: SqlClient.SqlClient, isSending: (delivery_id: strin
         decodeAttempts
       )
     )
-    return { ...shown(row), attempt_log: attempts.toReversed() } satisfies LoggedDeliveryDetail
+    return { ...shown(row), attempt_log: attempts.toReversed() } satisfies DeliveryLogDetail
   })
 
   const health = Effect.fn("Delivery.health")(function* (org_id: OrgId, ids: ReadonlyArray<string>) {

@@ -2,7 +2,7 @@ import { Data } from "effect"
 import { errors } from "undici"
 import { urlRefusalDetail, type UrlRefusal } from "../../../domain/network/PublicUrl.ts"
 
-/** Why a request had no answer. Closed: each reason has its phrase in {@link phrases}. */
+/** Why a request had no answer. Closed: each reason has its phrase in {@link reasonPhrases}. */
 export type EgressReason =
   | "TimedOut"
   | "RefusedUrl"
@@ -22,7 +22,7 @@ export type EgressReason =
   | "RefusedRequest"
   | "Unknown"
 
-const phrases: Readonly<Record<EgressReason, string>> = {
+const reasonPhrases: Readonly<Record<EgressReason, string>> = {
   TimedOut: "timed out before an answer came",
   RefusedUrl: "the URL is not accepted any more",
   RefusedAddress: "the host is at an address that is not open to requests",
@@ -48,7 +48,7 @@ const phrases: Readonly<Record<EgressReason, string>> = {
  */
 export class EgressFailed extends Data.TaggedError("EgressFailed")<{ readonly reason: EgressReason }> {
   get phrase(): string {
-    return phrases[this.reason]
+    return reasonPhrases[this.reason]
   }
   override get message(): string {
     return this.phrase
@@ -56,10 +56,10 @@ export class EgressFailed extends Data.TaggedError("EgressFailed")<{ readonly re
 }
 
 /** Why a URL is refused at creation: by its text, by an address it resolves to, or because it does not resolve. */
-export type VetReason = UrlRefusal | "NameNotFound" | "LookupFailed"
+export type UrlRefusalReason = UrlRefusal | "NameNotFound" | "LookupFailed"
 
 /** A URL that is refused at creation. Its `phrase` is a sentence that says what to do: the detail of INVALID_URL. */
-export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason: VetReason }> {
+export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason: UrlRefusalReason }> {
   get phrase(): string {
     switch (this.reason) {
       case "NameNotFound":
@@ -76,7 +76,7 @@ export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason
 }
 
 /** Codes of Node's sockets and TLS and of undici, where one code has one meaning. */
-const reasons: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>([
+const reasonsByCode: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>([
   ["ECONNREFUSED", "ConnectionRefused"],
   ["EHOSTUNREACH", "Unreachable"],
   ["ENETUNREACH", "Unreachable"],
@@ -117,14 +117,14 @@ const reasons: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>
 ])
 
 /** undici's own words for an answer that breaks HTTP's rules while the connection stands: 100 and 101 unasked. */
-const brokenAnswers: ReadonlySet<string> = new Set(["bad response", "bad upgrade"])
+const protocolErrorMessages: ReadonlySet<string> = new Set(["bad response", "bad upgrade"])
 
 /** Reads an error of the transport by its kind and code. Its message may hold the peer's words and goes no further. */
-export const reasonOf = (error: unknown): EgressReason => {
+export const toEgressReason = (error: unknown): EgressReason => {
   if (error instanceof errors.HTTPParserError) return "MalformedAnswer"
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "Unknown"
-  if (error.code === "UND_ERR_SOCKET" && brokenAnswers.has(error.message)) return "MalformedAnswer"
-  const known = reasons.get(error.code)
+  if (error.code === "UND_ERR_SOCKET" && protocolErrorMessages.has(error.message)) return "MalformedAnswer"
+  const known = reasonsByCode.get(error.code)
   if (known !== undefined) return known
   return error.code.startsWith("ERR_SSL_") || error.code.startsWith("ERR_TLS_") ? "TlsFailed" : "Unknown"
 }

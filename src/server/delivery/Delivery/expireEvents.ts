@@ -3,8 +3,9 @@ import type { SqlClient, SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 
 /**
- * Removes a channel's events from before `cutoff`, `limit` at most: organization by organization, by their ids, which begin with the
- * time they were made. The table's key is `(org_id, event_id)`, and it has `occurred_at`. Answers with how many.
+ * Deletes up to `limit` events of a channel older than `cutoff`, organization by organization. Event ids start with
+ * their creation time, so the key `(org_id, event_id)` finds them; the table also has `occurred_at`. Returns the number
+ * of deleted events.
  */
 export const expireEvents = (
   sql: SqlClient.SqlClient,

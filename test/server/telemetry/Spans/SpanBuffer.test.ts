@@ -3,16 +3,20 @@ import { Schema } from "effect"
 import { gunzipSync } from "node:zlib"
 import { OrgId, TelemetryDestinationId, TraceId } from "../../../../src/domain/Ids.ts"
 import { makeSampling } from "../../../../src/domain/telemetry/SpanSampling.ts"
-import { type Limits, makeBuffer, type SpanBuffer } from "../../../../src/server/telemetry/Spans/Buffer.ts"
+import {
+  type SpanLimits,
+  makeSpanBuffer,
+  type SpanBuffer
+} from "../../../../src/server/telemetry/Spans/SpanBuffer.ts"
 import { type Content, TOO_LONG } from "../../../../src/server/telemetry/Spans/Content.ts"
-import type { Outbox, Recorded } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
+import type { OrgBuffer, RecordedTrace } from "../../../../src/server/telemetry/Spans/OrgBuffer.ts"
 import { someSpan } from "../../../support/otlp/telemetry.ts"
 
 const organization = (digit: number) =>
   OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(14)}${digit}`)
 
 let traces = 0
-const recordedWith = (content?: Content): Recorded => ({
+const recordedWith = (content?: Content): RecordedTrace => ({
   trace_id: TraceId.make((++traces).toString(16).padStart(32, "0")),
   count: 1,
   whole: true,
@@ -21,15 +25,15 @@ const recordedWith = (content?: Content): Recorded => ({
 })
 
 /** A buffer without limits but for its memory and those that are given, and outboxes in it. */
-const bufferWith = (limits: Partial<Limits> = {}) => {
-  const buffer = makeBuffer({
+const bufferWith = (limits: Partial<SpanLimits> = {}) => {
+  const buffer = makeSpanBuffer({
     sampling: makeSampling(1),
     queueLimit: 1_000_000,
     spansPerSecond: 1_000_000,
     flushMillis: 1_000,
     ...limits
   })
-  const outbox = (digit: number, content: boolean): Outbox => {
+  const outbox = (digit: number, content: boolean): OrgBuffer => {
     const org_id = organization(digit)
     const destination_id = TelemetryDestinationId.make(`tel_${org_id.slice(4)}`)
     return buffer.open(org_id, { destination_id, content, waiting_spans: 0 }, 0)
@@ -46,7 +50,7 @@ const traceAt = (share: number) =>
   )
 
 /** So many spans of a trace, each named. */
-const named = (trace_id: TraceId, names: ReadonlyArray<string>, whole = false): Recorded => ({
+const named = (trace_id: TraceId, names: ReadonlyArray<string>, whole = false): RecordedTrace => ({
   trace_id,
   count: names.length,
   whole,
@@ -72,8 +76,8 @@ const decodeRequest = Schema.decodeSync(Request)
 
 /** Encodes and closes all there is: the spans of each batch, as they go out, and what was dropped. */
 const goingOut = (buffer: SpanBuffer) => {
-  while (buffer.unencoded() > 0) buffer.encode(1_000, {}, 0, () => true)
-  buffer.seal(0, true, () => true)
+  while (buffer.unencodedCount() > 0) buffer.encode(1_000, {}, 0, () => true)
+  buffer.closeDue(0, true, () => true)
   const { batches, drops } = buffer.takeReady()
   return {
     batches: batches.map(({ request }) => {
@@ -88,8 +92,8 @@ describe("what goes out of what is recorded", () => {
   it("is each trace of a ratio by its id, marked with the threshold; of the others nothing is kept or counted", () => {
     const { buffer, outbox } = bufferWith({ sampling: makeSampling(0.5) })
     const to = outbox(1, false)
-    for (let count = 0; count < 100; count++) buffer.take(to, named(traceAt(count / 100), ["a", "b"]), 0, 0)
-    assert.strictEqual(buffer.held(), 100)
+    for (let count = 0; count < 100; count++) buffer.admit(to, named(traceAt(count / 100), ["a", "b"]), 0, 0)
+    assert.strictEqual(buffer.spanCount(), 100)
     const { batches, dropped } = goingOut(buffer)
     const seen = batches.flat()
     assert.deepStrictEqual(
@@ -104,9 +108,9 @@ describe("what goes out of what is recorded", () => {
     const { buffer, outbox } = bufferWith({ spansPerSecond: 10 })
     const to = outbox(1, false)
     const record = (count: number, now: number) => {
-      const before = buffer.held()
-      for (; count > 0; count--) buffer.take(to, named(traceAt(Math.random()), ["a", "b", "c"]), 0, now)
-      return buffer.held() - before
+      const before = buffer.spanCount()
+      for (; count > 0; count--) buffer.admit(to, named(traceAt(Math.random()), ["a", "b", "c"]), 0, now)
+      return buffer.spanCount() - before
     }
     assert.strictEqual(record(8, 0), 9)
     assert.strictEqual(record(8, 500), 6)
@@ -121,7 +125,7 @@ describe("what goes out of what is recorded", () => {
       const to = outbox(1, false)
       const [admitted, refused] = [traceAt(0.1), traceAt(0.2)]
       const take = (trace_id: TraceId, name: string, now: number) =>
-        buffer.take(to, named(trace_id, [name, name], name === "first" && first === "a whole trace"), 0, now)
+        buffer.admit(to, named(trace_id, [name, name], name === "first" && first === "a whole trace"), 0, now)
       take(admitted, "first", 0)
       take(refused, "first", 0)
       // No room for what is new, but for what goes on; then room for both.
@@ -141,7 +145,7 @@ describe("what goes out of what is recorded", () => {
   it("is in requests of 512 spans at most", () => {
     const { buffer, outbox } = bufferWith()
     const to = outbox(1, false)
-    for (let count = 0; count < 513; count++) buffer.take(to, named(traceAt(count / 513), ["a"]), 0, 0)
+    for (let count = 0; count < 513; count++) buffer.admit(to, named(traceAt(count / 513), ["a"]), 0, 0)
     const { batches, dropped } = goingOut(buffer)
     assert.deepStrictEqual([batches.map(({ length }) => length), dropped], [[512, 1], 0])
   })
@@ -149,29 +153,29 @@ describe("what goes out of what is recorded", () => {
   it("is without a span that is too large for any request, which alone is dropped and counted", () => {
     const { buffer, outbox } = bufferWith()
     const to = outbox(1, false)
-    buffer.take(to, named(traceAt(0.1), ["before", "x".repeat(2 * 1024 * 1024), "after"]), 0, 0)
+    buffer.admit(to, named(traceAt(0.1), ["before", "x".repeat(2 * 1024 * 1024), "after"]), 0, 0)
     const { batches, dropped } = goingOut(buffer)
     assert.deepStrictEqual(
       batches.flat().map(({ name }) => name),
       ["before", "after"]
     )
-    assert.deepStrictEqual([dropped, buffer.held()], [1, 2])
+    assert.deepStrictEqual([dropped, buffer.spanCount()], [1, 2])
   })
 })
 
 describe("traces that wait to be encoded", () => {
   it("hold nothing of their content where it does not go out", () => {
     const { buffer, outbox } = bufferWith()
-    buffer.take(outbox(1, false), recordedWith({ input: "words" }), 0, 0)
-    assert.isUndefined(buffer.first()?.recorded.content)
+    buffer.admit(outbox(1, false), recordedWith({ input: "words" }), 0, 0)
+    assert.isUndefined(buffer.nextUnencoded()?.recorded.content)
   })
 
   it("hold their content where it goes out, but for what is too long to", () => {
     const { buffer, outbox } = bufferWith()
     const short = { list: ["words", 1, null, { a: true }] }
     const long = { list: Array.from({ length: 2_000 }, () => "twenty characters...") }
-    buffer.take(outbox(1, true), recordedWith({ input: short, answer: long }), 0, 0)
-    assert.deepStrictEqual(buffer.first()?.recorded.content, { input: short, answer: TOO_LONG })
+    buffer.admit(outbox(1, true), recordedWith({ input: short, answer: long }), 0, 0)
+    assert.deepStrictEqual(buffer.nextUnencoded()?.recorded.content, { input: short, answer: TOO_LONG })
   })
 
   it("are two hundred of one organization at once, each with as much content as is exported", () => {
@@ -179,26 +183,26 @@ describe("traces that wait to be encoded", () => {
     const to = outbox(1, true)
     const text = "x".repeat(30_000)
     for (let count = 0; count < 200; count++) {
-      buffer.take(to, recordedWith({ input: text, answer: text }), 0, 0)
+      buffer.admit(to, recordedWith({ input: text, answer: text }), 0, 0)
     }
-    assert.deepStrictEqual([buffer.unencoded(), to.dropped], [200, 0])
+    assert.deepStrictEqual([buffer.unencodedCount(), to.dropped], [200, 0])
   })
 
   for (const content of [false, true]) {
     it(`of one organization take half of the room, so that others find some: ${content ? "with" : "without"} content`, () => {
       const { buffer, outbox } = bufferWith()
       const [one, other] = [outbox(1, content), outbox(2, content)]
-      const fill = (into: Outbox) => {
-        const before = buffer.unencoded()
+      const fill = (into: OrgBuffer) => {
+        const before = buffer.unencodedCount()
         const text = "x".repeat(30_000)
-        while (into.dropped === 0) buffer.take(into, recordedWith({ input: text, answer: text }), 0, 0)
-        return buffer.unencoded() - before
+        while (into.dropped === 0) buffer.admit(into, recordedWith({ input: text, answer: text }), 0, 0)
+        return buffer.unencodedCount() - before
       }
       const taken = fill(one)
       assert.strictEqual(taken, content ? 270 : 8_192)
       assert.strictEqual(fill(other), taken)
       // What is encoded leaves its room to others.
-      while (buffer.unencoded() > 0) buffer.encode(1_000, {}, 0, () => true)
+      while (buffer.unencodedCount() > 0) buffer.encode(1_000, {}, 0, () => true)
       other.dropped = 0
       assert.strictEqual(fill(other), taken)
     })

@@ -5,8 +5,8 @@ import { afterCommitSync, transaction } from "../../store/Database/transaction.t
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
-import type { Batch, Outbox } from "./OrgBuffer.ts"
-import type { WrittenBatches } from "./RecentPayloads.ts"
+import type { SpanBatch, OrgBuffer } from "./OrgBuffer.ts"
+import type { RecentPayloads } from "./RecentPayloads.ts"
 
 /** The name that deliveries of spans carry. */
 export const OTLP = "otlp"
@@ -33,13 +33,13 @@ export const findDestinations = (sql: SqlClient.SqlClient, org_ids: ReadonlyArra
     decodeFound
   )
 
-const Found = Schema.Struct({
+const FoundDestination = Schema.Struct({
   org_id: OrgId,
   destination_id: TelemetryDestinationId,
   content: Schema.Boolean,
   waiting_spans: Schema.Int
 })
-const decodeFound = Schema.decodeUnknownEffect(Schema.Array(Found))
+const decodeFound = Schema.decodeUnknownEffect(Schema.Array(FoundDestination))
 
 /**
  * Writes batches as deliveries, in one transaction that holds their destinations: so their spans are counted as waiting while they do, on
@@ -51,18 +51,18 @@ export const storeBatches = Effect.fnUntraced(function* (
     readonly sql: SqlClient.SqlClient
     readonly box: SecretBox["Service"]
     readonly delivery: Delivery["Service"]
-    readonly written: WrittenBatches["Service"]
+    readonly written: RecentPayloads["Service"]
     readonly queueLimit: number
   },
-  batches: ReadonlyArray<Batch>,
-  drops: ReadonlyMap<Outbox, number>
+  batches: ReadonlyArray<SpanBatch>,
+  drops: ReadonlyMap<OrgBuffer, number>
 ) {
   const { box, delivery, queueLimit, sql, written } = needs
   let since = 0
   const sealed = yield* Effect.forEach(batches, (batch) =>
     Effect.gen(function* () {
       const batch_id = yield* EventId.generate
-      const place = payloadPlace(batch.outbox.org_id, batch_id)
+      const place = payloadPlace(batch.buffer.org_id, batch_id)
       const payload = yield* box.sealBytes(place, batch.request)
       since += payload.length
       if (since > SEAL_BYTES) {
@@ -72,7 +72,7 @@ export const storeBatches = Effect.fnUntraced(function* (
       return { batch, batch_id, payload }
     })
   )
-  const outboxes = new Set([...batches.map(({ outbox }) => outbox), ...drops.keys()])
+  const outboxes = new Set([...batches.map(({ buffer }) => buffer), ...drops.keys()])
   return yield* transaction(
     Effect.gen(function* () {
       const held = yield* Effect.flatMap(
@@ -91,20 +91,20 @@ export const storeBatches = Effect.fnUntraced(function* (
         held.map((row) => [row.destination_id, { org_id: row.org_id, waiting: 0, dropped: 0 }])
       )
       const room = new Map(held.map((row) => [row.destination_id, queueLimit - row.waiting_spans]))
-      const queued = sealed.filter(({ batch: { outbox, spans } }) => {
-        const count = counts.get(outbox.destination_id)
+      const queued = sealed.filter(({ batch: { buffer, spans } }) => {
+        const count = counts.get(buffer.destination_id)
         if (count === undefined) return false
-        const free = room.get(outbox.destination_id) ?? 0
+        const free = room.get(buffer.destination_id) ?? 0
         if (spans > free) {
           count.dropped += spans
           return false
         }
-        room.set(outbox.destination_id, free - spans)
+        room.set(buffer.destination_id, free - spans)
         count.waiting += spans
         return true
       })
-      for (const [outbox, spans] of drops) {
-        const count = counts.get(outbox.destination_id)
+      for (const [buffer, spans] of drops) {
+        const count = counts.get(buffer.destination_id)
         if (count !== undefined) count.dropped += spans
       }
       const changed = [...counts.values()].filter(({ dropped, waiting }) => dropped > 0 || waiting > 0)
@@ -129,9 +129,9 @@ export const storeBatches = Effect.fnUntraced(function* (
         })
         const delivery_ids = yield* delivery.enqueue(
           queued.map(({ batch, batch_id }) => ({
-            org_id: batch.outbox.org_id,
+            org_id: batch.buffer.org_id,
             channel: OTLP,
-            destination_id: batch.outbox.destination_id,
+            destination_id: batch.buffer.destination_id,
             event_id: batch_id,
             label: "spans",
             size: batch.spans
@@ -139,9 +139,9 @@ export const storeBatches = Effect.fnUntraced(function* (
         )
         yield* sql`INSERT INTO telemetry_batches ${sql.insert(
           Arr.map(queued, ({ batch, batch_id, payload }, index) => ({
-            org_id: batch.outbox.org_id,
+            org_id: batch.buffer.org_id,
             batch_id,
-            destination_id: batch.outbox.destination_id,
+            destination_id: batch.buffer.destination_id,
             delivery_id: delivery_ids[index] ?? null,
             spans: batch.spans,
             payload
@@ -151,10 +151,10 @@ export const storeBatches = Effect.fnUntraced(function* (
       return {
         gone,
         waiting: new Map(
-          [...outboxes].map((outbox) => [
-            outbox,
-            (destinations.get(outbox.destination_id)?.waiting_spans ?? 0) +
-              (counts.get(outbox.destination_id)?.waiting ?? 0)
+          [...outboxes].map((buffer) => [
+            buffer,
+            (destinations.get(buffer.destination_id)?.waiting_spans ?? 0) +
+              (counts.get(buffer.destination_id)?.waiting ?? 0)
           ])
         )
       }

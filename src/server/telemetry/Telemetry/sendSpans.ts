@@ -8,9 +8,9 @@ import {
 import { VERSION } from "../../../domain/Version.ts"
 import type { Egress } from "../../egress/Egress.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
-import type { EgressReason } from "../../egress/Egress/Failure.ts"
+import type { EgressReason } from "../../egress/Egress/EgressFailed.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
-import { type Address, destinationPlace } from "./rows.ts"
+import { type SealedAddress, destinationPlace } from "./rows.ts"
 
 /** The longest that a collector may take: look-up, connection, TLS, request and answer. */
 export const EXPORT_MILLIS = 10_000
@@ -21,28 +21,31 @@ export const encodeHeaders = Schema.encodeEffect(Headers)
 const decodeHeaders = Schema.decodeEffect(Headers)
 
 /** Where a collector is, opened: for one moment, in memory alone. */
-export interface Opened {
+export interface CollectorAddress {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
 /** Opens a sealed address. */
-export const openAddress = Effect.fnUntraced(function* (
+export const unsealAddress = Effect.fnUntraced(function* (
   box: SecretBox["Service"],
   org_id: OrgId,
   destination_id: string,
-  { headers, url }: Address
+  { headers, url }: SealedAddress
 ) {
   const opened = yield* box.unseal(destinationPlace(org_id, destination_id, "url"), url)
   const text = yield* box.unseal(destinationPlace(org_id, destination_id, "headers"), headers)
-  return { url: Redacted.value(opened), headers: yield* decodeHeaders(Redacted.value(text)) } satisfies Opened
+  return {
+    url: Redacted.value(opened),
+    headers: yield* decodeHeaders(Redacted.value(text))
+  } satisfies CollectorAddress
 })
 
 /**
  * What is not sent again: the rule about where requests may go says no, the request cannot be written, or there was an answer, and OTLP
  * names those that may be sent again: what breaks the rules of HTTP is none of them.
  */
-const final: ReadonlySet<EgressReason> = new Set([
+const notRetried: ReadonlySet<EgressReason> = new Set([
   "RefusedUrl",
   "RefusedAddress",
   "RefusedRequest",
@@ -54,7 +57,7 @@ const final: ReadonlySet<EgressReason> = new Set([
 export const sendSpans = (
   egress: Egress["Service"],
   destination_id: string,
-  to: Opened,
+  to: CollectorAddress,
   payload: Uint8Array,
   spans: number
 ): Effect.Effect<ExportOutcome> =>
@@ -90,7 +93,7 @@ export const sendSpans = (
           ),
         onFailure: ({ phrase, reason }) =>
           Effect.succeed<ExportOutcome>(
-            final.has(reason)
+            notRetried.has(reason)
               ? { _tag: "Failed", error: phrase, status: null }
               : { _tag: "Retry", error: phrase, status: null, retryAfter: null }
           )

@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TelemetryDestinationId } from "../../../../src/domain/Ids.ts"
 import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
-import { EgressFailed, type EgressReason } from "../../../../src/server/egress/Egress/Failure.ts"
-import { sendSpans } from "../../../../src/server/telemetry/Telemetry/send.ts"
+import { EgressFailed, type EgressReason } from "../../../../src/server/egress/Egress/EgressFailed.ts"
+import { sendSpans } from "../../../../src/server/telemetry/Telemetry/sendSpans.ts"
 
 /** A way out where every request fails for one reason. */
 const failingWith = (reason: EgressReason, asked: Array<EgressRequest> = []) =>

@@ -7,36 +7,39 @@ import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
 import type { Shards } from "./Shards.ts"
 
-/** The longest count of the queue: past it the figures go without. */
+/** Timeout of the queue count, in milliseconds; when it passes, the statistics fail. */
 const COUNT_MILLIS = 2_000
 
-/** How a channel fares in one process. */
-export interface ChannelFigures {
-  /** Deliveries that wait or are being sent, in the shards of this process: those of all processes together are the queue. */
+/** Statistics of one channel in one replica. */
+export interface ChannelStats {
+  /** Deliveries queued or being sent, in the shards of this replica; the sum over all replicas is the queue. */
   readonly waiting: number
-  /** How long the oldest of them was due at the last sweep, in seconds; those aside whose destination cools down. */
+  /**
+   * How long the most overdue delivery had been due at the last sweep, in seconds, leaving out destinations in
+   * cooldown.
+   */
   readonly overdueSeconds: number
-  /** Attempts under way. */
+  /** Attempts in flight. */
   readonly inFlight: number
-  /** Destinations with deliveries that waited for a cooldown at the last sweep. */
-  readonly cooling: number
+  /** Destinations with queued deliveries that were in cooldown at the last sweep. */
+  readonly coolingDown: number
 }
 
-/** How the engine fares in one process. */
-export interface DeliveryFigures {
+/** Statistics of the engine in one replica. */
+export interface DeliveryStats {
   readonly shards: number
-  readonly channels: ReadonlyMap<string, ChannelFigures>
+  readonly channels: ReadonlyMap<string, ChannelStats>
 }
 
-/** Reads the figures; the queue is counted, so they are for looking at it every now and then. */
-export const makeFigures = (
+/** Reads the statistics. It counts the queue, so it is meant for an occasional call. */
+export const makeDeliveryStats = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   dispatcher: Dispatcher,
   reader: Reader
-): Effect.Effect<DeliveryFigures, SqlError.SqlError> => {
-  /** The one statement that reads a whole table: walking an index for every row of it costs more. */
+): Effect.Effect<DeliveryStats, SqlError.SqlError> => {
+  /** The only statement that reads a whole table: an index walk over every row would cost more. */
   const count = (owned: ReadonlyArray<number>) =>
     transaction(
       Effect.gen(function* () {
@@ -53,18 +56,18 @@ export const makeFigures = (
   return Effect.gen(function* () {
     const owned = [...shards.owned.keys()]
     const waiting = new Map((yield* count(owned)).map((row) => [row.channel, row.waiting]))
-    const swept = reader.swept()
-    const running = dispatcher.running()
+    const swept = reader.lastSweep()
+    const running = dispatcher.attemptsInFlight()
     return {
       shards: owned.length,
       channels: new Map(
-        [...channels.keys()].map((name): readonly [string, ChannelFigures] => [
+        [...channels.keys()].map((name): readonly [string, ChannelStats] => [
           name,
           {
             waiting: waiting.get(name) ?? 0,
             overdueSeconds: (swept.get(name)?.overdueMillis ?? 0) / 1000,
             inFlight: running.get(name) ?? 0,
-            cooling: swept.get(name)?.cooling ?? 0
+            coolingDown: swept.get(name)?.coolingDown ?? 0
           }
         ])
       )
