@@ -1,12 +1,12 @@
 import { Schema } from "effect"
 
 /**
- * What an answer has of a list that may grow: one of those known now, or the name that a later service has for it. A reader that refused
- * that would lose the whole answer for one word. What is asked stays strict.
+ * An extensible enum for responses: a known value, or any other string, which a later version of the service may send. A client that
+ * rejected an unknown value would lose the whole response. Requests use the closed enum.
  */
 export const openEnum = <const Known extends ReadonlyArray<string>>(
   known: Schema.Literals<Known>
 ): Schema.Codec<Known[number] | UnknownMember> => Schema.Union([known, Schema.String])
 
-/** Any text, beside which editors still offer the names that are known. */
+/** Any string; written so that editors still complete the known values beside it. */
 export type UnknownMember = string & {}

@@ -1,8 +1,8 @@
 import { Schema } from "effect"
 
 /**
- * Text on one line in which all that there is can be seen: no control character, no line or paragraph separator, nothing that is drawn as
- * nothing or turns the direction of its neighbours, and not blanks alone. People tell keys, tools and steps apart by such names.
+ * A line of text whose every character is visible: no control characters, line or paragraph separators, zero-width or bidirectional
+ * characters, and not only spaces. People tell keys, tools and steps apart by such names, so two names that look equal must be equal.
  */
 export const isVisibleLine = Schema.isPattern(
   /^(?=[^]*[^\p{Z}])[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}]*$/u,

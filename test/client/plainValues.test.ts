@@ -43,7 +43,7 @@ const approval = {
   decided_by: actor,
   comment: null,
   rule_id: null,
-  reason: "A rule asks for a person's approval"
+  reason: "A rule requires approval by a person"
 }
 
 const against = (

@@ -1,53 +1,82 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp, Timestamp } from "../Time.ts"
 
-/** A run of an agent: what its governed steps, approvals and events belong to. */
 export const AgentSession = Schema.Struct({
-  session_id: SessionId,
-  task_id: Schema.NullOr(TaskId),
-  /** The trace that the session's spans are in. */
-  trace_id: TraceId,
-  metadata: Schema.Record(Schema.String, Schema.Json),
-  status: Schema.Literals(["open", "closed"]),
-  created_at: Timestamp,
-  created_by: Actor,
-  closed_at: Schema.NullOr(Timestamp)
-}).annotate({ identifier: "AgentSession" })
+  session_id: SessionId.annotateKey({ description: "The session's ID." }),
+  task_id: Schema.NullOr(TaskId).annotateKey({
+    description: "The task that the agent works on. Null if the session was created without one."
+  }),
+  trace_id: TraceId.annotateKey({
+    description: "W3C trace ID of the session's spans: 32 lowercase hex digits."
+  }),
+  metadata: Schema.Record(Schema.String, Schema.Json).annotateKey({
+    description: "The client's own data, as given when the session was created. Empty if none was given."
+  }),
+  status: documentedEnum({
+    open: "The agent can submit steps.",
+    closed: "No further steps are accepted. Final."
+  }).annotateKey({ description: "Whether the session accepts steps." }),
+  created_at: timestamp("When the session was created."),
+  created_by: Actor.annotateKey({ description: "The API key that created the session." }),
+  closed_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the session was closed. Null while it is open."
+  })
+}).annotate({
+  identifier: "AgentSession",
+  description: "One run of an agent. Its governed steps, approvals and events belong to it."
+})
 export type AgentSession = typeof AgentSession.Type
 
-/** What the agent may do with its step, now. */
-export const StepDecision = Schema.Literals(["allow", "reject", "pending"])
+export const StepDecision = documentedEnum({
+  allow: "The agent may execute the step.",
+  reject: "The agent must not execute the step.",
+  pending: "The step waits for a person. Poll it by sending it again unchanged, or follow the event stream."
+})
 export type StepDecision = typeof StepDecision.Type
 
-/** The answer to a governed-step check. */
+const argumentsDigest = Schema.String.annotateKey({
+  description:
+    "SHA-256, as 64 lowercase hex digits, of the step's organization, session, step ID, tool, action class and arguments in canonical JSON (RFC 8785). A decision is bound to exactly this content."
+})
+
 export const GovernedStep = Schema.Struct({
-  step_id: StepId,
-  decision: StepDecision,
-  approval_id: Schema.NullOr(ApprovalId),
-  /** Why, in a sentence for people. */
-  reason: Schema.String,
-  /** The rule that decided; null: no rule matched and the built-in one applies. */
-  rule_id: Schema.NullOr(RuleId),
-  /** End of the window that is open; null where nothing is waited for. */
-  expires_at: Schema.NullOr(Timestamp),
-  /** SHA-256 over the RFC 8785 form of what executes: organization, session, step, tool, action class, arguments. */
-  arguments_digest: Schema.String
-}).annotate({ identifier: "GovernedStep" })
+  step_id: StepId.annotateKey({ description: "The step's ID, as the agent chose it." }),
+  decision: StepDecision.annotateKey({ description: "The current decision." }),
+  approval_id: Schema.NullOr(ApprovalId).annotateKey({
+    description: "The approval that the step waits for or was decided by. Null if a rule decided."
+  }),
+  reason: Schema.String.annotateKey({ description: "Why, in one sentence for people." }),
+  rule_id: Schema.NullOr(RuleId).annotateKey({
+    description: "The rule that matched. Null if none did and the built-in rule applies: a person decides."
+  }),
+  expires_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the open review window ends. Null unless the decision is `pending`."
+  }),
+  arguments_digest: argumentsDigest
+}).annotate({
+  identifier: "GovernedStep",
+  description: "The answer to a governed step: the current decision."
+})
 export type GovernedStep = typeof GovernedStep.Type
 
-/** How a tool ended. */
-export const OutcomeStatus = Schema.Literals(["succeeded", "failed"])
+export const OutcomeStatus = documentedEnum({
+  succeeded: "The tool finished.",
+  failed: "The tool failed; `error` can say why."
+})
 export type OutcomeStatus = typeof OutcomeStatus.Type
 
-/** What became of an allowed step. It is said once. */
 export const StepOutcome = Schema.Struct({
-  step_id: StepId,
-  status: OutcomeStatus,
-  /** As the agent gave it; absent when it gave none. */
-  result: Schema.optionalKey(Schema.Json),
-  error: Schema.NullOr(Schema.String),
-  occurred_at: Timestamp
-}).annotate({ identifier: "StepOutcome" })
+  step_id: StepId.annotateKey({ description: "The step's ID." }),
+  status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
+  result: Schema.optionalKey(Schema.Json).annotateKey({
+    description: "The tool's result, as the agent reported it. Absent if it reported none."
+  }),
+  error: Schema.NullOr(Schema.String).annotateKey({
+    description: "What went wrong, as the agent reported it. Null if it reported nothing."
+  }),
+  occurred_at: timestamp("When the outcome was recorded.")
+}).annotate({ identifier: "StepOutcome", description: "The outcome of an allowed step. Recorded once." })
 export type StepOutcome = typeof StepOutcome.Type

@@ -1,60 +1,92 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
-import { formatTimestamp, Timestamp } from "../Time.ts"
+import { formatTimestamp, timestamp, Timestamp } from "../Time.ts"
 
-/** Escalation is no status: an escalated approval is still pending, in stage `admin`. */
-export const ApprovalStatus = Schema.Literals(["pending", "approved", "rejected", "expired"])
+export const ApprovalStatus = documentedEnum({
+  pending: "Waits for a decision. An escalated approval is still pending, in stage `admin`.",
+  approved: "A reviewer or admin approved it.",
+  rejected: "A reviewer or admin rejected it.",
+  expired: "It closed without a decision: its last window ended, or its session was closed."
+})
 export type ApprovalStatus = typeof ApprovalStatus.Type
 
-/** Whose review window is open. */
-export const ApprovalStage = Schema.Literals(["reviewer", "admin"])
+export const ApprovalStage = documentedEnum({
+  reviewer: "Keys with `approvals.decide` can decide.",
+  admin: "Escalated: only keys with `approvals.admin` can decide."
+})
 export type ApprovalStage = typeof ApprovalStage.Type
 
-/** What a closed approval means for its step. */
-export const ApprovalOutcome = Schema.Literals(["allow", "reject"])
+export const ApprovalOutcome = documentedEnum({
+  allow: "The agent may execute the step.",
+  reject: "The agent must not execute the step."
+})
 export type ApprovalOutcome = typeof ApprovalOutcome.Type
 
-/** What closed the approval. Only `human` has somebody to name. */
-export const DecisionSource = Schema.Literals(["human", "timeout", "session_closed"])
+export const DecisionSource = documentedEnum({
+  human: "A person decided; `decided_by` names the key.",
+  timeout: "The last window ended; the rule's timeout action applied.",
+  session_closed: "The session was closed; the step is rejected."
+})
 export type DecisionSource = typeof DecisionSource.Type
 
-/** A person's verdict on a step. */
-export const Decision = Schema.Literals(["approve", "reject"])
+export const Decision = documentedEnum({
+  approve: "Allow the step.",
+  reject: "Reject the step."
+})
 export type Decision = typeof Decision.Type
 
-/** An action of an agent that waits, or waited, for a person. */
 export const Approval = Schema.Struct({
-  approval_id: ApprovalId,
-  session_id: SessionId,
-  step_id: StepId,
-  task_id: Schema.NullOr(TaskId),
-  tool: Schema.String,
-  action_class: Schema.String,
-  /** As the agent gave them; absent when it gave none. */
-  arguments: Schema.optionalKey(Schema.Json),
-  arguments_digest: Schema.String,
-  status: ApprovalStatus,
-  stage: ApprovalStage,
-  requested_at: Timestamp,
-  /** End of the reviewers' window. */
-  review_deadline_at: Timestamp,
-  /** End of the admins' window; null where the rule grants none. */
-  escalation_deadline_at: Schema.NullOr(Timestamp),
-  /** End of the window that is open: the one deadline a client needs. */
-  expires_at: Timestamp,
-  escalated_at: Schema.NullOr(Timestamp),
-  /** What a silent end of the last window does. */
-  timeout_action: ApprovalOutcome,
-  outcome: Schema.NullOr(ApprovalOutcome),
-  decision_source: Schema.NullOr(DecisionSource),
-  decided_at: Schema.NullOr(Timestamp),
-  decided_by: Schema.NullOr(Actor),
-  comment: Schema.NullOr(Schema.String)
-}).annotate({ identifier: "Approval" })
+  approval_id: ApprovalId.annotateKey({ description: "The approval's ID." }),
+  session_id: SessionId.annotateKey({ description: "The agent session of the step." }),
+  step_id: StepId.annotateKey({ description: "The step that waits, by the ID that the agent chose." }),
+  task_id: Schema.NullOr(TaskId).annotateKey({ description: "The task of the step. Null if it names none." }),
+  tool: Schema.String.annotateKey({ description: "The tool that the agent wants to use." }),
+  action_class: Schema.String.annotateKey({ description: "The class of action, as the agent named it." }),
+  arguments: Schema.optionalKey(Schema.Json).annotateKey({
+    description: "The tool's arguments, as the agent gave them. Absent if it gave none."
+  }),
+  arguments_digest: Schema.String.annotateKey({
+    description:
+      "SHA-256 of the step's content, as 64 lowercase hex digits: the value that the agent received with its step."
+  }),
+  status: ApprovalStatus.annotateKey({ description: "The approval's status." }),
+  stage: ApprovalStage.annotateKey({ description: "Whose review window is open, or was open last." }),
+  requested_at: timestamp("When the agent submitted the step."),
+  review_deadline_at: timestamp("When the reviewers' window ends."),
+  escalation_deadline_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the admins' escalation window ends. Null if the rule grants none."
+  }),
+  expires_at: timestamp("When the open window ends: the one deadline that a client needs."),
+  escalated_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the approval was escalated to admins. Null if it was not."
+  }),
+  timeout_action: ApprovalOutcome.annotateKey({
+    description: "The outcome if the last window ends without a decision."
+  }),
+  outcome: Schema.NullOr(ApprovalOutcome).annotateKey({
+    description: "What the closed approval means for its step. Null while it is pending."
+  }),
+  decision_source: Schema.NullOr(DecisionSource).annotateKey({
+    description: "What closed the approval. Null while it is pending."
+  }),
+  decided_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the approval closed. Null while it is pending."
+  }),
+  decided_by: Schema.NullOr(Actor).annotateKey({
+    description: "The API key that decided. Null unless `decision_source` is `human`."
+  }),
+  comment: Schema.NullOr(Schema.String).annotateKey({
+    description: "The comment given with the decision. Null if there is none."
+  })
+}).annotate({
+  identifier: "Approval",
+  description: "A request for a person to approve or reject one governed step of an agent."
+})
 export type Approval = typeof Approval.Type
 
-/** The wire form of an approval without its arguments, as events tell it: what `Approval` encodes to, at a tenth of the cost. */
+/** Encodes an approval without its arguments, as events carry it. Equal to what `Approval` encodes to, at a tenth of the cost. */
 export const encodeWithoutArguments = ({
   arguments: _,
   ...approval
@@ -62,10 +94,10 @@ export const encodeWithoutArguments = ({
   ...approval,
   requested_at: formatTimestamp(approval.requested_at),
   review_deadline_at: formatTimestamp(approval.review_deadline_at),
-  escalation_deadline_at: formatMaybe(approval.escalation_deadline_at),
+  escalation_deadline_at: formatNullable(approval.escalation_deadline_at),
   expires_at: formatTimestamp(approval.expires_at),
-  escalated_at: formatMaybe(approval.escalated_at),
-  decided_at: formatMaybe(approval.decided_at)
+  escalated_at: formatNullable(approval.escalated_at),
+  decided_at: formatNullable(approval.decided_at)
 })
 
-const formatMaybe = (at: Timestamp | null): string | null => (at === null ? null : formatTimestamp(at))
+const formatNullable = (at: Timestamp | null): string | null => (at === null ? null : formatTimestamp(at))

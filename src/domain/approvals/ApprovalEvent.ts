@@ -1,35 +1,35 @@
-import { DateTime, Schema } from "effect"
+import { DateTime } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import type { Approval } from "./Approval.ts"
 import type { EventId, OrgId } from "../Ids.ts"
 import type { Timestamp } from "../Time.ts"
 
-/** The six events of an approval's life that an endpoint can subscribe to. */
-export const ApprovalEventType = Schema.Literals([
-  "approval.requested",
-  "approval.expiring",
-  "approval.escalated",
-  "approval.approved",
-  "approval.rejected",
-  "approval.expired"
-])
+export const ApprovalEventType = documentedEnum({
+  "approval.requested": "A step waits for a decision.",
+  "approval.expiring": "The open window is about to end.",
+  "approval.escalated": "The reviewers' window ended; the admins' escalation window is open.",
+  "approval.approved": "A person approved the step.",
+  "approval.rejected": "A person rejected the step.",
+  "approval.expired":
+    "The approval closed without a decision: its last window ended, or its session was closed."
+})
 export type ApprovalEventType = typeof ApprovalEventType.Type
 
-/** Every event type, in the order of the contract. */
+/** Every event type, in the order of an approval's life. */
 export const approvalEventTypes: ReadonlyArray<ApprovalEventType> = ApprovalEventType.literals
 
-/** A moment of an approval: the event it is told by, and the approval as it stood then. */
+/** A transition of an approval: the event that reports it, and the approval right after it. */
 export interface ApprovalTransitionEvent {
   readonly event: ApprovalEventType
   readonly approval: Approval
 }
 
-/** What may be sent to an endpoint: an approval's event, or its owner's test of it. */
+/** Every type that a webhook endpoint can receive: an approval event, or the test event that its owner requested. */
 export type WebhookEventType = ApprovalEventType | "test"
 
 /**
- * The body of an event: the exact text that is signed, stored and sent, on every attempt and replay. The approval is as it
- * stood when the event was recorded. Arguments are never in it; `decided_at` and `decided_by` are absent from events that no
- * person caused.
+ * The body of an event: the exact text that every attempt and replay signs and sends. It shows the approval as it was when the event was
+ * recorded. It never contains the step's arguments. `decided_at` and `decided_by` are present only if a person decided.
  */
 export const approvalEventBody = (event: {
   readonly id: EventId
@@ -63,7 +63,7 @@ export const approvalEventBody = (event: {
   })
 }
 
-/** The body of a test: the keys of every event, and no approval. */
+/** The body of a test event: the members of every event, with `approval` null. */
 export const testEventBody = (event: {
   readonly id: EventId
   readonly org_id: OrgId

@@ -1,37 +1,48 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import type { ApprovalTerms } from "./ApprovalState.ts"
 import { ApprovalOutcome } from "./Approval.ts"
 import { RuleId, TaskId } from "../Ids.ts"
 import { isVisibleLine } from "../VisibleText.ts"
 
-/** What a rule does with a step that it matches. */
-export const RuleEffect = Schema.Literals(["allow", "reject", "require_approval"])
+export const RuleEffect = documentedEnum({
+  allow: "The agent may execute the step.",
+  reject:
+    "The agent must not execute the step. A rule that rejects also overrides earlier approvals of the step.",
+  require_approval: "The step waits for a person."
+})
 export type RuleEffect = typeof RuleEffect.Type
 
-/** The shortest and the longest window, in seconds: 1 s to 30 days. */
+/** Shortest and longest window, in seconds. */
 const WINDOW = { minimum: 1, maximum: 30 * 24 * 3600 }
 
 const Window = Schema.Int.check(
   Schema.isBetween(WINDOW, { expected: "a whole number of seconds from 1 to 2592000 (30 days)" })
 )
 
-/** A text to match exactly, in which each `*` stands for any run of characters. */
+/** Matched exactly, except that each `*` matches any number of characters. */
 const Pattern = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
 
-/** One rule of an organization's ordered list: the first that matches a step decides. */
 export const ApprovalRule = Schema.Struct({
-  id: RuleId,
-  tool: Pattern,
-  action_class: Pattern,
-  /** The task a step must name; null: any, or none. */
-  task_id: Schema.NullOr(TaskId),
-  effect: RuleEffect,
-  /** The reviewers' window. */
-  review_seconds: Window,
-  /**
-   * How long before a window's end `approval.expiring` is sent, less than the reviewers' window; null: a quarter of each window; 0: it is
-   * not sent.
-   */
+  id: RuleId.annotateKey({
+    description: "The rule's ID. It stays the same when the list is replaced with it."
+  }),
+  tool: Pattern.annotateKey({
+    description:
+      "Pattern for the step's tool: 1 to 200 characters, in which each `*` matches any number of characters. Default `*`, any tool."
+  }),
+  action_class: Pattern.annotateKey({
+    description:
+      "Pattern for the step's action class: 1 to 200 characters, in which each `*` matches any number of characters. Default `*`, any class."
+  }),
+  task_id: Schema.NullOr(TaskId).annotateKey({
+    description:
+      "Matches only steps of this task. Null, the default, matches every step, also without a task."
+  }),
+  effect: RuleEffect.annotateKey({ description: "What the rule does with a step that it matches." }),
+  review_seconds: Window.annotateKey({
+    description: "Length of the reviewers' window in seconds, 1 to 2,592,000 (30 days). Default 3,600."
+  }),
   expiring_seconds: Schema.NullOr(
     Schema.Int.check(
       Schema.isBetween(
@@ -39,44 +50,56 @@ export const ApprovalRule = Schema.Struct({
         { expected: "a whole number of seconds from 0 to 2592000 (30 days)" }
       )
     )
-  ),
-  /** The admins' window after the reviewers'; null: none. */
-  escalation_seconds: Schema.NullOr(Window),
-  timeout_action: ApprovalOutcome,
-  /** Whether the key that asked for the step may decide it. */
-  self_approval: Schema.Boolean,
-  /** Said to the agent and to reviewers. */
-  reason: Schema.String.check(Schema.isMaxLength(1_000))
-}).annotate({ identifier: "ApprovalRule" })
+  ).annotateKey({
+    description:
+      "How many seconds before the end of a window `approval.expiring` is sent; less than `review_seconds`. Null, the default, means a quarter of the window; 0 means never."
+  }),
+  escalation_seconds: Schema.NullOr(Window).annotateKey({
+    description:
+      "Length of the admins' escalation window after the reviewers' window, in seconds, 1 to 2,592,000. Null, the default, means no escalation."
+  }),
+  timeout_action: ApprovalOutcome.annotateKey({
+    description: "The outcome if the last window ends without a decision. Default `reject`."
+  }),
+  self_approval: Schema.Boolean.annotateKey({
+    description: "Whether the key that submitted the step may decide it. Default false."
+  }),
+  reason: Schema.String.check(Schema.isMaxLength(1_000)).annotateKey({
+    description: "Shown to the agent and to reviewers. At most 1,000 characters. Default: empty."
+  })
+}).annotate({
+  identifier: "ApprovalRule",
+  description: "One rule of the organization's ordered list. The first rule that matches a step decides."
+})
 export type ApprovalRule = typeof ApprovalRule.Type
 
-/** The reviewers' window where nothing else is said. */
+/** Default reviewers' window. */
 export const DEFAULT_REVIEW_SECONDS = 3600
 
-/** What decides a step. */
+/** The decision of the rules about one step. */
 export interface Ruling {
-  /** Null: no rule matched, and the built-in one applies. */
+  /** Null if no rule matched, so that the built-in rule applies. */
   readonly rule_id: RuleId | null
   readonly effect: RuleEffect
   readonly reason: string
   readonly terms: ApprovalTerms
 }
 
-/** What a rule looks at. */
+/** The facts about a step that rules match. */
 export interface RuleInput {
   readonly tool: string
   readonly action_class: string
   readonly task_id: TaskId | null
 }
 
-/** The first rule that matches the step decides; where none does, a person is asked, with the defaults. */
+/** Evaluates the rules in order: the first match decides; without a match a person decides, with the default terms. */
 export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInput): Ruling => {
   const rule = rules.find((candidate) => matches(candidate, step))
-  if (rule === undefined) return builtIn
+  if (rule === undefined) return builtInRuling
   return {
     rule_id: rule.id,
     effect: rule.effect,
-    reason: rule.reason === "" ? sayings[rule.effect] : rule.reason,
+    reason: rule.reason === "" ? defaultReasons[rule.effect] : rule.reason,
     terms: {
       review_seconds: rule.review_seconds,
       expiring_seconds: rule.expiring_seconds,
@@ -87,16 +110,17 @@ export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInpu
   }
 }
 
-const sayings: Record<RuleEffect, string> = {
+/** Shown for a rule without a reason of its own. */
+const defaultReasons: Record<RuleEffect, string> = {
   allow: "A rule allows this step",
   reject: "A rule rejects this step",
-  require_approval: "A rule asks for a person's approval"
+  require_approval: "A rule requires approval by a person"
 }
 
-const builtIn: Ruling = {
+const builtInRuling: Ruling = {
   rule_id: null,
   effect: "require_approval",
-  reason: "No rule matches, so a person is asked",
+  reason: "No rule matches; a person must approve",
   terms: {
     review_seconds: DEFAULT_REVIEW_SECONDS,
     expiring_seconds: null,
@@ -112,8 +136,8 @@ const matches = (rule: ApprovalRule, step: RuleInput): boolean =>
   (rule.task_id === null || rule.task_id === step.task_id)
 
 /**
- * Whether a text fits a pattern in which `*` stands for any run of characters. Each fixed part is looked for once, from left to
- * right, so the cost grows with pattern times text at most, whatever they hold.
+ * Whether a text matches a pattern in which `*` matches any number of characters. Searches each literal part once, from left to right,
+ * so the cost is at most proportional to pattern length times text length.
  */
 export const matchesPattern = (pattern: string, text: string): boolean => {
   const [head = "", ...rest] = pattern.split("*")

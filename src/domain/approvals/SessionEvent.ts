@@ -1,30 +1,30 @@
-import { Schema } from "effect"
+import type { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { encodeWithoutArguments } from "./Approval.ts"
 import type { ApprovalEventType, ApprovalTransitionEvent } from "./ApprovalEvent.ts"
 import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
 import type { StepId } from "../Ids.ts"
 
-/** What a session's stream tells. */
-export const SessionEventType = Schema.Literals([
-  "step:governed",
-  "tool:outcome",
-  "approval:requested",
-  "approval:expiring",
-  "approval:escalated",
-  "approval:decided",
-  "session:closed"
-])
+export const SessionEventType = documentedEnum({
+  "step:governed": "A governed step was answered.",
+  "tool:outcome": "The agent reported a step's outcome.",
+  "approval:requested": "A step waits for a decision.",
+  "approval:expiring": "The open review window is about to end.",
+  "approval:escalated": "The admins' escalation window is open.",
+  "approval:decided": "The approval closed: by a decision, a timeout, or because its session was closed.",
+  "session:closed": "The session was closed. The last event."
+})
 export type SessionEventType = typeof SessionEventType.Type
 
-/** An event that is about to be recorded: its number comes from the session's row. */
+/** An event to append to a session. The session's row assigns its number. */
 export interface NewSessionEvent {
   readonly type: SessionEventType
   readonly step_id: StepId | null
-  /** What the event is about, as it stands in the stream beside `id, type, session_id, step_id, occurred_at`. */
+  /** The members of the streamed event beside `id`, `type`, `session_id`, `step_id` and `occurred_at`. */
   readonly payload: Readonly<Record<string, Schema.Json>>
 }
 
-/** The event under which a session's stream tells a move of an approval. It is also `approval:decided` when nobody decided. */
+/** The session event of an approval's transition. An expired approval is `approval:decided` too: the step has its answer. */
 const sessionEventTypeOf = (event: ApprovalEventType): SessionEventType => {
   switch (event) {
     case "approval.requested":
@@ -40,16 +40,16 @@ const sessionEventTypeOf = (event: ApprovalEventType): SessionEventType => {
   }
 }
 
-/** An answered governed-step check, as the session records it. */
+/** The event of an answered governed step. */
 export const stepGovernedEvent = (
   step: GovernedStep,
-  asked: { readonly tool: string; readonly action_class: string }
+  request: { readonly tool: string; readonly action_class: string }
 ): NewSessionEvent => ({
   type: "step:governed",
   step_id: step.step_id,
   payload: {
-    tool: asked.tool,
-    action_class: asked.action_class,
+    tool: request.tool,
+    action_class: request.action_class,
     decision: step.decision,
     reason: step.reason,
     rule_id: step.rule_id,
@@ -58,17 +58,17 @@ export const stepGovernedEvent = (
   }
 })
 
-/** What became of a step, as the session records it: without the result, which the agent has. */
+/** The event of a step's outcome. It leaves out the result, which the agent has. */
 export const toolOutcomeEvent = (outcome: StepOutcome, tool: string): NewSessionEvent => ({
   type: "tool:outcome",
   step_id: outcome.step_id,
   payload: { tool, status: outcome.status, error: outcome.error }
 })
 
-/** The end of a session: its stream ends after this. */
+/** The last event of a session; its stream ends after it. */
 export const sessionClosedEvent: NewSessionEvent = { type: "session:closed", step_id: null, payload: {} }
 
-/** A move of an approval, as the session records it: without the arguments, which the step holds. */
+/** The event of an approval's transition, without the arguments, which can be secret and are stored with the step. */
 export const approvalTransitionedEvent = ({ approval, event }: ApprovalTransitionEvent): NewSessionEvent => ({
   type: sessionEventTypeOf(event),
   step_id: approval.step_id,

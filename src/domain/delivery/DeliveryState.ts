@@ -1,46 +1,58 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { DeliveryId, EventId } from "../Ids.ts"
 import { nextDelay, type RetryPolicy } from "./RetryPolicy.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp, Timestamp } from "../Time.ts"
 
-/** The status of a delivery. Only the replica that is running an attempt reports `delivering`; other replicas report `pending`. */
-export const DeliveryStatus = Schema.Literals(["pending", "delivering", "delivered", "failed"])
+export const DeliveryStatus = documentedEnum({
+  pending: "It is queued, or waits for a retry.",
+  delivering: "An attempt is running. Only the replica that runs it reports this; others report `pending`.",
+  delivered: "The receiver answered with a 2xx status. Final.",
+  failed: "All attempts failed, or it could not be sent. It can be replayed."
+})
 export type DeliveryStatus = typeof DeliveryStatus.Type
 
-/** One event on its way to one destination. */
 export const DeliveryRecord = Schema.Struct({
-  id: DeliveryId,
-  event_id: EventId,
-  /** What the event is about: for an approval event its type and the approval's id. */
-  label: Schema.String,
-  status: DeliveryStatus,
-  /** Attempts made, including attempts before a replay. */
-  attempts: Schema.Int,
-  replays: Schema.Int,
-  /** Why the last attempt failed, in the service's own words, never the receiver's; null without a failure and after success. */
-  last_error: Schema.NullOr(Schema.String),
-  created_at: Timestamp,
-  finished_at: Schema.NullOr(Timestamp)
-}).annotate({ identifier: "DeliveryRecord" })
+  id: DeliveryId.annotateKey({ description: "The delivery's ID." }),
+  event_id: EventId.annotateKey({
+    description: "The event's ID: the `id` of the body that the receiver gets."
+  }),
+  label: Schema.String.annotateKey({
+    description: "What the event is about: for an approval event, its type and the approval's ID."
+  }),
+  status: DeliveryStatus.annotateKey({ description: "The delivery's status." }),
+  attempts: Schema.Int.annotateKey({ description: "Attempts made, including those before a replay." }),
+  replays: Schema.Int.annotateKey({ description: "How many times it was replayed." }),
+  last_error: Schema.NullOr(Schema.String).annotateKey({
+    description:
+      "Why the last attempt failed, in this service's words, never the receiver's. Null if nothing failed, and after success."
+  }),
+  created_at: timestamp("When the delivery was created."),
+  finished_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When it was delivered or failed. Null while it is pending."
+  })
+}).annotate({ identifier: "DeliveryRecord", description: "One event on its way to one webhook endpoint." })
 export type DeliveryRecord = typeof DeliveryRecord.Type
 
-/** One attempt, as the attempt log has it. */
 export const DeliveryAttempt = Schema.Struct({
-  /** From 1. */
-  attempt: Schema.Int,
-  started_at: Timestamp,
-  duration_ms: Schema.Int,
-  /** The HTTP status; null if no response arrived. */
-  status: Schema.NullOr(Schema.Int),
-  error: Schema.NullOr(Schema.String)
-}).annotate({ identifier: "DeliveryAttempt" })
+  attempt: Schema.Int.annotateKey({ description: "Number of the attempt, from 1." }),
+  started_at: timestamp("When the attempt started."),
+  duration_ms: Schema.Int.annotateKey({ description: "How long it took, in milliseconds." }),
+  status: Schema.NullOr(Schema.Int).annotateKey({
+    description: "HTTP status of the response. Null if there was none."
+  }),
+  error: Schema.NullOr(Schema.String).annotateKey({
+    description: "Why it failed, in this service's words. Null if it succeeded."
+  })
+}).annotate({ identifier: "DeliveryAttempt", description: "One attempt to send a delivery." })
 export type DeliveryAttempt = typeof DeliveryAttempt.Type
 
-/** A delivery with its attempts, oldest first. */
 export const DeliveryDetail = Schema.Struct({
   ...DeliveryRecord.fields,
-  attempt_log: Schema.Array(DeliveryAttempt)
-}).annotate({ identifier: "DeliveryDetail" })
+  attempt_log: Schema.Array(DeliveryAttempt).annotateKey({
+    description: "Its latest 100 attempts, oldest first."
+  })
+}).annotate({ identifier: "DeliveryDetail", description: "A delivery with its attempts." })
 export type DeliveryDetail = typeof DeliveryDetail.Type
 
 /** How an attempt ended, as the channel classifies it. `status` is the receiver's, in the channel's protocol. */

@@ -2,22 +2,29 @@ import { Schema } from "effect"
 import { ApprovalEventType } from "../approvals/ApprovalEvent.ts"
 import { EndpointId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp, Timestamp } from "../Time.ts"
 
-/** An HTTPS receiver of approval events. Its address and secret are never shown after creation. */
 export const NotificationEndpoint = Schema.Struct({
-  id: EndpointId,
-  /** The list as it was selected: a new event type widens nobody. */
-  events: Schema.Array(ApprovalEventType),
-  active: Schema.Boolean,
-  created_at: Timestamp,
-  created_by: Actor,
-  /** Scheme, host and a masked path. */
-  url_hint: Schema.String,
-  /** While it lasts nothing is sent; null: the endpoint is not cooling down. */
-  cooldown_until: Schema.NullOr(Timestamp),
-  consecutive_failures: Schema.Int,
-  /** Deliveries that wait or are being sent. */
-  pending_deliveries: Schema.Int
-}).annotate({ identifier: "NotificationEndpoint" })
+  id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
+  events: Schema.Array(ApprovalEventType).annotateKey({
+    description: "The event types that it receives, as selected. Event types added later are not included."
+  }),
+  active: Schema.Boolean.annotateKey({
+    description: "Whether events are delivered to it. A 410 Gone response disables it."
+  }),
+  created_at: timestamp("When the endpoint was created."),
+  created_by: Actor.annotateKey({ description: "The API key that created it." }),
+  url_hint: Schema.String.annotateKey({
+    description: "Scheme and host of its URL, with the path masked. The URL itself is never returned."
+  }),
+  cooldown_until: Schema.NullOr(Timestamp).annotateKey({
+    description:
+      "Nothing is sent to it until then, because too many attempts failed. Null if it is not cooling down."
+  }),
+  consecutive_failures: Schema.Int.annotateKey({ description: "Failed attempts since the last success." }),
+  pending_deliveries: Schema.Int.annotateKey({ description: "Deliveries that are queued or being sent." })
+}).annotate({
+  identifier: "NotificationEndpoint",
+  description: "An HTTPS URL that receives approval events, signed, without its URL and signing secret."
+})
 export type NotificationEndpoint = typeof NotificationEndpoint.Type

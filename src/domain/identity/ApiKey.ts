@@ -3,21 +3,32 @@ import { openEnum } from "../OpenEnum.ts"
 import { KeyId } from "../Ids.ts"
 import { Actor } from "./Principal.ts"
 import { Preset, Scope } from "./Scope.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp, Timestamp } from "../Time.ts"
 
-/** An API key as it is listed: never its secret part. */
 export const ApiKey = Schema.Struct({
-  id: KeyId,
-  name: Schema.String,
-  /** The key's text up to its secret: enough to tell keys apart. */
-  hint: Schema.String,
-  preset: Schema.NullOr(openEnum(Preset)),
-  scopes: Schema.Array(openEnum(Scope)),
-  /** Where notices for reviewers go, if the key belongs to one. */
-  email: Schema.NullOr(Schema.String),
-  created_at: Timestamp,
-  created_by: Schema.NullOr(Actor),
-  expires_at: Schema.NullOr(Timestamp),
-  revoked_at: Schema.NullOr(Timestamp)
-}).annotate({ identifier: "ApiKey" })
+  id: KeyId.annotateKey({ description: "The key's ID." }),
+  name: Schema.String.annotateKey({ description: "The name given when the key was created." }),
+  hint: Schema.String.annotateKey({
+    description:
+      "The key's text up to its secret part, such as `csk_4Zr8mWq2LxT0aBcD_`: enough to tell keys apart."
+  }),
+  preset: Schema.NullOr(openEnum(Preset)).annotateKey({
+    description: "The preset that the key was created with. Null if it was created with scopes alone."
+  }),
+  scopes: Schema.Array(openEnum(Scope)).annotateKey({ description: "The key's scopes: what it may do." }),
+  email: Schema.NullOr(Schema.String).annotateKey({
+    description: "Where approval emails for this reviewer go. Null if the key receives none."
+  }),
+  created_at: timestamp("When the key was created."),
+  created_by: Schema.NullOr(Actor).annotateKey({
+    description:
+      "The key that created this one. Null if the operator did, on the command line or at first start."
+  }),
+  expires_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the key expires. Null if it does not."
+  }),
+  revoked_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When the key was revoked. Null if it was not."
+  })
+}).annotate({ identifier: "ApiKey", description: "An API key, without its secret part." })
 export type ApiKey = typeof ApiKey.Type

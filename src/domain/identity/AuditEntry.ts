@@ -1,52 +1,55 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { openEnum } from "../OpenEnum.ts"
 import { AuditEntryId } from "../Ids.ts"
 import { Actor } from "./Principal.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp } from "../Time.ts"
 
-/** What is entered in the audit log: every change of who may do what, where things are sent, what is decided and what is learnt. */
-export const AuditAction = Schema.Literals([
-  "key.created",
-  "key.revoked",
-  "console.signed_in",
-  "console.signed_out",
-  "endpoint.created",
-  "endpoint.updated",
-  "endpoint.removed",
-  "endpoint.secret_rotated",
-  "endpoint.tested",
-  "endpoint.replayed",
-  "delivery.replayed",
-  "destination.created",
-  "destination.removed",
-  "destination.tested",
-  "rules.replaced",
-  "approval.approved",
-  "approval.rejected",
-  "session.closed",
-  "feedback.staged",
-  "feedback.rejected",
-  "feedback.promoted",
-  "task.created",
-  "task.updated",
-  "dataset.created",
-  "comparison.created",
-  "release.created"
-])
+export const AuditAction = documentedEnum({
+  "key.created": "An API key was created.",
+  "key.revoked": "An API key was revoked.",
+  "console.signed_in": "Someone signed in to the console.",
+  "console.signed_out": "Someone signed out of the console.",
+  "endpoint.created": "A webhook endpoint was created.",
+  "endpoint.updated": "A webhook endpoint was changed.",
+  "endpoint.removed": "A webhook endpoint was removed.",
+  "endpoint.secret_rotated": "A webhook endpoint's signing secret was rotated.",
+  "endpoint.tested": "A test event was sent to a webhook endpoint.",
+  "endpoint.replayed": "Failed deliveries of a webhook endpoint were queued again, by time window.",
+  "delivery.replayed": "One failed delivery was queued again.",
+  "destination.created": "A telemetry destination was created.",
+  "destination.removed": "A telemetry destination was removed.",
+  "destination.tested": "A test span was sent to a telemetry destination.",
+  "rules.replaced": "The approval rules were replaced.",
+  "approval.approved": "An approval was approved by a person.",
+  "approval.rejected": "An approval was rejected by a person.",
+  "session.closed": "An agent session was closed.",
+  "feedback.staged": "A correction was staged.",
+  "feedback.rejected": "A correction was rejected.",
+  "feedback.promoted": "Staged corrections were promoted into a dataset version.",
+  "task.created": "A task was created.",
+  "task.updated": "A task was changed.",
+  "dataset.created": "A dataset version was created.",
+  "comparison.created": "A comparison was started.",
+  "release.created": "A release was made live."
+})
 export type AuditAction = typeof AuditAction.Type
 
-/** Who did what to what, when and in which request. */
 export const AuditEntry = Schema.Struct({
-  id: AuditEntryId,
-  action: openEnum(AuditAction),
-  /** The id of what was changed. */
-  target_id: Schema.String,
-  /** Null: the operator, at the command line or by the first start. */
-  actor: Schema.NullOr(Actor),
-  occurred_at: Timestamp,
-  /** The `x-request-id` of the answer; null outside of a request. */
-  request_id: Schema.NullOr(Schema.String),
-  /** What the change was, as far as it is no secret. */
-  detail: Schema.Record(Schema.String, Schema.Json)
-}).annotate({ identifier: "AuditEntry" })
+  id: AuditEntryId.annotateKey({ description: "The entry's ID." }),
+  action: openEnum(AuditAction).annotateKey({
+    description: "What was done. A later version of the service may add actions."
+  }),
+  target_id: Schema.String.annotateKey({ description: "The ID of the resource that changed." }),
+  actor: Schema.NullOr(Actor).annotateKey({
+    description: "The API key that acted. Null for the operator, on the command line or at first start."
+  }),
+  occurred_at: timestamp("When the change was made."),
+  request_id: Schema.NullOr(Schema.String).annotateKey({
+    description: "The `x-request-id` of the request. Null if the change was not made by a request."
+  }),
+  detail: Schema.Record(Schema.String, Schema.Json).annotateKey({
+    description: "What changed, without secrets. The members depend on the action."
+  })
+}).annotate({ identifier: "AuditEntry", description: "One entry of the audit log. Entries never change." })
 export type AuditEntry = typeof AuditEntry.Type

@@ -2,11 +2,16 @@ import { Schema } from "effect"
 import { KeyId, type OrgId } from "../Ids.ts"
 import type { Scope } from "./Scope.ts"
 
-/** Who did something: the key's id and the name it had then. Never taken from a body. */
-export const Actor = Schema.Struct({ id: KeyId, name: Schema.String }).annotate({ identifier: "Actor" })
+export const Actor = Schema.Struct({
+  id: KeyId.annotateKey({ description: "The API key's ID." }),
+  name: Schema.String.annotateKey({ description: "The API key's name at that time." })
+}).annotate({
+  identifier: "Actor",
+  description: "The API key that acted. Always taken from the authenticated request, never from its body."
+})
 export type Actor = typeof Actor.Type
 
-/** Whose request this is: the organization and key that a valid API key stands for. */
+/** The authenticated caller of a request. */
 export interface Principal {
   readonly org_id: OrgId
   readonly actor: Actor

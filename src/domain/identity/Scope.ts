@@ -1,31 +1,36 @@
-import { type Array as Arr, Schema } from "effect"
+import type { Array as Arr } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 
-/** What a key may do. The names are the contract's; each operation of the API names the one it asks for. */
-export const Scope = Schema.Literals([
-  "feedback.write",
-  "feedback.read",
-  "datasets.write",
-  "org_config.read",
-  "org_config.write",
-  "tasks.read",
-  "tasks.write",
-  "tasks.run",
-  "datasets.read",
-  "sessions.read",
-  "sessions.write",
-  "approvals.read",
-  "approvals.decide",
-  "approvals.admin",
-  "rules.write",
-  "keys.write"
-])
+export const Scope = documentedEnum({
+  "feedback.write": "Give, stage and reject feedback.",
+  "feedback.read": "Read feedback and preview promotions.",
+  "datasets.write": "Create dataset versions and promote corrections.",
+  "org_config.read": "Read webhook endpoints, telemetry destinations and their deliveries.",
+  "org_config.write": "Change webhook endpoints and telemetry destinations; test and replay them.",
+  "tasks.read": "Read tasks, comparisons and releases.",
+  "tasks.write": "Change tasks; start comparisons; release.",
+  "tasks.run": "Run tasks.",
+  "datasets.read": "Read and export dataset versions.",
+  "sessions.read": "Read agent sessions and follow their events.",
+  "sessions.write": "Create and close agent sessions; submit steps and outcomes.",
+  "approvals.read": "Read approvals and approval rules.",
+  "approvals.decide": "Decide approvals in stage `reviewer`.",
+  "approvals.admin": "Decide escalated approvals, with `approvals.decide`; read the audit log.",
+  "rules.write": "Replace the approval rules.",
+  "keys.write": "List, create and revoke API keys."
+})
 export type Scope = typeof Scope.Type
 
-/** Every scope, in the order of the contract. */
+/** Every scope, in the order of the reference. */
 export const scopes: Arr.NonEmptyReadonlyArray<Scope> = Scope.literals
 
-/** A named set of scopes that a key can be made with. */
-export const Preset = Schema.Literals(["admin", "reviewer", "runtime", "integration"])
+export const Preset = documentedEnum({
+  admin: "Every scope.",
+  reviewer:
+    "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
+  runtime: "For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`, `approvals.read`.",
+  integration: "For products that send feedback: `feedback.write`, `feedback.read`."
+})
 export type Preset = typeof Preset.Type
 
 const presets: Record<Preset, ReadonlyArray<Scope>> = {

@@ -1,98 +1,146 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { JsonObject } from "./Dataset.ts"
 import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { Provider } from "./Provider.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp, Timestamp } from "../Time.ts"
 
-/** What one side made of one example. */
 export const Outcome = Schema.Struct({
-  /** Null where it failed. */
-  answer: Schema.NullOr(JsonObject),
-  /** Whether the answer is the example's: as JSON, whatever the order of keys, whole numbers exactly, others within a millionth. */
-  agrees: Schema.Boolean,
-  /** Top-level fields that differ, are missing, or are too many. */
-  disagreeing: Schema.Array(Schema.String),
-  /** Why there is no answer, in a sentence. */
-  failure: Schema.NullOr(Schema.String),
-  input_tokens: Schema.Int,
-  output_tokens: Schema.Int,
-  /** By the provider's price; null where it has none. */
-  cost: Schema.NullOr(Schema.Finite),
-  duration_ms: Schema.Finite
-}).annotate({ identifier: "Outcome" })
+  answer: Schema.NullOr(JsonObject).annotateKey({
+    description: "The answer. Null if there is none; `failure` says why."
+  }),
+  agrees: Schema.Boolean.annotateKey({
+    description:
+      "Whether the answer equals the example's as JSON: in any order of keys, integers exactly, other numbers within a relative difference of 1e-6."
+  }),
+  disagreeing: Schema.Array(Schema.String).annotateKey({
+    description: "Top-level fields that differ, are missing or are unexpected."
+  }),
+  failure: Schema.NullOr(Schema.String).annotateKey({
+    description: "Why there is no answer, in one sentence. Null if there is one."
+  }),
+  input_tokens: Schema.Int.annotateKey({ description: "Input tokens that the provider counted." }),
+  output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the provider counted." }),
+  cost: Schema.NullOr(Schema.Finite).annotateKey({
+    description: "Cost by the provider's `price`, in its currency. Null if it has no price."
+  }),
+  duration_ms: Schema.Finite.annotateKey({ description: "How long the answer took, in milliseconds." })
+}).annotate({ identifier: "Outcome", description: "What one side of a comparison made of one example." })
 export type Outcome = typeof Outcome.Type
 
-/** One example, answered by both. */
 export const ComparisonResult = Schema.Struct({
-  example_id: ExampleId,
-  input: JsonObject,
-  /** The example's answer. */
-  expected: JsonObject,
-  candidate: Outcome,
-  live: Outcome
-}).annotate({ identifier: "ComparisonResult" })
+  example_id: ExampleId.annotateKey({ description: "The example's ID." }),
+  input: JsonObject.annotateKey({ description: "The example's input." }),
+  expected: JsonObject.annotateKey({ description: "The example's answer." }),
+  candidate: Outcome.annotateKey({ description: "What the candidate answered." }),
+  live: Outcome.annotateKey({ description: "What the live release answered." })
+}).annotate({
+  identifier: "ComparisonResult",
+  description: "One example, answered by the candidate and by the live release."
+})
 export type ComparisonResult = typeof ComparisonResult.Type
 
-/** Where a figure lies, with 95 % confidence. */
-const Interval = Schema.Struct({ low: Schema.Finite, high: Schema.Finite })
+const bounds = {
+  low: Schema.Finite.annotateKey({ description: "Lower bound." }),
+  high: Schema.Finite.annotateKey({ description: "Upper bound." })
+}
 
-/** What one side made of all examples so far. */
+const sideLatency = Schema.Struct({
+  mean: Schema.Finite.annotateKey({ description: "Mean." }),
+  p50: Schema.Finite.annotateKey({ description: "Median, within 5 %." }),
+  p95: Schema.Finite.annotateKey({ description: "95th percentile, within 5 %." })
+})
+
 export const SideSummary = Schema.Struct({
-  agreed: Schema.Int,
-  /** The share of examples that it agrees with; failures do not. Null before the first. */
-  agreement: Schema.NullOr(Schema.Finite),
-  /** Wilson's score interval. */
-  agreement_interval: Interval,
-  failed: Schema.Int,
-  input_tokens: Schema.Int,
-  output_tokens: Schema.Int,
-  cost: Schema.NullOr(Schema.Finite),
-  /** Of answers that came; percentiles to within a twentieth. Null before the first. */
-  latency_ms: Schema.NullOr(Schema.Struct({ mean: Schema.Finite, p50: Schema.Finite, p95: Schema.Finite }))
-}).annotate({ identifier: "SideSummary" })
+  agreed: Schema.Int.annotateKey({ description: "Examples whose answer agrees." }),
+  agreement: Schema.NullOr(Schema.Finite).annotateKey({
+    description:
+      "Share of compared examples whose answer agrees, 0 to 1. A failure does not agree. Null before the first."
+  }),
+  agreement_interval: Schema.Struct(bounds).annotateKey({
+    description: "95 % confidence interval of `agreement` (Wilson's score interval)."
+  }),
+  failed: Schema.Int.annotateKey({ description: "Examples without an answer." }),
+  input_tokens: Schema.Int.annotateKey({ description: "Input tokens, added up." }),
+  output_tokens: Schema.Int.annotateKey({ description: "Output tokens, added up." }),
+  cost: Schema.NullOr(Schema.Finite).annotateKey({
+    description: "Cost by the provider's `price`, added up, in its currency. Null if it has no price."
+  }),
+  latency_ms: Schema.NullOr(sideLatency).annotateKey({
+    description:
+      "How long the answers took, in milliseconds. Failures are left out. Null before the first answer."
+  })
+}).annotate({
+  identifier: "SideSummary",
+  description: "One side of a comparison, over all examples compared so far."
+})
 export type SideSummary = typeof SideSummary.Type
 
-/** Both sides, added up over the examples compared so far. */
 export const ComparisonSummary = Schema.Struct({
-  candidate: SideSummary,
-  live: SideSummary,
-  /** Candidate less live, with the interval of paired shares by Newcombe's method 10: wholly above zero, the candidate is better. */
-  difference: Schema.Struct({ value: Schema.Finite, ...Interval.fields }),
-  /** Top-level fields of the answers, at most 100, with how often each side agrees in them. */
+  candidate: SideSummary.annotateKey({ description: "The candidate's results." }),
+  live: SideSummary.annotateKey({ description: "The live release's results." }),
+  difference: Schema.Struct({
+    value: Schema.Finite.annotateKey({ description: "The difference, -1 to 1." }),
+    ...bounds
+  }).annotateKey({
+    description:
+      "The candidate's agreement minus the live release's, with its 95 % confidence interval (Newcombe's method 10 for paired shares). If the interval lies wholly above 0, the candidate is better."
+  }),
   fields: Schema.Array(
     Schema.Struct({
-      field: Schema.String,
-      compared: Schema.Int,
-      candidate: Schema.Int,
-      live: Schema.Int
+      field: Schema.String.annotateKey({ description: "Name of the field." }),
+      compared: Schema.Int.annotateKey({
+        description: "Examples that have the field, in an answer or as expected."
+      }),
+      candidate: Schema.Int.annotateKey({
+        description: "Examples in which the candidate agrees in this field."
+      }),
+      live: Schema.Int.annotateKey({
+        description: "Examples in which the live release agrees in this field."
+      })
     })
-  )
-}).annotate({ identifier: "ComparisonSummary" })
+  ).annotateKey({ description: "Agreement by top-level field of the answers. At most the first 100 fields." })
+}).annotate({
+  identifier: "ComparisonSummary",
+  description: "Both sides of a comparison, over all examples compared so far."
+})
 export type ComparisonSummary = typeof ComparisonSummary.Type
 
-/** Whether a comparison is still at work. */
-export const ComparisonStatus = Schema.Literals(["running", "completed"])
+export const ComparisonStatus = documentedEnum({
+  running: "Examples are still being answered.",
+  completed: "Every example was answered by both sides. Final."
+})
 
-/** A candidate against the live release, over one version of the dataset. */
 export const Comparison = Schema.Struct({
-  id: ComparisonId,
-  task_id: TaskId,
-  status: ComparisonStatus,
+  id: ComparisonId.annotateKey({ description: "The comparison's ID." }),
+  task_id: TaskId.annotateKey({ description: "The task." }),
+  status: ComparisonStatus.annotateKey({ description: "The comparison's status." }),
   candidate: Schema.Struct({
-    instructions: Schema.String,
-    provider: Provider,
-    dataset_id: Schema.NullOr(DatasetId)
+    instructions: Schema.String.annotateKey({ description: "The candidate's instructions." }),
+    provider: Provider.annotateKey({ description: "The candidate's provider." }),
+    dataset_id: Schema.NullOr(DatasetId).annotateKey({
+      description:
+        "The dataset version that the `examples` provider of the candidate answers from. Null if the task had none."
+    })
+  }).annotateKey({ description: "What is tried." }),
+  live_release_id: ReleaseId.annotateKey({
+    description: "The release that was live when the comparison started."
   }),
-  live_release_id: ReleaseId,
-  /** The version whose examples both answer: the newest when the comparison was asked for. */
-  dataset_id: DatasetId,
-  example_count: Schema.Int,
-  /** How many of them both have answered. */
-  compared: Schema.Int,
-  summary: ComparisonSummary,
-  created_at: Timestamp,
-  created_by: Actor,
-  finished_at: Schema.NullOr(Timestamp)
-}).annotate({ identifier: "Comparison" })
+  dataset_id: DatasetId.annotateKey({
+    description:
+      "The dataset version whose examples both sides answer: the newest when the comparison started."
+  }),
+  example_count: Schema.Int.annotateKey({ description: "Number of examples to compare." }),
+  compared: Schema.Int.annotateKey({ description: "Number of examples that both sides have answered." }),
+  summary: ComparisonSummary.annotateKey({ description: "The results so far." }),
+  created_at: timestamp("When the comparison was started."),
+  created_by: Actor.annotateKey({ description: "The API key that started it." }),
+  finished_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When it completed. Null while it is running."
+  })
+}).annotate({
+  identifier: "Comparison",
+  description: "A candidate compared with the live release over one dataset version."
+})
 export type Comparison = typeof Comparison.Type

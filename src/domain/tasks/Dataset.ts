@@ -1,38 +1,52 @@
 import { Schema } from "effect"
 import { DatasetId, ExampleId, FeedbackId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp } from "../Time.ts"
 
-/** What a task is given, and what it answers: a JSON object in the task's shape. */
+/** A task's input or answer: a JSON object that matches the task's input or answer schema. */
 export const JsonObject = Schema.Record(Schema.String, Schema.Json)
 export type JsonObject = typeof JsonObject.Type
 
-/** One version of a task's dataset. It never changes: another content is another version. */
 export const Dataset = Schema.Struct({
-  id: DatasetId,
-  task_id: TaskId,
-  /** 1 for the task's first; each version is made from the one before it. */
-  version: Schema.Int,
-  base_dataset_id: Schema.NullOr(DatasetId),
-  example_count: Schema.Int,
-  /** Equal contents have equal digests, whatever order the examples came in: 64 hex digits. */
-  content_digest: Schema.String,
-  created_at: Timestamp,
-  created_by: Actor
-}).annotate({ identifier: "Dataset" })
+  id: DatasetId.annotateKey({ description: "The dataset version's ID." }),
+  task_id: TaskId.annotateKey({ description: "The task whose dataset this is a version of." }),
+  version: Schema.Int.annotateKey({
+    description: "Version number: 1 for the task's first, then one more each time."
+  }),
+  base_dataset_id: Schema.NullOr(DatasetId).annotateKey({
+    description: "The version that this one was made from. Null for the first."
+  }),
+  example_count: Schema.Int.annotateKey({ description: "Number of examples in this version." }),
+  content_digest: Schema.String.annotateKey({
+    description:
+      "Digest of the examples, as 64 lowercase hex digits. Versions with equal content have equal digests, whatever order the examples were added in."
+  }),
+  created_at: timestamp("When the version was created."),
+  created_by: Actor.annotateKey({ description: "The API key that created the version." })
+}).annotate({
+  identifier: "Dataset",
+  description:
+    "One version of a task's dataset. A version never changes; a change of its examples makes the next version."
+})
 export type Dataset = typeof Dataset.Type
 
-/** An input, and what should be answered to it. An example never changes: a correction of one is another example in its place. */
 export const Example = Schema.Struct({
-  id: ExampleId,
-  input: JsonObject,
-  answer: JsonObject,
-  /** The feedback whose correction this is; null where it was given as an example. */
-  source_feedback_id: Schema.NullOr(FeedbackId)
-}).annotate({ identifier: "Example" })
+  id: ExampleId.annotateKey({ description: "The example's ID." }),
+  input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
+  answer: JsonObject.annotateKey({
+    description: "The right answer to it, valid against the task's answer schema."
+  }),
+  source_feedback_id: Schema.NullOr(FeedbackId).annotateKey({
+    description: "The feedback whose correction this example is. Null if it was added directly."
+  })
+}).annotate({
+  identifier: "Example",
+  description:
+    "An input with its right answer. An example never changes; a correction replaces it with a new one."
+})
 export type Example = typeof Example.Type
 
-/** An example as it is given: it has no id yet. */
+/** An example before it is stored. */
 export interface NewExample {
   readonly input: JsonObject
   readonly answer: JsonObject

@@ -1,9 +1,10 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 
-/** The most bytes of a base URL, which is part of a key in the store: an entry of its index takes 2,700. */
+/** Longest base URL in bytes. It is part of a primary key, and an index entry of PostgreSQL holds at most 2,700 bytes. */
 const MAX_URL_BYTES = 2_000
 
-/** Where an OpenAI-compatible server answers: `https://api.openai.com/v1`, without a query. No credentials belong into it. */
+/** The base URL of an OpenAI-compatible API, such as `https://api.openai.com/v1`: no query, no credentials. */
 export const BaseUrl = Schema.String.check(
   Schema.isMaxLength(MAX_URL_BYTES),
   Schema.makeFilter((url) => new TextEncoder().encode(url).length <= MAX_URL_BYTES, {
@@ -12,79 +13,110 @@ export const BaseUrl = Schema.String.check(
   Schema.isPattern(/^[^?]*$/u, { expected: "a URL without a query" })
 )
 
-/** What a million tokens cost, in a currency of one's own: it makes the costs of comparisons. */
 export const TokenPrice = Schema.Struct({
-  input_per_million: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)),
-  output_per_million: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
-}).annotate({ identifier: "TokenPrice" })
+  input_per_million: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)).annotateKey({
+    description: "Price of a million input tokens."
+  }),
+  output_per_million: Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0)).annotateKey({
+    description: "Price of a million output tokens."
+  })
+}).annotate({
+  identifier: "TokenPrice",
+  description: "What tokens cost, in any one currency. Comparisons compute their costs with it."
+})
 export type TokenPrice = typeof TokenPrice.Type
 
-/**
- * How a server is asked for JSON: by the schema of the answer, for any JSON object, or in words alone, where a server knows neither. The
- * answer is held to the task's shape in each case.
- */
-export const StructuredOutput = Schema.Literals(["json_schema", "json_object", "none"])
+export const StructuredOutput = documentedEnum({
+  json_schema: "Send the answer schema as `response_format`.",
+  json_object: "Ask for any JSON object.",
+  none: "Ask in the prompt alone, for servers that support neither."
+})
 
-/** The seconds that one run may take, over all attempts, waits and the repair. */
+/** Time limit of one run in seconds, over all attempts, backoff and the repair of an invalid answer. */
 export const TimeoutSeconds = Schema.Finite.check(
   Schema.isBetween({ minimum: 1, maximum: 120 }, { expected: "a number of seconds from 1 to 120" })
 )
 
-/** Answers with the nearest example of the release's dataset. Needs no network. */
 export const ExamplesProvider = Schema.Struct({
-  kind: Schema.Literal("examples"),
-  model: Schema.Literal("nearest")
-}).annotate({ identifier: "ExamplesProvider" })
+  kind: Schema.Literal("examples").annotateKey({ description: "Always `examples`." }),
+  model: Schema.Literal("nearest").annotateKey({
+    description: "Always `nearest`: the answer of the example whose input is most similar."
+  })
+}).annotate({
+  identifier: "ExamplesProvider",
+  description: "Answers with the nearest example of the release's dataset. Needs no key and no network."
+})
 export type ExamplesProvider = typeof ExamplesProvider.Type
 
-/** Any server that speaks OpenAI's chat completions. */
 export const OpenAiProvider = Schema.Struct({
-  kind: Schema.Literal("openai"),
-  base_url: BaseUrl,
-  model: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)),
-  /** Null: the server's own. */
-  temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))),
-  structured_output: StructuredOutput,
-  timeout_seconds: TimeoutSeconds,
-  price: Schema.NullOr(TokenPrice)
-}).annotate({ identifier: "OpenAiProvider" })
+  kind: Schema.Literal("openai").annotateKey({ description: "Always `openai`." }),
+  base_url: BaseUrl.annotateKey({
+    description:
+      "Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, at most 2,000 bytes, without a query or credentials."
+  }),
+  model: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)).annotateKey({
+    description: "The model's name at the provider. 1 to 200 characters."
+  }),
+  temperature: Schema.NullOr(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 2 }))).annotateKey({
+    description: "Sampling temperature, 0 to 2. Null, the default, leaves it to the provider."
+  }),
+  structured_output: StructuredOutput.annotateKey({
+    description:
+      "How the provider is asked for JSON. The answer is validated against the answer schema in each case. Default `json_schema`."
+  }),
+  timeout_seconds: TimeoutSeconds.annotateKey({
+    description: "Time limit of one run in seconds, retries included, 1 to 120. Default 60."
+  }),
+  price: Schema.NullOr(TokenPrice).annotateKey({
+    description:
+      "Token prices, for the costs of comparisons. Null, the default, means costs are not computed."
+  })
+}).annotate({
+  identifier: "OpenAiProvider",
+  description: "Any server with an API compatible with OpenAI's chat completions."
+})
 export type OpenAiProvider = typeof OpenAiProvider.Type
 
-/** Who answers a task's runs. Its key is kept apart and never part of it. */
-export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider]).annotate({ identifier: "Provider" })
+export const Provider = Schema.Union([ExamplesProvider, OpenAiProvider]).annotate({
+  identifier: "Provider",
+  description: "What answers a task's runs. Its API key is stored separately and never returned."
+})
 export type Provider = typeof Provider.Type
 
-/** The provider of a task that names none: it works at once, without a key or a network. */
+/** The provider of a task that names none. It works immediately, without a key or a network. */
 export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest" }
 
-/** The seconds that a run may take where a provider says nothing. */
+/** Time limit of a run if the provider names none, in seconds. */
 const DEFAULT_TIMEOUT_SECONDS = 60
 
-/** A provider as it is given. The key is sealed, and answers calls to this base URL alone. */
 export const NewProvider = Schema.Union([
-  Schema.Struct({ kind: Schema.Literal("examples") }),
+  Schema.Struct({ kind: ExamplesProvider.fields.kind }).annotate({
+    description: "Answers with the nearest example of the release's dataset."
+  }),
   Schema.Struct({
-    kind: Schema.Literal("openai"),
-    base_url: BaseUrl,
+    kind: OpenAiProvider.fields.kind,
+    base_url: OpenAiProvider.fields.base_url,
     model: OpenAiProvider.fields.model,
-    /** Sent as `Authorization: Bearer`. Never answered. Absent: the key that the task has for this base URL, if any. */
     api_key: Schema.optionalKey(
       Schema.RedactedFromValue(
         Schema.String.check(
           Schema.isMaxLength(4_096),
           Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "visible ASCII characters" })
-        )
+        ).annotate({
+          description:
+            "Sent to the provider as `Authorization: Bearer`. At most 4,096 visible ASCII characters. Stored encrypted, used for this base URL only, never returned. If absent, the task's key for this base URL is used, if it has one."
+        })
       )
     ),
     temperature: Schema.optionalKey(OpenAiProvider.fields.temperature),
-    structured_output: Schema.optionalKey(StructuredOutput),
-    timeout_seconds: Schema.optionalKey(TimeoutSeconds),
+    structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
+    timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
     price: Schema.optionalKey(OpenAiProvider.fields.price)
-  })
-]).annotate({ identifier: "NewProvider" })
+  }).annotate({ description: "Asks a server with an API compatible with OpenAI's chat completions." })
+]).annotate({ identifier: "NewProvider", description: "A provider to use, with its API key." })
 export type NewProvider = typeof NewProvider.Type
 
-/** A provider as it is kept: with everything that was left unsaid, without its key. */
+/** The provider to store: defaults filled in, without the API key. */
 export const withProviderDefaults = (given: NewProvider): Provider =>
   given.kind === "examples"
     ? defaultProvider
@@ -98,25 +130,28 @@ export const withProviderDefaults = (given: NewProvider): Provider =>
         price: given.price ?? null
       }
 
-/** Tokens that a provider counted. Zero where it does not say, or has none. */
-export const Usage = Schema.Struct({ input_tokens: Schema.Int, output_tokens: Schema.Int }).annotate({
-  identifier: "Usage"
+export const Usage = Schema.Struct({
+  input_tokens: Schema.Int.annotateKey({ description: "Input tokens." }),
+  output_tokens: Schema.Int.annotateKey({ description: "Output tokens." })
+}).annotate({
+  identifier: "Usage",
+  description: "Tokens that the provider counted. 0 if it reported none."
 })
 export type Usage = typeof Usage.Type
 
-/** No tokens. */
+/** Zero tokens. */
 export const noUsage: Usage = { input_tokens: 0, output_tokens: 0 }
 
-/** The most tokens that are counted of anything: what a column of the log holds. A server may name any number. */
+/** Largest token count that is stored: the column is a 32-bit integer, and a provider may report any number. */
 export const MAX_TOKENS = 2 ** 31 - 1
 
-/** Tokens of both, up to {@link MAX_TOKENS}. */
+/** The sum of two usages, each count at most {@link MAX_TOKENS}. */
 export const addUsage = (left: Usage, right: Usage): Usage => ({
   input_tokens: Math.min(left.input_tokens + right.input_tokens, MAX_TOKENS),
   output_tokens: Math.min(left.output_tokens + right.output_tokens, MAX_TOKENS)
 })
 
-/** What these tokens cost; null where the provider has no price. */
+/** The cost of a usage in the currency of the price; null if the provider has no price. */
 export const costOf = (provider: Provider, usage: Usage): number | null => {
   if (provider.kind === "examples" || provider.price === null) return null
   const { input_per_million, output_per_million } = provider.price

@@ -2,25 +2,30 @@ import { Schema } from "effect"
 import { JsonObject } from "./Dataset.ts"
 import { DatasetId, ReleaseId, TaskId, TraceId } from "../Ids.ts"
 import { Usage } from "./Provider.ts"
-import { Timestamp } from "../Time.ts"
+import { timestamp } from "../Time.ts"
 
-/** A run of a task: it was logged before this was answered. */
 export const TaskRun = Schema.Struct({
-  /** What feedback names the run by: its `inference_log_id`. Also in `x-svc-trace-id`. */
-  trace_id: TraceId,
-  task_id: TaskId,
-  release_id: ReleaseId,
-  dataset_id: Schema.NullOr(DatasetId),
-  /** In the task's answer shape. */
-  answer: JsonObject,
-  usage: Usage,
-  created_at: Timestamp
-}).annotate({ identifier: "TaskRun" })
+  trace_id: TraceId.annotateKey({
+    description:
+      "The run's W3C trace ID, 32 lowercase hex digits; also in the header `x-svc-trace-id`. Feedback names the run by it, as `inference_log_id`."
+  }),
+  task_id: TaskId.annotateKey({ description: "The task." }),
+  release_id: ReleaseId.annotateKey({ description: "The release that was live." }),
+  dataset_id: Schema.NullOr(DatasetId).annotateKey({
+    description: "The dataset version of that release. Null if it has none."
+  }),
+  answer: JsonObject.annotateKey({ description: "The answer, valid against the task's answer schema." }),
+  usage: Usage.annotateKey({ description: "Tokens that the provider counted." }),
+  created_at: timestamp("When the run was logged.")
+}).annotate({
+  identifier: "TaskRun",
+  description: "A run of a task. It is logged before the response is sent."
+})
 export type TaskRun = typeof TaskRun.Type
 
-/** A W3C Trace Context `traceparent` (Trace Context, 3.2), as far as it is a valid one of a version that is known. */
+/** A valid W3C Trace Context `traceparent` of version 00 (section 3.2). */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
-/** The caller's place in its own trace, if the header names one: a run links to it, and starts a trace of its own. */
+/** The caller's span, or null if the header names none that is valid. A run starts its own trace and links to that span. */
 export const parseTraceparent = (header: string | undefined): string | null =>
   header !== undefined && TRACEPARENT.test(header) ? header : null

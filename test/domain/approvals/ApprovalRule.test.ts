@@ -41,7 +41,7 @@ describe("ApprovalRule", () => {
     assert.deepStrictEqual(evaluateRules([rule({ tool: "mail.send", effect: "allow" })], step), {
       rule_id: null,
       effect: "require_approval",
-      reason: "No rule matches, so a person is asked",
+      reason: "No rule matches; a person must approve",
       terms: {
         review_seconds: 3600,
         expiring_seconds: null,
