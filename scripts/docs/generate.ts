@@ -1,11 +1,13 @@
 /**
- * Writes the tables of docs/configuration.md and docs/metrics.md from the code that they describe, between the comments
- * `<!-- generated … -->` and `<!-- end of generated -->`. With `--check` it writes nothing and fails if a table is out of date.
+ * Writes the tables of docs/configuration.md and docs/metrics.md and the email of docs/email.md from the code that they describe, between
+ * the comments `<!-- generated … -->` and `<!-- end of generated -->`. With `--check` it writes nothing and fails if one is out of date.
  */
-import { Metric } from "effect"
+import { DateTime, Metric } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { format, resolveConfig } from "prettier"
+import { renderApprovalEmail } from "../../src/domain/approvals/ApprovalEmail.ts"
+import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
 import * as definitions from "../../src/server/observability/metricDefinitions.ts"
 import { readDocument, report, root } from "./markdown.ts"
@@ -71,12 +73,39 @@ const metrics = (): string =>
       .toSorted(([left = ""], [right = ""]) => (left < right ? -1 : 1))
   )
 
+/** The email that a reviewer gets, as text. */
+const email = (): string => {
+  const requested_at = DateTime.makeUnsafe("2026-11-21T07:45:53.474Z")
+  const { subject, text } = renderApprovalEmail({
+    type: "approval.requested",
+    approval: {
+      approval_id: ApprovalId.make("apr_01a1fcdab2c5734c8048b7c2fed803dd"),
+      session_id: SessionId.make("ses_01a1fcdab2b2721292c43b19ab7b6af5"),
+      step_id: StepId.make("refund-1"),
+      task_id: null,
+      tool: "payments.refund",
+      action_class: "write",
+      stage: "reviewer",
+      requested_at,
+      expires_at: DateTime.add(requested_at, { hours: 1 }),
+      escalation_deadline_at: null,
+      timeout_action: "reject",
+      outcome: null,
+      decision_source: null
+    },
+    organization: "acme",
+    key: "Ada",
+    publicUrl: "https://countersign.example.com"
+  })
+  return `\`\`\`text\nSubject: ${subject}\n\n${text.trimEnd()}\n\`\`\``
+}
+
 const GENERATED = /(<!-- generated [^>]*-->\n)[\s\S]*(<!-- end of generated -->)/
 
 /** A document with its table as the code says it now. */
 const regenerated = async (document: string, content: string): Promise<string> => {
   const text = readDocument(document)
-  if (!GENERATED.test(text)) throw new Error(`${document} has no place for its generated table`)
+  if (!GENERATED.test(text)) throw new Error(`${document} has no place for generated text`)
   const file = path.join(root, document)
   const options = await resolveConfig(file)
   const filled = text.replace(GENERATED, (_, start: string, end: string) => `${start}\n${content}\n\n${end}`)
@@ -87,7 +116,8 @@ const check = process.argv.includes("--check")
 const faults: Array<string> = []
 for (const [document, content] of [
   ["docs/configuration.md", settings()],
-  ["docs/metrics.md", metrics()]
+  ["docs/metrics.md", metrics()],
+  ["docs/email.md", email()]
 ] as const) {
   const text = await regenerated(document, content)
   if (text === readDocument(document)) continue
