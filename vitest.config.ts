@@ -1,8 +1,8 @@
 import { defineConfig } from "vitest/config"
 
 /**
- * Tests mirror `src` path for path. Every file that touches the store gets a database of its own, cloned from
- * a template that the global set-up migrates once (`test/support/postgres.setup.ts`).
+ * Tests mirror `src` path for path. Each test file that uses the database gets its own, cloned from a template that the global set-up
+ * migrates once (`test/support/postgres.setup.ts`).
  */
 export default defineConfig({
   test: {

@@ -1,7 +1,6 @@
 /**
- * Makes what is published: `dist/main.js` to run (Effect bundled in, which more than halves the time to the first
- * answer), the library entries that package.json exports, with every npm dependency left to the installer, their types, and the
- * console's page.
+ * Builds the published package into `dist`: `main.js`, the command (with Effect bundled in, which more than halves the time to the first
+ * response); the library entry points that package.json exports, with npm dependencies external; their type declarations; the console.
  */
 import { build } from "esbuild"
 import { spawnSync } from "node:child_process"
@@ -27,18 +26,18 @@ const stop = (line: string): never => {
   process.exit(1)
 }
 
-/** `./api` → its source. */
+/** Entry points by name, such as `api`, with their sources. */
 const entries = Object.fromEntries(
   Object.keys(manifest.exports).map((name) => {
     const source = path.join(root, "src", name, "index.ts")
     return existsSync(source)
       ? [path.basename(name), source]
-      : stop(`package.json exports ${name}, and ${source} is missing`)
+      : stop(`package.json exports ${name}, but ${source} is missing`)
   })
 )
 
 const dependencies = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.optionalDependencies)]
-const ofEffect = (name: string) => name === "effect" || name.startsWith("@effect/")
+const isEffectPackage = (name: string) => name === "effect" || name.startsWith("@effect/")
 
 const common = {
   absWorkingDir: root,
@@ -53,9 +52,9 @@ const common = {
 rmSync(path.join(root, "dist"), { recursive: true, force: true })
 const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc")
 const types = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
-if (types.status !== 0) stop("the types do not check")
+if (types.status !== 0) stop("type check failed")
 
-// One build with shared chunks: a class that two entries export is the same class in both.
+// One build with shared chunks, so that a class exported by two entry points is the same class in both.
 await build({
   ...common,
   entryPoints: entries,
@@ -67,17 +66,17 @@ await build({
   ...common,
   entryPoints: {
     main: path.join(root, "src", "main.ts"),
-    // A process of its own, which the demo starts.
+    // The demo starts it as a process of its own.
     "demo-receiver": path.join(root, "src", "cli", "demo", "receiver.ts")
   },
-  external: dependencies.filter((name) => !ofEffect(name)),
-  // What stays outside but is CommonJS, and is required by something bundled.
+  external: dependencies.filter((name) => !isEffectPackage(name)),
+  // Bundled code requires external CommonJS packages.
   banner: {
     js: `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`
   }
 })
 
-// The console's page, which the service finds beside its bundle.
+// The service finds the console beside its bundle.
 await buildPage({
   configFile: path.join(root, "scripts", "console.config.ts"),
   logLevel: "warn",
@@ -85,9 +84,9 @@ await buildPage({
 })
 
 for (const [name, { default: file, types: declarations }] of Object.entries(manifest.exports)) {
-  for (const made of [file, declarations]) {
-    if (!existsSync(path.join(root, made)))
-      stop(`package.json exports ${made} for ${name}, and it was not made`)
+  for (const built of [file, declarations]) {
+    if (!existsSync(path.join(root, built)))
+      stop(`package.json exports ${built} for ${name}, but the build did not create it`)
   }
 }
-process.stdout.write("build: dist is what package.json exports\n")
+process.stdout.write("build: dist has every export of package.json\n")

@@ -1,5 +1,5 @@
 /**
- * The whole gate, in the order of what fails fastest: each step with a headline and its time; the first failure ends it. The last
+ * The gate (`npm test`): runs every check, the fastest first, each with a headline and its time, and stops at the first failure. The last
  * line is `N passed, N failed`.
  */
 import { spawnSync } from "node:child_process"
@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL("..", import.meta.url))
 const cache = path.join(root, "node_modules", ".cache")
 const results = path.join(cache, "vitest.json")
 
-/** A step of the gate. `unless` says why it cannot be done here, and then it is not. */
+/** A step of the gate. `unless` is the reason why it cannot run on this machine; it is then skipped and the reason printed. */
 interface Step {
   readonly name: string
   readonly command: ReadonlyArray<string>
@@ -23,11 +23,11 @@ const program = (name: string) => {
   return path.join(root, "node_modules", ".bin", windows ? `${name}.cmd` : name)
 }
 
-/** Checks of generated files: `--check` fails where the committed one is not what would be written now. */
+/** Drift check of a generated file: fails if the committed file differs from what the script would write. */
 const generated = (name: string, file: string): Step => ({
   name,
   command: [process.execPath, path.join("scripts", file), "--check"],
-  unless: existsSync(path.join(root, "scripts", file)) ? undefined : `there is no scripts/${file}`
+  unless: existsSync(path.join(root, "scripts", file)) ? undefined : `scripts/${file} is missing`
 })
 
 const has = (tool: string) => spawnSync(tool, ["--version"], { stdio: "ignore" }).status === 0
@@ -36,7 +36,7 @@ const steps: ReadonlyArray<Step> = [
   generated("lockfile", "lockfile.ts"),
   { name: "format", command: [program("prettier"), "--check", "--log-level=warn", "."] },
   { name: "types", command: [program("tsc"), "--noEmit"] },
-  // What is published must also be nameable in declarations; the documents' TypeScript is compiled against them.
+  // Published types must be expressible in declaration files; the documents' TypeScript is compiled against them.
   {
     name: "declarations",
     command: [program("tsc"), "-p", "tsconfig.build.json", "--outDir", path.join(cache, "declarations")]
@@ -94,7 +94,7 @@ const steps: ReadonlyArray<Step> = [
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
 
-/** What vitest counted. */
+/** Prints the counts of the test run. */
 const count = () => {
   const found: unknown = JSON.parse(readFileSync(results, "utf8"))
   const number = (name: string) => {
@@ -107,17 +107,17 @@ const count = () => {
 }
 
 mkdirSync(cache, { recursive: true })
-// A count of another run must not stand for one that did not happen.
+// Results of an earlier run must not be printed if the tests do not run.
 rmSync(results, { force: true })
 for (const { command, name, unless } of steps) {
   if (unless !== undefined) {
-    say(`== ${name}: not checked, ${unless}`)
+    say(`== ${name}: skipped, ${unless}`)
     continue
   }
   say(`== ${name}`)
   const began = performance.now()
   const [file = "", ...args] = command
-  // The parse of the flake is of no interest, its errors are.
+  // nix-instantiate prints the parsed expression; only its errors matter.
   const stdout = name === "flake" ? "ignore" : "inherit"
   const { error, status } = spawnSync(file, args, {
     cwd: root,

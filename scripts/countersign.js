@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The command `countersign`, under any Node from 18 on and without a dependency. In a published package it runs the bundle,
- * in a checkout the sources, after setting the checkout up. Where this Node is too old, a checkout has a Node 24 of its own, which runs
- * instead, with this process's signals, streams and exit code; a published package brings none and says which is needed.
+ * The `countersign` command. Starts on Node 18 or later without dependencies. In a published package it runs the bundle; in a checkout it
+ * sets the checkout up and runs the sources. If this Node is too old, a checkout runs its own Node 24 instead, forwarding signals, streams
+ * and the exit code; a published package includes no Node and prints the required version.
  */
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
@@ -19,7 +19,7 @@ const fail = (line) => {
   process.exit(1)
 }
 
-/** The Node that a checkout has as a package for this platform, or `undefined`. */
+/** The Node executable installed with a checkout for this platform, or `undefined`. */
 const bundledNode = () => {
   const system = process.platform === "win32" ? "win" : process.platform
   const file = process.platform === "win32" ? "node.exe" : "node"
@@ -32,21 +32,21 @@ const bundledNode = () => {
       )
       if (existsSync(program)) return program
     } catch {
-      // Not for this platform: the next name.
+      // Not installed on this platform: try the next name.
     }
   }
   return undefined
 }
 
-/** A young generation of 8 MB a half: next to 16 a request costs a little more processor time, and the service stays some 30 MB smaller. */
-const YOUNG = "--max-semi-space-size=8"
+/** V8 semi-spaces of 8 MB: compared with 16 MB, a request costs slightly more processor time and the process uses some 30 MB less. */
+const HEAP_FLAG = "--max-semi-space-size=8"
 
-/** Runs the entry under another Node, which is this process in all but its id. */
+/** Runs the entry point on another Node, with this process's streams, signals and exit code. */
 const runUnder = (node, entry) => {
-  const child = spawn(node, [YOUNG, entry, ...process.argv.slice(2)], { stdio: "inherit" })
+  const child = spawn(node, [HEAP_FLAG, entry, ...process.argv.slice(2)], { stdio: "inherit" })
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal))
   child.once("error", (error) =>
-    fail(`${node} does not run here (${error.message}); install Node 24 from https://nodejs.org`)
+    fail(`${node} does not run on this machine (${error.message}). Install Node 24 from https://nodejs.org`)
   )
   child.once("exit", (code, signal) => {
     if (signal === null) process.exit(code ?? 1)
@@ -71,7 +71,7 @@ else {
   const node = bundledNode()
   if (node === undefined) {
     fail(
-      `Node 22.19 or newer is needed (this is ${process.version}); install Node 24 from https://nodejs.org`
+      `Node 22.19 or later is required (this is ${process.version}). Install Node 24 from https://nodejs.org`
     )
   } else runUnder(node, entry)
 }

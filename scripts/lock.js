@@ -1,15 +1,16 @@
-/** One at a time over processes, by a file. Runs under any Node from 18 on and without a dependency. */
+/** A lock file: mutual exclusion between processes. Runs on Node 18 or later without dependencies. */
 import { linkSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 
-/** Longest wait for another's work, in milliseconds. */
-const WAIT_LIMIT = 10 * 60_000
+/** Longest wait for the lock, in milliseconds. */
+const MAX_WAIT_MILLIS = 10 * 60_000
 
-/** After which a lock that names nobody was left by a process that ended between making and writing it, in milliseconds. */
-const EMPTY_LIMIT = 5_000
+/** Age in milliseconds after which an empty lock file is stale: its process ended between creating and writing it. */
+const EMPTY_STALE_MILLIS = 5_000
 
-const PAUSE = 100
+/** Poll interval while waiting, in milliseconds. */
+const POLL_MILLIS = 100
 
-/** The lock was held for as long as anybody waits, or cannot be taken over. */
+/** The lock was not released in time, or is stale and cannot be removed. */
 export class LockHeld extends Error {}
 
 const pause = (millis) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, millis)
@@ -23,28 +24,28 @@ const isAlive = (pid) => {
   }
 }
 
-/** Whose lock it is, and whether nobody works under it any more; `undefined` where there is none. */
-const look = (lock) => {
+/** The process id in the lock file, and whether the lock is stale. `undefined` if there is no lock. */
+const readLock = (lock) => {
   try {
     const owner = Number(readFileSync(lock, "utf8"))
-    // One's own id is that of an earlier process: in a container every start may have the same.
+    // Our own process id is from an earlier process: in a container, every start may get the same id.
     if (owner > 0) return { owner, stale: owner === process.pid || !isAlive(owner) }
-    return { owner, stale: Date.now() - statSync(lock).mtimeMs > EMPTY_LIMIT }
+    return { owner, stale: Date.now() - statSync(lock).mtimeMs > EMPTY_STALE_MILLIS }
   } catch (error) {
     if (error.code === "ENOENT") return undefined
     throw error
   }
 }
 
-/** Moves a stale lock away. What turns out to be another's, made since it was looked at, is put back. */
-const takeAway = (lock, owner) => {
+/** Removes a stale lock. If another process has replaced it since it was read, that lock is put back. */
+const removeStaleLock = (lock, owner) => {
   const away = `${lock}.${process.pid}`
   try {
     renameSync(lock, away)
     if (Number(readFileSync(away, "utf8")) !== owner) linkSync(away, lock)
   } catch (error) {
     if (error.code === "EPERM" || error.code === "EACCES")
-      throw new LockHeld(`another account left ${lock}; remove it`)
+      throw new LockHeld(`${lock} belongs to another user; remove it`)
     if (error.code !== "ENOENT" && error.code !== "EEXIST") throw error
   } finally {
     rmSync(away, { force: true })
@@ -52,10 +53,10 @@ const takeAway = (lock, owner) => {
 }
 
 /**
- * Does the work while this process alone has the lock. One whose process is gone is taken over. Calls `onWait` once, when it has to
- * wait; throws `LockHeld` after ten minutes.
+ * Runs `work` while holding the lock file. A lock whose process has ended is removed. Calls `onWait` once if it has to wait. Throws
+ * `LockHeld` after ten minutes.
  */
-export const alone = (lock, work, onWait) => {
+export const withFileLock = (lock, work, onWait) => {
   for (let waited = 0; ;) {
     try {
       writeFileSync(lock, String(process.pid), { flag: "wx" })
@@ -63,16 +64,17 @@ export const alone = (lock, work, onWait) => {
     } catch (error) {
       if (error.code !== "EEXIST") throw error
     }
-    const held = look(lock)
+    const held = readLock(lock)
     if (held === undefined) continue
     if (held.stale) {
-      takeAway(lock, held.owner)
+      removeStaleLock(lock, held.owner)
       continue
     }
     if (waited === 0) onWait()
-    if (waited >= WAIT_LIMIT) throw new LockHeld(`another set-up holds ${lock}; remove it if none is at work`)
-    pause(PAUSE)
-    waited += PAUSE
+    if (waited >= MAX_WAIT_MILLIS)
+      throw new LockHeld(`another set-up holds ${lock}; remove the file if no set-up is running`)
+    pause(POLL_MILLIS)
+    waited += POLL_MILLIS
   }
   try {
     return work()

@@ -1,7 +1,7 @@
 /**
- * Keeps package-lock.json whole: `npm ci` refuses a lockfile that leaves out an optional package of any platform, and npm
- * leaves one out when the registry it asked did not have it. Writes the missing entries (version and platform, which
- * their names tell; npm adds the rest), or with `--check` fails on them.
+ * Completes package-lock.json. `npm ci` rejects a lockfile that lacks an optional package of any platform, and npm omits such a package if
+ * the registry it used does not have it. Adds the missing entries with version and platform, derived from their names; npm adds the rest.
+ * With `--check`, fails if entries are missing.
  */
 import { Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"

@@ -1,9 +1,9 @@
 /**
- * Makes a checkout ready to run, under any Node from 18 on and without a dependency: installs from the lockfile where that
- * was not done yet, and sees to a Node that is new enough. Everything in place: no output, a few milliseconds.
+ * Prepares a checkout: installs the dependencies of the lockfile, checks the Node version and builds the console. Runs on Node 18 or later
+ * without dependencies. If everything is in place already, it prints nothing and takes a few milliseconds.
  *
- * Node 24 comes from the lockfile (`scripts/node`; as `node_modules/.bin/node` npm's scripts find it first); where no such package exists
- * for the platform, or it does not run there, the machine's own Node does if it is new enough.
+ * The lockfile includes Node 24 (`scripts/node`); npm scripts find it first, as `node_modules/.bin/node`. On platforms without such a
+ * package, or where it does not run, the installed Node is used if it is new enough.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -22,22 +22,22 @@ import {
 import { tmpdir } from "node:os"
 import { join, relative } from "node:path"
 import { fileURLToPath } from "node:url"
-import { alone as lockedAlone, LockHeld } from "./lock.js"
+import { LockHeld, withFileLock } from "./lock.js"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const bin = join(root, "node_modules", ".bin")
 const onWindows = process.platform === "win32"
 
-/** The oldest Node that runs Countersign: [major, minor]. */
-const OLDEST = [22, 19]
+/** The oldest supported Node version: [major, minor]. */
+const OLDEST_NODE = [22, 19]
 
-/** An error for the reader: one line, no stack. */
+/** A set-up error that the user can act on. Printed as one line, without a stack. */
 export class SetupFailed extends Error {}
 
-/** Whether a version such as `24.21.0` is new enough to run Countersign. */
+/** Whether a Node version such as `24.21.0` is supported. */
 export const isNewEnough = (version) => {
   const [major = 0, minor = 0] = version.replace(/^v/, "").split(".").map(Number)
-  return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])
+  return major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
 }
 
 const say = (line) => process.stdout.write(`countersign: ${line}\n`)
@@ -58,8 +58,8 @@ const isStamped = (wanted) => {
 }
 
 /**
- * Whether npm's own record says that everything the lockfile wants is there: an installation by hand counts. What is
- * optional, or made for certain platforms, may be missing.
+ * Whether npm's own record (`node_modules/.package-lock.json`) lists every package of the lockfile, so that a manual `npm ci` counts too.
+ * Optional and platform-specific packages may be missing.
  */
 const isInstalled = () => {
   try {
@@ -78,19 +78,20 @@ const isInstalled = () => {
   }
 }
 
-/** npm's failures in one line each. */
-const whyNpmFailed = (output) => {
+/** One line about a failure of npm. */
+const npmFailureReason = (output) => {
   if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network/.test(output)) {
-    return "the package registry cannot be reached; the first start needs the network (or a proxy: npm config set proxy ...)"
+    return "the package registry is unreachable; the first start needs network access (or a proxy: npm config set proxy ...)"
   }
-  if (/EUSAGE/.test(output)) return "package.json and package-lock.json disagree; run `npm install` once"
+  if (/EUSAGE/.test(output))
+    return "package.json and package-lock.json are out of sync; run `npm install` once"
   if (/ENOSPC/.test(output)) return "the disk is full; free some space"
-  if (/EACCES|EROFS|EPERM/.test(output)) return `${root} is not writable for this account`
-  return output.trim().split("\n").slice(0, 3).join(" ") || "npm gave no reason"
+  if (/EACCES|EROFS|EPERM/.test(output)) return `${root} is not writable by this user`
+  return output.trim().split("\n").slice(0, 3).join(" ") || "npm printed no reason"
 }
 
 const install = () => {
-  say("installing what package-lock.json names (once; about a minute on a slow network)")
+  say("installing dependencies (first start only; about a minute on a slow network)")
   const flags = [
     "ci",
     "--include=dev",
@@ -100,11 +101,11 @@ const install = () => {
     "--no-fund",
     "--loglevel=error"
   ]
-  // Inside one of npm's scripts, the npm that runs it; a different program may be first in the path.
-  const self = process.env.npm_execpath
-  const ours = self !== undefined && /npm-cli\.c?js$/.test(self)
-  const { error, status, stderr } = ours
-    ? spawnSync(process.execPath, [self, ...flags], {
+  // Inside an npm script, use the npm that runs it: PATH may have a different one first.
+  const npmScript = process.env.npm_execpath
+  const isInNpmScript = npmScript !== undefined && /npm-cli\.c?js$/.test(npmScript)
+  const { error, status, stderr } = isInNpmScript
+    ? spawnSync(process.execPath, [npmScript, ...flags], {
         cwd: root,
         encoding: "utf8",
         stdio: ["ignore", "ignore", "pipe"]
@@ -118,36 +119,36 @@ const install = () => {
   if (error?.code === "ENOENT")
     throw new SetupFailed("npm is not installed; install Node with npm from https://nodejs.org")
   if (error) throw new SetupFailed(`npm could not be run: ${error.message}`)
-  if (status !== 0) throw new SetupFailed(`npm ci failed: ${whyNpmFailed(stderr)}`)
+  if (status !== 0) throw new SetupFailed(`npm ci failed: ${npmFailureReason(stderr)}`)
 }
 
-/** The version that a Node says it is, or `undefined` where it does not run on this machine. */
+/** The version of a Node executable, or `undefined` if it does not run on this machine. */
 const versionOf = (program) => {
   const { status, stdout } = spawnSync(program, ["--version"], { encoding: "utf8", shell: onWindows })
   return status === 0 ? stdout.trim() : undefined
 }
 
-/** Sees to a Node that runs Countersign. */
+/** Checks that a supported Node is available, and removes an installed one that does not run here. */
 const checkNode = () => {
-  const ours = join(bin, onWindows ? "node.cmd" : "node")
-  if (existsSync(ours)) {
-    if (versionOf(ours) !== undefined) return
-    // It would be found before the machine's own Node, in every script of npm's.
+  const installedNode = join(bin, onWindows ? "node.cmd" : "node")
+  if (existsSync(installedNode)) {
+    if (versionOf(installedNode) !== undefined) return
+    // Every npm script would find it before the installed Node.
     for (const name of ["node", "node.cmd", "node.ps1"]) rmSync(join(bin, name), { force: true })
   }
   if (isNewEnough(process.version)) return
   throw new SetupFailed(
-    `Node ${OLDEST.join(".")} or newer is needed (this is ${process.version}), and none comes as a package for ` +
-      `${process.platform} ${process.arch}; install Node 24 from https://nodejs.org`
+    `Node ${OLDEST_NODE.join(".")} or later is required (this is ${process.version}), and there is no Node package for ` +
+      `${process.platform} ${process.arch}. Install Node 24 from https://nodejs.org`
   )
 }
 
-/** Links the command into the checkout's own `.bin`: `npx` finds it there and has nothing to ask. */
+/** Links `countersign` into `node_modules/.bin`, so that `npx countersign` runs it without asking to install a package. */
 const linkCommand = () => {
   const target = join(root, "scripts", "countersign.js")
   if (onWindows) {
     writeFileSync(join(bin, "countersign.cmd"), `@node "%~dp0\\..\\..\\scripts\\countersign.js" %*\r\n`)
-    // package.json's start says `exec`, so that no shell stands between npm's signals and the service.
+    // `npm start` runs `exec node …`, so that signals reach the service and not a shell. Windows has no `exec`.
     writeFileSync(join(bin, "exec.cmd"), "@%*\r\n")
     return
   }
@@ -157,37 +158,37 @@ const linkCommand = () => {
   symlinkSync("../../scripts/countersign.js", link)
 }
 
-/** One set-up of a checkout at a time: `npm ci` removes node_modules first. */
-const alone = (work) => {
+/** Runs one set-up of a checkout at a time: `npm ci` removes node_modules first. */
+const exclusively = (work) => {
   const name = createHash("sha256").update(realpathSync(root)).digest("hex").slice(0, 16)
   const lock = join(tmpdir(), `countersign-setup-${name}.lock`)
   try {
-    return lockedAlone(lock, work, () => say(`waiting for another set-up of this checkout (${lock})`))
+    return withFileLock(lock, work, () => say(`waiting for another set-up of this checkout (${lock})`))
   } catch (error) {
     throw error instanceof LockHeld ? new SetupFailed(error.message) : error
   }
 }
 
-/** Where the console's page is built in a checkout; the service looks for it here. */
+/** Build output of the console in a checkout. The service serves it from here. */
 const consoleDirectory = join(root, ".console")
 
-/** Every file below a folder. Node reads folders in folders by itself only from 18.17 and 20.1 on. */
+/** All files below a folder. `readdirSync` has a `recursive` option only from Node 18.17 and 20.1. */
 const filesBelow = (folder) =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const place = join(folder, entry.name)
-    if (entry.isDirectory()) return filesBelow(place)
-    return entry.isFile() ? [place] : []
+    const file = join(folder, entry.name)
+    if (entry.isDirectory()) return filesBelow(file)
+    return entry.isFile() ? [file] : []
   })
 
-/** The files that the page is made of. */
+/** The sources of the console. */
 const consoleSources = () => {
   const found = ["api", "client", "console", "domain"].flatMap((name) => filesBelow(join(root, "src", name)))
-  // In place: the oldest Node that runs this has no `toSorted`.
+  // Node 18 has no `toSorted`.
   // oxlint-disable-next-line unicorn/no-array-sort
   return [...found.sort(), join(root, "scripts", "console.config.ts"), join(root, "package-lock.json")]
 }
 
-/** By content: what git checks out anew is not built anew. */
+/** A digest of the sources' contents, so that a fresh checkout of the same files is not rebuilt. */
 const consoleStamp = () => {
   const digest = createHash("sha256")
   for (const file of consoleSources())
@@ -204,48 +205,46 @@ const isConsoleBuilt = (wanted) => {
 }
 
 /**
- * Builds the page where its sources have changed since it was built, beside the old one, which then makes way: a running service never
- * finds half of it. A page that cannot be built keeps nobody from the API, so that is said and no more.
+ * Builds the console if its sources have changed. It is built into a new folder that then replaces the old one, so that a running service
+ * never serves half of it. A failed build is reported and does not stop the set-up: the API works without the console.
  */
 const buildConsole = () => {
   const wanted = consoleStamp()
   if (isConsoleBuilt(wanted)) return
-  alone(() => {
+  exclusively(() => {
     if (isConsoleBuilt(wanted)) return
-    say("building the console's page (a few seconds, when it has changed)")
-    const made = `${consoleDirectory}.new`
-    const ours = join(bin, onWindows ? "node.cmd" : "node")
+    say("building the console (a few seconds, only after its sources changed)")
+    const output = `${consoleDirectory}.new`
+    const installedNode = join(bin, onWindows ? "node.cmd" : "node")
     const { status, stderr, stdout } = spawnSync(
-      existsSync(ours) ? ours : process.execPath,
+      existsSync(installedNode) ? installedNode : process.execPath,
       [
         join(root, "node_modules", "vite", "bin", "vite.js"),
         "build",
         "--config",
         join(root, "scripts", "console.config.ts"),
         "--outDir",
-        made,
+        output,
         "--logLevel",
         "warn"
       ],
       { cwd: root, encoding: "utf8", shell: onWindows, env: { ...process.env, NODE_ENV: "production" } }
     )
     if (status !== 0) {
-      say(
-        `the console's page could not be built; the service starts without it: ${`${stderr}${stdout}`.trim()}`
-      )
+      say(`could not build the console; the service starts without it: ${`${stderr}${stdout}`.trim()}`)
       return
     }
-    writeFileSync(join(made, "stamp"), wanted)
+    writeFileSync(join(output, "stamp"), wanted)
     rmSync(consoleDirectory, { recursive: true, force: true })
-    renameSync(made, consoleDirectory)
+    renameSync(output, consoleDirectory)
   })
 }
 
-/** Node and what it needs, as the lockfile names them. */
+/** Installs the dependencies and Node of the lockfile, unless they are in place. */
 const ensureInstalled = () => {
   const wanted = stamp()
   if (isStamped(wanted)) return
-  alone(() => {
+  exclusively(() => {
     if (isStamped(wanted)) return
     if (!isInstalled()) install()
     mkdirSync(bin, { recursive: true })
@@ -255,7 +254,7 @@ const ensureInstalled = () => {
   })
 }
 
-/** Does whatever is missing. Throws `SetupFailed` where the reader has to act. */
+/** Prepares the checkout. Throws `SetupFailed` if the user has to act. */
 export const setup = () => {
   ensureInstalled()
   buildConsole()

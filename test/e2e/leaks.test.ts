@@ -142,7 +142,7 @@ describe("what the service was told in confidence", () => {
           { headers: { cookie: `session=${hunt.secret("cookie of a failing request")}` } }
         )
         assert.strictEqual(failing.status, 500)
-        yield* own.got("resourceSpans")
+        yield* own.receives("resourceSpans")
 
         // A fault of the process itself.
         yield* service.kill("SIGUSR2")

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { spawnCli } from "../support/process.ts"
 
-/** A file system of 220 MB in memory, if this account may mount one. */
+/** A tmpfs of 220 MB, if this user may mount one. */
 const smallDisk = Effect.acquireRelease(
   Effect.sync(() => {
     const directory = mkdtempSync(path.join(tmpdir(), "countersign-disk-"))
@@ -24,14 +24,14 @@ const decodeBody = Schema.decodeUnknownSync(
   Schema.Struct({ session_id: Schema.optionalKey(Schema.String), code: Schema.optionalKey(Schema.String) })
 )
 
-describe("a full disk", () => {
+describe("Embedded PostgreSQL on a full disk", () => {
   it.live(
-    "is answered 503, and the service goes on by itself once there is room",
+    "requests get 503 while the disk is full, and the service recovers once there is space",
     () =>
       Effect.gen(function* () {
         const { directory, mounted } = yield* smallDisk
         if (!mounted) {
-          yield* Effect.log("not run: mounting a small file system takes root on Linux")
+          yield* Effect.log("skipped: mounting a tmpfs requires root on Linux")
           return
         }
         const dataDir = path.join(directory, "data")
@@ -59,7 +59,7 @@ describe("a full disk", () => {
             step_id: `step-${++steps}`,
             tool: "note",
             action_class: "write",
-            // Not compressible, so that each takes its room on the disk.
+            // Incompressible, so that each request uses disk space.
             arguments: { note: note.replaceAll("x", () => Math.random().toString(36)[2] ?? "y") }
           })
         )

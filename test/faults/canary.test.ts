@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url"
 const ATTEMPTS = 10_000
 const script = fileURLToPath(new URL("canaryProcess.ts", import.meta.url))
 
-/** What the process counted. */
+/** The counts that the process prints. */
 const Counted = Schema.fromJsonString(
   Schema.Struct({
     open: Schema.Int,
@@ -17,7 +17,7 @@ const Counted = Schema.fromJsonString(
   })
 )
 
-/** Addresses that must never be reached, and that are this machine's own in a network of its own. */
+/** Addresses that must never be connected to. In the test's network namespace they belong to this machine. */
 const inside = [
   "10.0.0.1",
   "100.64.0.1",
@@ -30,17 +30,17 @@ const inside = [
   "2002:7f00:1::1"
 ]
 
-/** Whether this machine lets a test have a network of its own, and how. */
+/** The flags with which this machine allows a network namespace, if any. */
 const unshare = [["--net"], ["--net", "--map-root-user"]].find(
   (flags) => spawnSync("unshare", [...flags, "ip", "link", "set", "lo", "up"]).status === 0
 )
 if (unshare === undefined) {
   process.stdout.write(
-    "canaries on loopback alone: this machine lets nobody have a network namespace (unshare, ip)\n"
+    "canary addresses on loopback only: this machine does not allow network namespaces (unshare, ip)\n"
   )
 }
 
-it(`in ${ATTEMPTS} attempts no address that is refused is connected to, and each name is looked up once`, () => {
+it(`Egress › ${ATTEMPTS} attempts connect to no denied address and resolve each name once`, () => {
   const [command, args] =
     unshare === undefined
       ? [process.execPath, [script, String(ATTEMPTS), "127.0.0.1", "127.0.0.2,127.9.9.9,::1", "false"]]
@@ -51,9 +51,9 @@ it(`in ${ATTEMPTS} attempts no address that is refused is connected to, and each
   const { stderr, stdout } = spawnSync(command, args, { encoding: "utf8", timeout: 240_000 })
   const counted = Schema.decodeSync(Counted)(stdout === "" ? assert.fail(stderr) : stdout)
   assert.strictEqual(counted.canaries, 0)
-  // A query for each family: never a second look-up between judging and dialling.
+  // One query per address family: no second resolution between the check and the connection.
   assert.strictEqual(counted.lookUps, 2 * counted.names)
-  // The one open address is reached all the while, or the above would prove nothing.
+  // The allowed address is reached throughout; otherwise the assertions above would prove nothing.
   assert.isAbove(counted.open, 10)
   assert.isAbove(counted.answered, ATTEMPTS / 10)
 }, 300_000)

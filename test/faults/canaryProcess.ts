@@ -8,20 +8,20 @@ import { nameServer } from "../support/dns.ts"
 import { randomFrom } from "../support/robustness/random.ts"
 
 /**
- * Sends from a process of its own, so that it can be put into a network of its own: `public` is the one address that may be reached,
- * `refused` are those that answer here, too, and must never be. Prints what was counted as JSON.
+ * Sends requests from a process of its own, so that it can run in its own network namespace. `public` is the only allowed address; the
+ * `denied` addresses accept connections too and must never get one. Prints the counts as JSON.
  *
- * canaryProcess.ts <attempts> <public> <refused, separated by commas> <whether they are to be set up>
+ * canaryProcess.ts <attempts> <public> <denied, comma-separated> <whether to add the addresses to the loopback interface>
  */
 const [attempts = "0", open = "", list = "", setUp = ""] = process.argv.slice(2)
-const refused = list.split(",")
-/** Attempts under way at once. */
-const AT_ONCE = 32
+const denied = list.split(",")
+/** Concurrent attempts. */
+const CONCURRENCY = 32
 
 if (setUp === "true") {
   for (const args of [
     ["link", "set", "lo", "up"],
-    ...[open, ...refused].map((address) => ["addr", "add", address, "dev", "lo"])
+    ...[open, ...denied].map((address) => ["addr", "add", address, "dev", "lo"])
   ]) {
     const { status, stderr } = spawnSync("ip", args, { encoding: "utf8" })
     if (status !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`)
@@ -33,8 +33,8 @@ const program = Effect.gen(function* () {
   const dial = (address: string) => (address.includes(":") ? `[${address}]` : address)
   const reached = { open: 0, canaries: 0 }
   const server = createServer((_request, response) => {
-    // Where it leads is never followed.
-    const target = random.pick(["127.0.0.1", ...refused])
+    // Redirects must never be followed.
+    const target = random.pick(["127.0.0.1", ...denied])
     const status = random.pick([200, 301, 302, 303, 307, 308])
     response.writeHead(status, { location: `http://${dial(target)}:${port}/latest/meta-data` }).end("{}")
   })
@@ -49,7 +49,7 @@ const program = Effect.gen(function* () {
 
   const dns = yield* nameServer(() => {
     if (random.chance(0.3)) return [open]
-    const some = [open, ...refused].filter(() => random.chance(0.3))
+    const some = [open, ...denied].filter(() => random.chance(0.3))
     return some.length === 0 ? "NXDOMAIN" : some
   })
   const { send, vet } = yield* Egress.pipe(
@@ -85,10 +85,10 @@ const program = Effect.gen(function* () {
   let answered = 0
   const one = Effect.gen(function* () {
     const byName = random.chance(0.6)
-    const host = byName ? "hooks.acme.com" : spelt(random.pick([open, ...refused]))
+    const host = byName ? "hooks.acme.com" : spelt(random.pick([open, ...denied]))
     const url = `http://${host}:${port}/hook`
     if (byName) names++
-    // A name that is judged at creation is looked up there, and once more at the attempt.
+    // A name checked at creation is resolved there, and once more at the attempt.
     if (byName && random.chance(0.1)) {
       names++
       yield* Effect.ignore(vet(url))
@@ -107,7 +107,7 @@ const program = Effect.gen(function* () {
     if (Result.isSuccess(result)) answered++
   })
   yield* Effect.forEach(Array.from({ length: Number(attempts) }), () => one, {
-    concurrency: AT_ONCE,
+    concurrency: CONCURRENCY,
     discard: true
   })
   process.stdout.write(JSON.stringify({ ...reached, answered, lookUps: dns.questions.length, names }))

@@ -18,24 +18,24 @@ import {
 } from "../support/robustness/requests.ts"
 
 /*
- * Walks the published document with requests that are malformed or extreme, and mostly almost right. What one run finds another finds
- * again: COUNTERSIGN_ROBUSTNESS_SEED is printed with every failure, COUNTERSIGN_ROBUSTNESS_REQUESTS says how many are sent.
+ * Fuzzes the API from its OpenAPI document with malformed, extreme and mostly almost valid requests. Runs are reproducible:
+ * COUNTERSIGN_ROBUSTNESS_SEED is printed with every failure; COUNTERSIGN_ROBUSTNESS_REQUESTS is the number of requests.
  */
 const SEED = Number(process.env["COUNTERSIGN_ROBUSTNESS_SEED"] ?? 20_261_121)
 const REQUESTS = Number(process.env["COUNTERSIGN_ROBUSTNESS_REQUESTS"] ?? 20_000)
-/** Requests under way at once, each on a connection that is kept open. */
+/** Concurrent requests, each on a connection that is kept open. */
 const AT_ONCE = 16
-/** Ids that are remembered of each kind: the newest, so that requests meet what others have just made. */
+/** Remembered ids of each kind: the newest, so that requests refer to resources that others have just created. */
 const REMEMBERED = 40
-/** What the heap may have grown by in the second half, in bytes: a leak of one small object a request is more. */
+/** Allowed heap growth in the second half of the run, in bytes. A leak of one small object per request exceeds it. */
 const HEAP_GROWTH = 24 * 2 ** 20
 
-/** Statuses that belong to no one operation: no such path, another method, and what is refused before there is one. */
+/** Statuses that any request may get: unknown path or method, and rejections before routing. */
 const ANYWHERE = new Set([404, 405, 408, 431])
-/** A peer's fault, which the document declares: there is none to be reached here. */
+/** 502 is declared for failures of peers. No peer is reachable in this test. */
 const PEERS_FAULT = 502
 
-/** Heap in use after a collection. */
+/** Used heap after garbage collection. */
 const heapUsed = (): number => {
   setFlagsFromString("--expose-gc")
   const collect: unknown = runInNewContext("gc")
@@ -50,7 +50,7 @@ interface Seen {
   readonly text: string
 }
 
-/** What is wrong with an answer; undefined: nothing. */
+/** A description of the fault in a response, or `undefined`. */
 const faultOf = (
   { operation, method }: Sent,
   { requestId, status, text, type }: Seen
@@ -75,7 +75,7 @@ const show = ({ body, headers, method, path }: Sent): string => {
 }
 
 it.live(
-  `${REQUESTS} requests that are malformed or extreme are answered with problems, and leave the service as it was`,
+  `HTTP API › ${REQUESTS} malformed or extreme requests get declared statuses and problems, and the heap does not grow`,
   () =>
     Effect.gen(function* () {
       const dns = yield* nameServer(() => "NXDOMAIN")
@@ -94,7 +94,7 @@ it.live(
         }
         const document = openApiDocument()
         const definitions = definitionsOf(document)
-        // The admin's own key must outlive the run, and the last of an organization does.
+        // The admin key must stay valid: the last admin key of an organization cannot be revoked.
         const operations = operationsOf(document).filter(({ id }) => id !== "api_keys.revoke")
         const [firstOperation, ...otherOperations] = operations
         if (firstOperation === undefined) return assert.fail("The document has operations")
@@ -130,7 +130,7 @@ it.live(
             body: sent.body ?? null
           })
           const type = String(headers["content-type"] ?? "")
-          // A stream does not end: that it began is enough.
+          // A stream does not end. Its response head is enough.
           if (type.startsWith("text/event-stream")) body.on("error", () => undefined).destroy()
           const text = body.destroyed ? "" : await body.text()
           const requestId = headers["x-request-id"]
@@ -166,7 +166,7 @@ it.live(
         )
 
         assert.deepStrictEqual(faults, [], `seed ${SEED}`)
-        // Requests that all are refused at the door would find nothing.
+        // A run in which every request is rejected early would find nothing.
         assert.isAbove((statuses.get(200) ?? 0) + (statuses.get(201) ?? 0), REQUESTS / 20)
         assert.isAbove(statuses.get(400) ?? 0, REQUESTS / 20)
         assert.isBelow(grown, HEAP_GROWTH)
@@ -179,7 +179,7 @@ it.live(
           Countersign.layer({
             databaseUrl,
             environment: {
-              // Where nobody listens: attempts fail at once, and no name leads outside.
+              // A closed port: attempts fail immediately, and no name resolves to a public address.
               COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:9",
               COUNTERSIGN_DNS_SERVERS: `127.0.0.1:${dns.address.port}`
             }

@@ -5,57 +5,57 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { onTestFinished } from "vitest"
 
-/** Works under the lock that is its argument and tells what happens; with "own", over a lock that has its own id. */
+/** Runs work under the lock file given as an argument and prints what happens. With "own", it first writes its own process id to the file. */
 const program = `
-import { alone } from ${JSON.stringify(new URL("../../scripts/lock.js", import.meta.url).href)}
+import { withFileLock } from ${JSON.stringify(new URL("../../scripts/lock.js", import.meta.url).href)}
 import { writeFileSync } from "node:fs"
 const [lock, own] = process.argv.slice(1)
 if (own) writeFileSync(lock, String(process.pid))
-alone(lock, () => console.log("worked"), () => console.log("waits"))
+withFileLock(lock, () => console.log("worked"), () => console.log("waits"))
 `
 
-/** A place for a lock, in a folder of its own. */
-const place = (): string => {
+/** The path of a lock file in a new folder. */
+const newLockPath = (): string => {
   const folder = mkdtempSync(path.join(tmpdir(), "countersign-lock-"))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   return path.join(folder, "lock")
 }
 
-/** Runs it to its end and answers with what it told. */
-const work = (lock: string, more: ReadonlyArray<string> = [], onWait = () => {}): Promise<string> =>
+/** Runs the program to its end and returns its output. */
+const runProgram = (lock: string, more: ReadonlyArray<string> = [], onWait = () => {}): Promise<string> =>
   new Promise((done) => {
     const child = spawn(process.execPath, ["--input-type=module", "-e", program, lock, ...more])
     onTestFinished(() => void child.kill())
-    let told = ""
+    let output = ""
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
-      told += text
+      output += text
       if (text.includes("waits")) onWait()
     })
-    child.stderr.setEncoding("utf8").on("data", (text: string) => (told += text))
-    child.once("close", () => done(told))
+    child.stderr.setEncoding("utf8").on("data", (text: string) => (output += text))
+    child.once("close", () => done(output))
   })
 
 it.each([
-  ["is that of a process that is gone", (lock: string) => writeFileSync(lock, "2147483646"), []],
-  ["has the worker's own id, left by a process of another time", () => {}, ["own"]],
+  ["of a process that has ended", (lock: string) => writeFileSync(lock, "2147483646"), []],
+  ["with the id of this process, left by an earlier process,", () => {}, ["own"]],
   [
-    "names nobody, and has for a while",
+    "that is empty and old",
     (lock: string) => {
       writeFileSync(lock, "")
       utimesSync(lock, 0, 0)
     },
     []
   ]
-])("a lock that %s is taken over, and nothing is left of it", async (_, leave, more) => {
-  const lock = place()
+])("a lock file %s is taken over, and no file is left behind", async (_, leave, more) => {
+  const lock = newLockPath()
   leave(lock)
-  assert.strictEqual(await work(lock, more), "worked\n")
+  assert.strictEqual(await runProgram(lock, more), "worked\n")
   assert.deepStrictEqual(readdirSync(path.dirname(lock)), [])
 })
 
-it("a lock whose process works is waited for, and that is said once", async () => {
-  const lock = place()
+it("a lock file of a running process is waited for, and the wait is reported once", async () => {
+  const lock = newLockPath()
   writeFileSync(lock, String(process.pid))
-  assert.strictEqual(await work(lock, [], () => rmSync(lock)), "waits\nworked\n")
+  assert.strictEqual(await runProgram(lock, [], () => rmSync(lock)), "waits\nworked\n")
   assert.isFalse(existsSync(lock))
 })

@@ -28,7 +28,7 @@ const ok = ({ status, stderr, stdout }: ReturnType<typeof spawnSync>): string =>
   return String(stdout)
 }
 
-/** The manifest as it stands in what `npm pack` makes. Nothing is built for it. */
+/** The manifest in the tarball of `npm pack`, made without building the package. */
 const packedManifest = (): string => {
   const directory = mkdtempSync(path.join(tmpdir(), "countersign-pack-"))
   try {
@@ -41,17 +41,21 @@ const packedManifest = (): string => {
 }
 
 describe("the published package", () => {
-  it("brings no Node, which every script of whoever installs it would run on", { timeout: 60_000 }, () => {
-    const { dependencies, optionalDependencies } = read(Manifest, packedManifest())
-    const published = Object.keys({ ...dependencies, ...optionalDependencies })
-    assert.include(published, "undici")
+  it(
+    "the published package installs no Node, on which every npm script of its users would then run",
+    { timeout: 60_000 },
+    () => {
+      const { dependencies, optionalDependencies } = read(Manifest, packedManifest())
+      const published = Object.keys({ ...dependencies, ...optionalDependencies })
+      assert.include(published, "undici")
 
-    const { packages } = read(Lockfile, readFileSync(path.join(root, "package-lock.json"), "utf8"))
-    const nodes = Object.entries(packages).filter(([, { bin }]) => bin !== undefined && "node" in bin)
-    assert.isAbove(nodes.length, 0, "a checkout has its own")
-    for (const [place, { dev }] of nodes) {
-      assert.notInclude(published, place.replace(/^.*node_modules\//, ""))
-      assert.isTrue(dev, `${place} comes with a development dependency alone`)
+      const { packages } = read(Lockfile, readFileSync(path.join(root, "package-lock.json"), "utf8"))
+      const nodes = Object.entries(packages).filter(([, { bin }]) => bin !== undefined && "node" in bin)
+      assert.isAbove(nodes.length, 0, "a checkout installs its own Node")
+      for (const [place, { dev }] of nodes) {
+        assert.notInclude(published, place.replace(/^.*node_modules\//, ""))
+        assert.isTrue(dev, `${place} is a development dependency only`)
+      }
     }
-  })
+  )
 })

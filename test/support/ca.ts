@@ -3,17 +3,17 @@ import { isIP } from "node:net"
 import { NetAddress } from "effect/net"
 
 /**
- * Certificates made on the spot: X.509 v3 (RFC 5280) over P-256, written in DER by hand, so that a test needs neither
- * a tool nor files that expire.
+ * Creates test certificates: X.509 v3 (RFC 5280) with P-256 keys, encoded in DER here, so that tests need neither external tools nor
+ * certificate files that expire.
  */
 
-/** What a TLS server is set up with, both in PEM. */
+/** The certificate and private key of a TLS server, in PEM. */
 export interface Identity {
   readonly cert: string
   readonly key: string
 }
 
-/** Names and addresses a certificate is for, and when it is valid: by default from yesterday to tomorrow. */
+/** Host names and addresses of a certificate, and its validity. Default: yesterday to tomorrow. */
 export interface Subject {
   readonly hosts: ReadonlyArray<string>
   readonly from?: Date
@@ -22,7 +22,7 @@ export interface Subject {
 
 /** A certificate authority. */
 export interface Authority {
-  /** Its own certificate in PEM: what a client is to trust. */
+  /** The root certificate in PEM, for the client to trust. */
   readonly certificate: string
   readonly issue: (subject: Subject) => Identity
 }
@@ -47,7 +47,7 @@ const bitString = (part: Uint8Array) => der(0x03, Buffer.from([0]), part)
 const boolean = (value: boolean) => der(0x01, Buffer.from([value ? 0xff : 0]))
 const integer = (bytes: Uint8Array) => der(0x02, bytes)
 const utf8 = (text: string) => der(0x0c, Buffer.from(text))
-/** UTCTime: fit for the years up to 2049. */
+/** UTCTime, which covers years up to 2049. */
 const time = (date: Date) =>
   der(0x17, Buffer.from(`${date.toISOString().slice(2, 19).replace(/[-T:]/g, "")}Z`))
 
@@ -121,20 +121,20 @@ const identity = (of: Signer, cert: string): Identity => ({
   key: of.keys.privateKey.export({ type: "pkcs8", format: "pem" }).toString()
 })
 
-/** A new authority, known to no one. */
+/** Creates a certificate authority that no system trusts. */
 export const makeAuthority = (): Authority => {
-  const own = signer("Authority of a test")
+  const own = signer("Test authority")
   return {
     certificate: certify(own, own, { hosts: [] }, true),
     issue: (subject) => {
-      const leaf = signer("Receiver of a test")
+      const leaf = signer("Test receiver")
       return identity(leaf, certify(own, leaf, subject, false))
     }
   }
 }
 
-/** A certificate that vouches for itself. */
+/** Creates a self-signed certificate. */
 export const selfSigned = (subject: Subject): Identity => {
-  const own = signer("Nobody")
+  const own = signer("Self-signed")
   return identity(own, certify(own, own, subject, false))
 }

@@ -4,14 +4,14 @@ import { ProcessEnvironment } from "../../src/cli/environment.ts"
 import { errorMessage } from "../../src/cli/errorMessage.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 
-/** What a command printed, and in what words it failed. */
+/** The output of a command. `err` includes the error message if it failed. */
 export interface Outcome {
   readonly ok: boolean
   readonly out: string
   readonly err: string
 }
 
-/** Runs the command line in this process, with an environment of its own. */
+/** Runs the CLI in this process with the given environment variables. */
 export const cli = (args: ReadonlyArray<string>, variables: Environment = {}): Effect.Effect<Outcome> =>
   Effect.suspend(() => {
     const out: Array<string> = []

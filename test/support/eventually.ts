@@ -1,7 +1,7 @@
 import { Effect, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Looks again until it holds: what the engine writes has no other end to wait for. */
+/** Polls until the predicate holds, for at most 20 s: for effects of background workers that offer nothing to await. */
 export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) => boolean) =>
   look.pipe(
     Effect.repeat({ until: holds, schedule: Schedule.spaced("10 millis") }),
@@ -9,8 +9,8 @@ export const eventually = <A, E, R>(look: Effect.Effect<A, E, R>, holds: (a: A) 
   )
 
 /**
- * Ends once so many statements of this database wait for locks. Also within a transaction, where what `pg_stat_activity` says stays as
- * it was.
+ * Waits until `count` statements of this database are blocked on locks. Works inside a transaction too, where `pg_stat_activity` would
+ * return a stale snapshot.
  */
 export const waitForBlockedStatements = (count: number) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>

@@ -1,6 +1,6 @@
 /// <reference lib="dom" />
 
-/** Node's `fetch` asks for this where a body is a stream; the browsers' types, which the console is checked with, do not know it. */
+/** Node's `fetch` requires `duplex` for a streamed body. The DOM types, against which the console is checked, lack it. */
 interface RequestInit {
   readonly duplex?: "half"
 }

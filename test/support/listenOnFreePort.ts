@@ -1,6 +1,6 @@
 import type { Server } from "node:net"
 
-/** Has a server listen on a free port of the loopback address; answers with the port once it does. */
+/** Makes a server listen on a free loopback port and returns the port. */
 export const listenOnFreePort = (server: Server): Promise<number> =>
   new Promise((resolve, reject) => {
     server.once("error", reject).listen(0, "127.0.0.1", () => {

@@ -3,22 +3,22 @@ import { spawn } from "node:child_process"
 import type { Readable } from "node:stream"
 import { fileURLToPath } from "node:url"
 
-/** How a process ended. */
+/** Exit code and output of a terminated process. */
 export interface ProcessExit {
   readonly code: number | null
   readonly out: string
   readonly err: string
 }
 
-/** The command line as a process of its own. */
+/** The CLI in a child process. */
 export interface CliProcess {
-  /** Resolves with everything on stdout so far once that matches; rejects where the process ends before. */
+  /** Returns the stdout so far once it matches. Fails if the process exits before. */
   readonly waitForStdout: (pattern: RegExp) => Effect.Effect<string>
-  /** The same of stderr. */
+  /** The same for stderr. */
   readonly waitForStderr: (pattern: RegExp) => Effect.Effect<string>
-  /** Writes to its stdin. */
+  /** Writes to stdin. */
   readonly write: (text: string) => Effect.Effect<void>
-  /** Ends its stdin, which stays open until then. */
+  /** Closes stdin. */
   readonly close: Effect.Effect<void>
   readonly ended: Effect.Effect<ProcessExit>
   readonly kill: (signal: NodeJS.Signals) => Effect.Effect<void>
@@ -26,7 +26,7 @@ export interface CliProcess {
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url))
 
-/** Starts `countersign <args>` with nothing of this process's environment but what is given. Killed with the scope. */
+/** Starts `countersign <args>` with only PATH and the given environment variables. Killed when the scope closes. */
 export const spawnCli = (
   args: ReadonlyArray<string>,
   environment: Readonly<Record<string, string>> = {}
@@ -54,7 +54,7 @@ export const spawnCli = (
       const ended = new Promise<ProcessExit>((done) =>
         child.once("close", (code) => done({ code, out, err }))
       )
-      // Whoever is killed reads no more.
+      // Writing to a killed process fails.
       child.stdin.on("error", () => undefined)
       const matched = (stream: Readable, soFar: () => string) => (pattern: RegExp) =>
         Effect.promise(

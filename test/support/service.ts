@@ -4,23 +4,23 @@ import { Countersign, type TestOptions } from "../../src/testing/index.ts"
 import { cloneDatabase } from "./postgres.ts"
 
 /**
- * The whole service over a database of this test file's own. Give it to `layer(..., { excludeTestServices: true })`: a pool of
- * real connections needs the real clock.
+ * The whole service on a database of its own. Use it with `layer(..., { excludeTestServices: true })`: a pool of real connections needs
+ * the real clock.
  */
 export const service = (options: Omit<TestOptions, "databaseUrl"> = {}) =>
   Layer.unwrap(Effect.map(cloneDatabase, (databaseUrl) => Countersign.layer({ ...options, databaseUrl })))
 
-/** An answer as it is on the wire. */
+/** A raw HTTP response. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
-  /** The body read as JSON; its text where it is none. */
+  /** The JSON body, or `{ text }` if the body is not JSON. */
   readonly body: Record<string, unknown>
-  /** The fields at fault, where the body is a problem that names some. */
+  /** The `errors` of a problem body, else empty. */
   readonly errors: ReadonlyArray<FieldError>
 }
 
-/** Sends a request as it stands, with a key where one is given, past the typed client. */
+/** Sends a raw request, bypassing the typed client. */
 export const send = (
   path: string,
   options: RequestInit & { readonly key?: Redacted.Redacted | string } = {}
@@ -42,7 +42,7 @@ export const send = (
     })
   })
 
-/** The members at fault that a problem names, as the typed client fails with it. */
+/** The JSON pointers in the `errors` of a problem that the typed client failed with. */
 export const pointersOf = (problem: object): ReadonlyArray<string> =>
   Option.getOrElse(decodeErrors(Reflect.get(problem, "errors")), () => []).map(({ pointer }) => pointer)
 

@@ -1,6 +1,6 @@
 /**
- * Loaded ahead of a service: at SIGUSR2 it has a fault that nobody catches, as a library may have one, with all hanging on the error that
- * libraries hang on theirs: the text that was no URL, the request with its headers, the configuration.
+ * Preloaded into the service: on SIGUSR2 it throws an uncaught error such as a library might, with everything attached that libraries
+ * attach to their errors: the invalid URL, the request with its headers, the configuration.
  */
 import { subscribe } from "node:diagnostics_channel"
 import { IncomingMessage } from "node:http"

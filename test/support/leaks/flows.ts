@@ -1,4 +1,4 @@
-/** What people do with their secrets, well and badly: each flow asks, waits for what follows, and leaves what it saw with the hunt. */
+/** Scenarios in which users handle secrets, correctly and incorrectly. Each sends requests, waits for their effects, and hands every text it saw to the search. */
 import { assert } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
@@ -7,7 +7,7 @@ import { eventually } from "../eventually.ts"
 import type { Ask, Asked, Hunt } from "./hunt.ts"
 import type { Peer } from "./peers.ts"
 
-/** What a flow works with. */
+/** The arguments of a scenario. */
 export interface Scene {
   readonly hunt: Hunt
   readonly ask: Ask
@@ -16,11 +16,11 @@ export interface Scene {
 const is = (status: number) => (answer: Asked) =>
   Effect.sync(() => assert.strictEqual(answer.status, status, JSON.stringify(answer.json)))
 
-/** Asks until a delivery, or any, of a list has come to a status. */
+/** Polls until a delivery has the given status. */
 const delivered = ({ ask }: Scene, path: string, status: string) =>
   eventually(ask("GET", path), ({ json }) => JSON.stringify(json).includes(`"status":"${status}"`))
 
-/** Keys: made, made again by the same request, refused, mistyped. */
+/** API keys: created, created again with the same idempotency key, rejected, mistyped. */
 export const keys = Effect.fnUntraced(function* ({ ask, hunt }: Scene) {
   const idempotent = { headers: { "idempotency-key": "one" }, but: ["made key"] }
   const body = { name: "agent", preset: "runtime", email: "ann@acme.example" }
@@ -29,7 +29,7 @@ export const keys = Effect.fnUntraced(function* ({ ask, hunt }: Scene) {
   yield* Effect.tap(ask("POST", "/v1/api-keys", body, idempotent), is(201))
   yield* ask("POST", "/v1/api-keys", { name: hunt.secret("name of a refused key"), scopes: ["x"] })
   yield* ask("GET", `/v1/api-keys?limit=9&token=${hunt.secret("query")}`, undefined, {
-    headers: { cookie: `session=${hunt.secret("cookie of a stranger")}`, "x-api-key": hunt.secret("header") }
+    headers: { cookie: `session=${hunt.secret("foreign cookie")}`, "x-api-key": hunt.secret("header") }
   })
   const headers = {
     authorization: `Bearer ${hunt.secret("mistyped key", `csk_${randomBytes(24).toString("hex")}`)}`
@@ -38,7 +38,7 @@ export const keys = Effect.fnUntraced(function* ({ ask, hunt }: Scene) {
   return made.text("secret")
 })
 
-/** Endpoints: made, turned over, delivered to, failing, refused. */
+/** Webhook endpoints: created, rotated, delivered to, failing, rejected. */
 export const endpoints = Effect.fnUntraced(function* (scene: Scene, to: Peer) {
   const { ask, hunt } = scene
   const path = "/v1/notification-endpoints"
@@ -68,7 +68,7 @@ export const endpoints = Effect.fnUntraced(function* (scene: Scene, to: Peer) {
   yield* Effect.tap(ask("POST", path, { url: `https://nowhere.invalid/${nowhere}` }), is(400))
 })
 
-/** A collector that refuses everything with the token in its answer, then takes everything with the token in its answer. */
+/** A collector whose responses contain the token: it rejects everything, then accepts everything. */
 export const telemetry = Effect.fnUntraced(function* (
   scene: Scene,
   to: Peer & { readonly accept: Effect.Effect<void> }
@@ -97,7 +97,7 @@ export const telemetry = Effect.fnUntraced(function* (
   return destination
 })
 
-/** Batches that failed, are sent again, and are taken. */
+/** Batches that failed, are replayed, and are accepted. */
 export const batches = Effect.fnUntraced(function* (
   scene: Scene,
   destination: string,
@@ -112,13 +112,13 @@ export const batches = Effect.fnUntraced(function* (
   yield* scene.ask("GET", "/v1/telemetry-destinations")
 })
 
-/** A provider that answers with the key that it was sent; keys that are refused. */
+/** A provider whose responses contain the key; keys that are rejected. */
 export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: Peer) {
-  const shapes = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
+  const schemas = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
   const openai = { kind: "openai", base_url: `${to.url}/v1`, model: "m" }
   const api_key = hunt.secret("provider key")
   const task = yield* Effect.tap(
-    ask("POST", "/v1/tasks", { name: "refunds", ...shapes, provider: { ...openai, api_key } }),
+    ask("POST", "/v1/tasks", { name: "refunds", ...schemas, provider: { ...openai, api_key } }),
     is(201)
   )
   const path = `/v1/tasks/${task.text("id")}`
@@ -130,7 +130,7 @@ export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: P
   yield* Effect.tap(ask("PATCH", path, { provider: { ...openai, api_key: wrong } }), is(400))
   yield* ask("GET", path)
   yield* ask("GET", `${path}/releases`)
-  // In the background, both sides in vain; the candidate with a key of its own for another address.
+  // A comparison in the background: both sides fail, and the candidate has its own key for another address.
   const examples = [{ input: {}, answer: {} }]
   yield* Effect.tap(ask("POST", `${path}/datasets`, { examples }), is(201))
   const candidate = {
@@ -144,10 +144,10 @@ export const provider = Effect.fnUntraced(function* ({ ask, hunt }: Scene, to: P
   yield* Effect.tap(ask("POST", `${path}/releases`, release), is(201))
 })
 
-/** The places where a text that a run was given belongs: the run is the caller's own. */
+/** The name of a secret in a run's input. It may appear where the run itself is shown. */
 const INPUT = "key in a run's input"
 
-/** Corrections with every secret that the organization has, in every form; and a run whose input has one, which is exported. */
+/** Corrections with every secret of the organization, in every encoding; and an exported run whose input contains one. */
 export const feedback = Effect.fnUntraced(function* (scene: Scene, secrets: ReadonlyArray<string>) {
   const { ask, hunt } = scene
   const task = yield* Effect.tap(
@@ -210,7 +210,7 @@ export const feedback = Effect.fnUntraced(function* (scene: Scene, secrets: Read
   return INPUT
 })
 
-/** An approval, so that mail is tried and events are sent; and what lists show of it. */
+/** An approval, so that mail and events are sent, and the lists that show it. */
 export const approval = Effect.fnUntraced(function* ({ ask }: Scene) {
   const rule = { effect: "require_approval", self_approval: true }
   yield* Effect.tap(ask("PUT", "/v1/approval-rules", { rules: [rule] }), is(200))
@@ -221,7 +221,7 @@ export const approval = Effect.fnUntraced(function* ({ ask }: Scene) {
   return step.text("approval_id")
 })
 
-/** Signing in to the console, wrongly and rightly, and reading what it shows. */
+/** Console sign-in with a wrong and a right key, and the pages behind it. */
 export const consoleSession = Effect.fnUntraced(function* (
   { ask, hunt }: Scene,
   url: string,
@@ -229,7 +229,7 @@ export const consoleSession = Effect.fnUntraced(function* (
 ) {
   const own = { origin: url, "sec-fetch-site": "same-origin" }
   const typo = {
-    key: hunt.secret("key that nobody signed in with", `csk_${randomBytes(24).toString("hex")}`)
+    key: hunt.secret("rejected sign-in key", `csk_${randomBytes(24).toString("hex")}`)
   }
   yield* Effect.tap(ask("POST", "/console/session", typo, { headers: own }), is(401))
   const signIn = (name: string) =>
@@ -241,7 +241,7 @@ export const consoleSession = Effect.fnUntraced(function* (
         return cookie
       })
     )
-  // One that is still signed in when the store is searched, and one that signs out.
+  // One session stays signed in while the database is searched, one signs out.
   yield* signIn("cookie that stays")
   const cookie = yield* signIn("cookie")
   const headers = { ...own, cookie, authorization: "" }

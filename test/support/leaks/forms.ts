@@ -1,28 +1,28 @@
-/** A secret that is hunted, by a name that may be told. */
+/** A secret to search for, and a name for it that may be printed. */
 export interface Hunted {
   readonly name: string
   readonly secret: string
 }
 
-/** A text in which none of them may be, or only those named. */
+/** A text that may contain none of the secrets except the listed ones. */
 export interface Searched {
   readonly place: string
   readonly text: string
-  /** Names of the secrets that belong here. */
+  /** Names of the secrets that may appear here. */
   readonly but?: ReadonlyArray<string>
 }
 
-/** Characters of a secret that are enough to know it by: its ends may be cut, and base64 mixes them with their neighbours. */
-const TELLING = 20
+/** Characters that identify a secret. Its end may be cut off, and base64 mixes its ends with their neighbours. */
+const IDENTIFYING_LENGTH = 20
 
 const percent = (text: string): string =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("")
 
-/** How a secret may look where it leaked: as it is, percent-encoded, in hex, and in base64 at each of its three offsets. */
+/** Encodings in which a secret may leak: plain, percent-encoded, hex, and base64 at each of its three offsets. */
 export const formsOf = (secret: string): ReadonlyArray<string> => {
-  const core = secret.slice(0, Math.max(TELLING, Math.floor(secret.length / 2)))
+  const core = secret.slice(0, Math.max(IDENTIFYING_LENGTH, Math.floor(secret.length / 2)))
   const base64 = [0, 1, 2].map((offset) =>
-    // The first and last digits depend on what stands beside.
+    // The first and last digits depend on the neighbouring bytes.
     Buffer.from("\0".repeat(offset) + core)
       .toString("base64")
       .slice(offset === 0 ? 0 : 4, -4)
@@ -37,7 +37,7 @@ export const formsOf = (secret: string): ReadonlyArray<string> => {
   ]
 }
 
-/** Every secret that stands where it does not belong, as `place: name`. */
+/** Every leaked secret, as `place: name`. */
 export const leaksIn = (
   hunted: ReadonlyArray<Hunted>,
   searched: ReadonlyArray<Searched>

@@ -4,15 +4,15 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { type Hunted, leaksIn, type Searched } from "./forms.ts"
 
-/** A text that stands nowhere else. */
+/** A unique marker text. */
 export const marker = (name: string): string => `${name}${randomBytes(24).toString("hex")}`
 
-/** The secrets of one run, and every text that it has brought to light. */
+/** The secrets of one test run, and every text that the run has seen. */
 export class Hunt {
   readonly #hunted = new Map<string, Hunted>()
   readonly #searched: Array<Searched> = []
 
-  /** A secret that is hunted from here on: a marker, or one that an answer has shown for the one time. */
+  /** Adds a secret to search for: a new marker, or a value that a response has shown once. */
   secret(name: string, secret: unknown = marker("s")): string {
     if (typeof secret !== "string" || secret.length < 20) return assert.fail(`there is no ${name}`)
     this.#hunted.set(name, { name, secret })
@@ -23,7 +23,7 @@ export class Hunt {
     return this.#hunted.get(name)?.secret ?? assert.fail(name)
   }
 
-  /** Keeps a text to be searched; `but` names what belongs there. */
+  /** Adds a text to be searched. `but` names the secrets that may appear in it. */
   search(place: string, text: string, ...but: ReadonlyArray<string>): void {
     this.#searched.push({ place, text, but })
   }
@@ -33,23 +33,23 @@ export class Hunt {
   }
 }
 
-/** An answer, as far as flows look at it. */
+/** A response. */
 export interface Asked {
   readonly status: number
   readonly json: Readonly<Record<string, unknown>>
   readonly headers: Headers
-  /** A text of its JSON by path, as `endpoint.id`. */
+  /** The string at a path of the JSON body, such as `endpoint.id`. */
   readonly text: (path: string) => string
 }
 
-/** What a request is sent with. */
+/** Options of a request. */
 export interface AskOptions {
-  /** Secrets that the answer may show. */
+  /** Names of the secrets that may appear in the response. */
   readonly but?: ReadonlyArray<string>
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Sends requests with a key, and keeps every answer whole to be searched. */
+/** Sends a request with an API key and adds the whole response to the searched texts. */
 export type Ask = (method: string, path: string, body?: unknown, options?: AskOptions) => Effect.Effect<Asked>
 
 export const makeAsk =
@@ -83,12 +83,12 @@ const recordOf = (text: string): Record<string, unknown> => {
   try {
     return recordAt(JSON.parse(text))
   } catch {
-    // A text, a page, or nothing: searched all the same.
+    // The body is not JSON. It is searched as text.
     return {}
   }
 }
 
-/** Every row of every table as text, with what is stored as bytes also read as text. */
+/** Every row of every table as text, with byte columns also decoded as text. */
 export const dump = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* sql<{ readonly name: string }>`

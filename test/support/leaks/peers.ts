@@ -3,19 +3,19 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { gunzipSync } from "node:zlib"
 import { listenOnFreePort } from "../listenOnFreePort.ts"
 
-/** A server on loopback that keeps all that it is sent. */
+/** A loopback server that records every request. */
 export interface Peer {
   readonly url: string
-  /** Each request as it came: line, headers, and the body unpacked. */
+  /** Every request: path, headers, and the decompressed body. */
   readonly received: ReadonlyArray<string>
-  /** Whether this stands in something that was received; resolves once it does. */
-  readonly got: (text: string) => Effect.Effect<void>
+  /** Completes once a request contains `text`. */
+  readonly receives: (text: string) => Effect.Effect<void>
 }
 
-/** What a peer answers; `echo` is all that it was sent. */
+/** Answers a request. `echo` is the request as text. */
 export type Answering = (request: IncomingMessage, response: ServerResponse, echo: string) => void
 
-/** Answers until the scope closes. */
+/** Starts a recording server that runs until the scope closes. */
 export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope> =>
   Effect.gen(function* () {
     const received: Array<string> = []
@@ -43,7 +43,7 @@ export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope>
     return {
       url: `http://127.0.0.1:${port}`,
       received,
-      got: (text) =>
+      receives: (text) =>
         Effect.callback((resume) => {
           const look = () => {
             if (!received.some((one) => one.includes(text))) return
@@ -57,13 +57,13 @@ export const peer = (answer: Answering): Effect.Effect<Peer, never, Scope.Scope>
     }
   })
 
-/** A receiver that repeats what it was sent where its path says that it is broken. */
+/** A webhook receiver that answers 500 with an echo of the request if its path contains `broken`. */
 export const receiver = peer((request, response, echo) => {
   if (request.url?.includes("broken") !== true) response.writeHead(204).end()
   else response.writeHead(500, "Broken", { "x-echo": String(request.headers["x-svc-signature"]) }).end(echo)
 })
 
-/** A collector that repeats the header it was sent: it refuses, or takes it all with a message, as it is told. */
+/** A collector whose responses contain the authorization header. It answers 401 until `accept` runs, then 200 with a message. */
 export const echoingCollector = Effect.gen(function* () {
   let accepts = false
   const made = yield* peer((request, response) => {
@@ -77,7 +77,7 @@ export const echoingCollector = Effect.gen(function* () {
   return { ...made, accept: Effect.sync(() => void (accepts = true)) }
 })
 
-/** A model provider that repeats its key. */
+/** A model provider whose error responses contain the key. */
 export const echoingProvider = peer((request, response) => {
   response
     .writeHead(401, { "content-type": "application/json" })

@@ -1,14 +1,14 @@
-/** Choices that a seed repeats. */
+/** Seeded random choices. */
 export interface Random {
-  /** From 0 on, below 1. */
+  /** From 0 inclusive to 1 exclusive. */
   readonly next: () => number
-  /** A whole number from 0 on, below `below`. */
+  /** An integer from 0 inclusive to `below` exclusive. */
   readonly below: (below: number) => number
   readonly chance: (probability: number) => boolean
   readonly pick: <A>(from: readonly [A, ...ReadonlyArray<A>]) => A
 }
 
-/** "mulberry32": a generator of 32 bits of state, the same on every machine. */
+/** Mulberry32, a generator with 32 bits of state and the same sequence on every machine. */
 export const randomFrom = (seed: number): Random => {
   let state = seed >>> 0
   const next = () => {

@@ -1,19 +1,19 @@
 import type { Random } from "./random.ts"
 import { anything, fitting, idOf, type Known, type SchemaNode, spoilt, texts } from "./values.ts"
 
-/** One operation of the document. */
+/** An operation of the OpenAPI document. */
 export interface Operation {
   readonly id: string
   readonly method: string
   readonly path: string
   readonly query: ReadonlyArray<{ readonly name: string; readonly schema: SchemaNode }>
-  /** The schema of its body; undefined: it takes none. */
+  /** The schema of the request body, or `undefined` if it has none. */
   readonly body: SchemaNode | undefined
-  /** The statuses that it is declared to answer with. */
+  /** The declared response statuses. */
   readonly statuses: ReadonlySet<number>
 }
 
-/** A request as it is sent. */
+/** A raw request. */
 export interface Sent {
   readonly operation: Operation
   readonly method: string
@@ -22,7 +22,7 @@ export interface Sent {
   readonly body: Uint8Array | undefined
 }
 
-/** Keys to ask with. */
+/** API keys for the requests. */
 export interface Keys {
   readonly admin: string
   readonly others: readonly [string, ...ReadonlyArray<string>]
@@ -53,7 +53,7 @@ export const operationsOf = (document: unknown): ReadonlyArray<Operation> =>
     })
   )
 
-/** What the document calls its schemas. */
+/** The named schemas of the document. */
 export const definitionsOf = (document: unknown): SchemaNode =>
   record(record(record(document)["components"])["schemas"])
 
@@ -84,7 +84,7 @@ const pathOf = (random: Random, known: Known, { path }: Operation): string => {
     .join("/")
 }
 
-/** Percent-encoded; text that is none, as it is with its lone surrogates replaced. Cut, since a path that is too long has a test of its own. */
+/** Percent-encodes a text. Lone surrogates are replaced first. Long texts are cut, because over-long paths have a test of their own. */
 const encode = (text: string): string => encodeURIComponent(text.slice(0, 400).toWellFormed())
 
 const queryOf = (random: Random, known: Known, definitions: SchemaNode, { query }: Operation): string => {
@@ -99,7 +99,7 @@ const queryOf = (random: Random, known: Known, definitions: SchemaNode, { query 
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`
 }
 
-/** A body's text, broken as text where the value in it is right. */
+/** The body as text, sometimes with its JSON syntax broken. */
 const brokenText = (random: Random, text: string): Uint8Array => {
   switch (random.below(8)) {
     case 0:
@@ -136,10 +136,10 @@ const bodyOf = (
   return choice > 0.9 ? brokenText(random, text) : Buffer.from(text)
 }
 
-/** What a parameter is given as it stands in the URL: nothing, NUL, what is no UTF-8, times at the ends, NUL within a cursor. */
+/** Extreme parameter values as they appear in a URL: empty, NUL, invalid UTF-8, extreme times, NUL within a cursor. */
 const extremes = ["", "%00", "a%00b", "%ff", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", "AA"]
 
-/** Every parameter of an operation's path and query with each of the extremes; all else of the request is as it should be. */
+/** Requests with one path or query parameter set to each extreme value, otherwise valid. */
 export const withExtremes = (
   random: Random,
   known: Known,

@@ -1,6 +1,6 @@
 import type { Random } from "./random.ts"
 
-/** A part of a JSON Schema as the document has it. */
+/** A JSON Schema fragment of the OpenAPI document. */
 export type SchemaNode = Readonly<Record<string, unknown>>
 
 const isNode = (value: unknown): value is SchemaNode =>
@@ -9,7 +9,7 @@ const isNode = (value: unknown): value is SchemaNode =>
 const nodes = (value: unknown): ReadonlyArray<SchemaNode> =>
   Array.isArray(value) ? value.filter(isNode) : []
 
-/** Texts that break what is careless: of encodings, of names, of languages that are built from text. */
+/** Texts that break careless code: encodings, reserved names, injection into SQL, HTML and headers. */
 export const texts: readonly [string, ...ReadonlyArray<string>] = [
   "plain",
   "",
@@ -93,7 +93,7 @@ const numbers: readonly [number, ...ReadonlyArray<number>] = [
   1e300
 ]
 
-/** Schemas of users, good and bad. */
+/** Valid and invalid user-supplied schemas. */
 const shapes: readonly [unknown, ...ReadonlyArray<unknown>] = [
   { type: "object", properties: { question: { type: "string" } }, required: ["question"] },
   { type: "object", properties: { total: { type: "number", minimum: 0 } }, additionalProperties: false },
@@ -106,9 +106,9 @@ const shapes: readonly [unknown, ...ReadonlyArray<unknown>] = [
   { type: 7 }
 ]
 
-/** What an operation may be asked with beside what its schema says. */
+/** Values for requests that schemas cannot express. */
 export interface Known {
-  /** Ids that there are, by prefix. */
+  /** Existing ids by prefix. */
   readonly ids: (prefix: string) => string | undefined
 }
 
@@ -128,7 +128,7 @@ const prefixes: Readonly<Record<string, string>> = {
   destination_id: "tel"
 }
 
-/** An id of a kind: mostly one that there is, else one that could be, else none. */
+/** An id: usually an existing one, sometimes a well-formed unknown one, sometimes a malformed one. */
 export const idOf = (random: Random, known: Known, prefix: string): string => {
   const choice = random.next()
   const made = `${prefix}_${Array.from({ length: 32 }, () => random.below(16).toString(16)).join("")}`
@@ -136,7 +136,7 @@ export const idOf = (random: Random, known: Known, prefix: string): string => {
   return choice < 0.95 ? made : random.pick(texts)
 }
 
-/** A value of any kind, deep or large now and then. */
+/** Any JSON value, occasionally deep or large. */
 export const anything = (random: Random, depth = 0): unknown => {
   switch (random.below(depth > 4 ? 5 : 9)) {
     case 0:
@@ -158,7 +158,7 @@ export const anything = (random: Random, depth = 0): unknown => {
   }
 }
 
-/** A value that fits a schema, as far as the schema tells; `name` is the property that it is for. */
+/** A value that fits the schema. `name` is the property that holds it. */
 export const fitting = (
   random: Random,
   known: Known,
@@ -218,7 +218,7 @@ export const fitting = (
   }
 }
 
-/** The same value with one place in it changed, removed, or added to. */
+/** A copy of the value with one member changed, removed or added. */
 export const spoilt = (random: Random, value: unknown): unknown => {
   if (random.chance(0.25) || typeof value !== "object" || value === null) return anything(random)
   if (Array.isArray(value)) {

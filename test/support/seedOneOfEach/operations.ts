@@ -2,10 +2,10 @@ import { Api } from "../../../src/api/Api.ts"
 
 /** An operation of the contract. */
 export interface Operation {
-  /** `group.endpoint`, as the client calls it. */
+  /** `group.endpoint`: the method of the typed client. */
   readonly name: string
   readonly method: string
-  /** With its parameters as `:name`. */
+  /** The path, with parameters as `:name`. */
   readonly path: string
 }
 
@@ -18,7 +18,7 @@ export const operations: ReadonlyArray<Operation> = Object.values(Api.groups).fl
   }))
 )
 
-/** A request that an operation takes. */
+/** Parameters, query and body of a request. */
 export interface Request {
   readonly params?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>

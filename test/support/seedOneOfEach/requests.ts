@@ -5,11 +5,11 @@ import type { SeededOrganization } from "./seedOneOfEach.ts"
 const task = { name: "another", input_schema: { type: "object" }, answer_schema: { type: "object" } }
 
 /**
- * A request for every operation that it succeeds with, asked one after the other in this order of one world: what takes something away
- * comes after what needs it. Every id that a request can name is in one of them.
+ * A successful request for every operation. Sent in this order to one seeded organization: an operation that removes something comes after
+ * the operations that need it. Every kind of id that a request can name occurs in one of them.
  */
 export const requests: Readonly<
-  Record<string, (world: SeededOrganization) => Request | Effect.Effect<Request>>
+  Record<string, (seeded: SeededOrganization) => Request | Effect.Effect<Request>>
 > = {
   "tasks.list": () => ({}),
   "tasks.get": ({ ids }) => ({ params: { task_id: ids.task } }),
@@ -104,9 +104,9 @@ export const requests: Readonly<
   "audit_log.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } })
 }
 
-/** The request for an operation, as things stand. */
-export const requestOf = (name: string, world: SeededOrganization): Effect.Effect<Request> => {
-  const request = requests[name]?.(world)
+/** The request for an operation in the current state of the organization. */
+export const requestOf = (name: string, seeded: SeededOrganization): Effect.Effect<Request> => {
+  const request = requests[name]?.(seeded)
   if (request === undefined)
     return Effect.die(new Error(`test/support/seedOneOfEach has no request for ${name}`))
   return Effect.isEffect(request) ? request : Effect.succeed(request)

@@ -7,13 +7,10 @@ import { eventually } from "../eventually.ts"
 import { startCollector } from "../otlp/collector.ts"
 import { sortingTask, createSortingTask } from "../tasks.ts"
 
-/** Where nobody listens: what is sent there fails at once. */
-const NOBODY = "http://127.0.0.1:9/hook"
+/** No process listens here, so that requests fail immediately. */
+const CLOSED_PORT_URL = "http://127.0.0.1:9/hook"
 
-/**
- * What the world asks of the service: a delivery that fails has failed, spans go out when they are told to, and loops that retry do not
- * come in between.
- */
+/** Settings that `seedOneOfEach` requires: one attempt per delivery, no cooldown, frequent export of spans. */
 export const seedEnvironment = {
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0",
   COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000",
@@ -21,9 +18,8 @@ export const seedEnvironment = {
 }
 
 /**
- * An organization with one of everything that there is an id for, at a point where every operation has something to do: corrections that
- * wait and one that is staged, an approval that is pending, a step that may be completed, deliveries that failed, a comparison that has
- * ended.
+ * Creates an organization with one resource of every kind, in a state in which every operation can succeed: pending corrections and a
+ * staged one, a pending approval, a step that may be completed, failed deliveries, a finished comparison.
  */
 export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
@@ -44,8 +40,8 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   )
   const [release] = (yield* admin.releases.list({ params, query: {} })).releases
 
-  // A collector that refuses is there before anything happens, so that there is a batch that failed.
-  const peer = yield* startCollector({ status: 400 })
+  // The rejecting collector comes first, so that there is a failed batch.
+  const peer = yield* collector({ status: 400 })
   const destination = yield* admin.telemetry_destinations.create({
     payload: { url: `${peer.url}/v1/traces` }
   })
@@ -71,7 +67,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const staged = yield* correct("other")
   yield* admin.feedback.stage({ params: { id: staged.id } })
 
-  const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: NOBODY } })
+  const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: CLOSED_PORT_URL } })
   const delivery = yield* admin.notification_endpoints.test({ params: { id: endpoint.id } })
   yield* eventually(
     admin.notification_endpoints.delivery({ params: { id: endpoint.id, delivery: delivery.id } }),
@@ -121,5 +117,5 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   }
 })
 
-/** What {@link seedOneOfEach} makes. */
+/** The result of {@link seedOneOfEach}. */
 export type SeededOrganization = Effect.Success<ReturnType<typeof seedOneOfEach>>
