@@ -41,7 +41,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const [release] = (yield* admin.releases.list({ params, query: {} })).releases
 
   // The rejecting collector comes first, so that there is a failed batch.
-  const peer = yield* collector({ status: 400 })
+  const peer = yield* startCollector({ status: 400 })
   const destination = yield* admin.telemetry_destinations.create({
     payload: { url: `${peer.url}/v1/traces` }
   })
