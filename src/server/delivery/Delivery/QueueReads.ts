@@ -91,7 +91,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       )
       SELECT
         shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
-        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling::int AS cooling
+        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling::int AS cooling_down
       FROM page
       WHERE soon
         OR place = 1

@@ -49,14 +49,14 @@ export const writeResults = (
         USING held h
         WHERE q.shard = h.shard
           AND q.seq = h.seq
-          AND h.verdict <> 'Again'
+          AND h.verdict <> 'RetryLater'
       ), again AS (
         UPDATE delivery_queue q
         SET due_at = statement_timestamp() + h.delay * interval '1 millisecond', attempt = q.attempt + 1
         FROM held h
         WHERE q.shard = h.shard
           AND q.seq = h.seq
-          AND h.verdict = 'Again'
+          AND h.verdict = 'RetryLater'
       ), logged AS (
         INSERT INTO delivery_attempts
           (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
@@ -67,7 +67,7 @@ export const writeResults = (
         UPDATE deliveries d
         SET
           status = CASE h.verdict
-            WHEN 'Again' THEN 'pending'
+            WHEN 'RetryLater' THEN 'pending'
             WHEN 'Delivered' THEN 'delivered'
             WHEN 'Partial' THEN 'partial'
             ELSE 'failed'
@@ -77,7 +77,7 @@ export const writeResults = (
           status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
           last_error = h.error,
           finished_at = CASE
-            WHEN h.verdict <> 'Again' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
+            WHEN h.verdict <> 'RetryLater' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
           END
         FROM held h
         WHERE d.org_id = h.org_id
