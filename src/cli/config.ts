@@ -4,9 +4,9 @@ import { unknownVariables } from "../server/config/Settings/readVariables.ts"
 import { type ConfigRow, settingsTable, reportSettings } from "../server/config/Settings/reportSettings.ts"
 import { ProcessEnvironment, readSettings } from "./environment.ts"
 
-/** How a variable stands, for people. */
-const standing = (row: ConfigRow): string => {
-  if (row.fault !== null) return `WRONG: ${row.fault}`
+/** Describes the state of a variable. */
+const statusOf = (row: ConfigRow): string => {
+  if (row.fault !== null) return `INVALID: ${row.fault}`
   if (!row.set) return "not set"
   return row.secret ? "set (hidden)" : `set to ${row.value}`
 }
@@ -14,7 +14,7 @@ const standing = (row: ConfigRow): string => {
 const text = (rows: ReadonlyArray<ConfigRow>): string =>
   rows
     .map((row) =>
-      [row.variable, `${row.meaning} (${row.unit})`, `default: ${row.default}`, standing(row)].join("\n    ")
+      [row.variable, `${row.meaning} (${row.unit})`, `default: ${row.default}`, statusOf(row)].join("\n    ")
     )
     .join("\n")
 
@@ -28,26 +28,28 @@ const config = Effect.fnUntraced(function* (flags: { readonly json: boolean; rea
       discard: true
     })
   }
-  // Also what only together is wrong, so that a deployment can be checked before it is made.
+  // Also reports faults in combinations of variables, so that a configuration can be checked before a deployment.
   yield* readSettings
 })
 
 export const configCommand = Command.make(
   "config",
   {
-    json: Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.withDefault(false)),
+    json: Flag.Boolean("json").pipe(Flag.withDescription("Print JSON"), Flag.withDefault(false)),
     markdown: Flag.Boolean("markdown").pipe(
-      Flag.withDescription("The table of the documentation, whatever is set"),
+      Flag.withDescription(
+        "Print the table of variables for the documentation, regardless of the environment"
+      ),
       Flag.withDefault(false)
     )
   },
   config
 ).pipe(
   Command.withDescription(
-    "List every environment variable with its meaning, unit, default and how it is set; secrets are hidden. Exit code 1 if the service would not start with them."
+    "List every environment variable with its meaning, unit, default and current value. Secrets are hidden. Exits with code 1 if the configuration is invalid."
   ),
   Command.withExamples([
-    { command: "countersign config", description: "What this environment says" },
-    { command: "countersign config --json", description: "The same for programs" }
+    { command: "countersign config", description: "Show and check the configuration" },
+    { command: "countersign config --json", description: "Print the configuration as JSON" }
   ])
 )

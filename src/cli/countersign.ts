@@ -25,6 +25,6 @@ const command = Command.make("countersign").pipe(
   ])
 )
 
-/** The command line: `countersign <command> [flags]`, as the arguments say. `phraseOf` puts its failures into words. */
+/** Runs the command line `countersign <command> [flags]`. `errorMessage` describes its failures. */
 export const countersign = (args: ReadonlyArray<string>): Effect.Effect<void, unknown> =>
   Command.runWith(command, { version: VERSION })(args).pipe(Effect.provide(NodeServices.layer))

@@ -11,12 +11,12 @@ import { readLines } from "./readLines.ts"
 import { org } from "./organization.ts"
 import { waitForDrain } from "./stdout.ts"
 
-/** Lines between two words of progress. */
-const TELL_EVERY = 10_000
+/** Lines between two progress messages. */
+const PROGRESS_INTERVAL = 10_000
 
-const counted = (count: number): string => count.toLocaleString("en")
+const formatCount = (count: number): string => count.toLocaleString("en")
 
-/** Runs with the datasets of this environment's store; an embedded one that does not run is started and stopped. */
+/** Runs with the datasets of the configured database; an embedded one that is not running is started and stopped. */
 const withDatasets = <A, E>(
   organization: string,
   use: (
@@ -39,33 +39,35 @@ const importCommand = Command.make(
   {
     org,
     task: Flag.String("task").pipe(
-      Flag.withDescription("The task's id: tsk_ and 32 hex digits"),
+      Flag.withDescription("Task id (tsk_ and 32 hex digits)"),
       Flag.withSchema(TaskId)
     ),
     file: Argument.String("file").pipe(
-      Argument.withDescription('JSON Lines, {"input": {…}, "answer": {…}} a line; - for standard input')
+      Argument.withDescription(
+        'JSON Lines file with {"input": {…}, "answer": {…}} per line; - for standard input'
+      )
     )
   },
   Effect.fnUntraced(function* (flags) {
     const { added, dataset, replaced } = yield* withDatasets(flags.org, (datasets, org_id) =>
       datasets.importLines(org_id, flags.task, readLines(flags.file, MAX_LINE_BYTES), (read) =>
-        read % TELL_EVERY === 0 ? Console.error(`${counted(read)} lines read`) : Effect.void
+        read % PROGRESS_INTERVAL === 0 ? Console.error(`${formatCount(read)} lines read`) : Effect.void
       )
     )
     yield* Console.error(
-      `version ${dataset.version}: ${counted(dataset.example_count)} examples, ${counted(added)} added, ${counted(replaced)} replaced`
+      `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ${formatCount(replaced)} replaced`
     )
-    // Alone on stdout, so that DATASET=$(countersign datasets import …) holds it.
+    // The id alone goes to stdout, so that DATASET=$(countersign datasets import …) captures it.
     yield* Console.log(dataset.id)
   })
 ).pipe(
   Command.withDescription(
-    "Make the next version of a task's dataset from a file: all of its examples, or none where a line does not fit the task."
+    "Create the next version of a task's dataset from a JSON Lines file. The import is atomic: if a line does not match the task's schemas, nothing is imported."
   ),
   Command.withExamples([
     {
       command: "countersign datasets import --org acme --task tsk_01998f… examples.jsonl",
-      description: "Examples of a file"
+      description: "Import examples from a file"
     }
   ])
 )
@@ -77,7 +79,7 @@ const exportCommand = Command.make(
   {
     org,
     id: Argument.String("id").pipe(
-      Argument.withDescription("The version's id: dst_ and 32 hex digits"),
+      Argument.withDescription("Dataset version id (dst_ and 32 hex digits)"),
       Argument.withSchema(DatasetId)
     )
   },
@@ -95,18 +97,18 @@ const exportCommand = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Print a version of a dataset as JSON Lines, an example a line, newest first."),
+  Command.withDescription("Print a dataset version as JSON Lines, one example per line, newest first."),
   Command.withExamples([
     {
       command: "countersign datasets export --org acme dst_01998f… > examples.jsonl",
-      description: "A version in a file"
+      description: "Export a version to a file"
     }
   ])
 )
 
 export const datasetsCommand = Command.make("datasets").pipe(
   Command.withDescription(
-    "Bring examples in and out, beside a running service or without one. Needs the store, not a key."
+    "Import and export dataset examples. Connects to the database, so it needs no API key and no running service."
   ),
   Command.withSubcommands([importCommand, exportCommand])
 )

@@ -1,7 +1,7 @@
 import { Context, Effect } from "effect"
 import { decode, type Environment, type ProcessFacts } from "../server/config/Settings.ts"
 
-/** The environment that commands read: the process's own, which a test replaces. */
+/** The environment that commands read: the process's own, which tests replace. */
 export const ProcessEnvironment = Context.Reference<{
   readonly variables: Environment
   readonly machine: ProcessFacts
@@ -12,7 +12,7 @@ export const ProcessEnvironment = Context.Reference<{
   })
 })
 
-/** The settings of this process and what its operator should hear about them. */
+/** Reads the settings and their warnings from the environment. */
 export const readSettings = Effect.flatMap(ProcessEnvironment, ({ machine, variables }) =>
   Effect.fromResult(decode(variables, machine))
 )

@@ -15,22 +15,22 @@ import { org } from "./organization.ts"
 import { describeDatabase } from "./describeDatabase.ts"
 import { table } from "./table.ts"
 
-/** Runs with the keys of this environment's store; an embedded one that does not run is started and stopped. */
+/** Runs with the keys of the configured database; an embedded one that is not running is started and stopped. */
 const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) =>
   Effect.flatMap(readSettings, ({ settings }) =>
     Effect.provide(Effect.flatMap(ApiKeys, use), layerKeys(settings.store))
   )
 
-const json = Flag.Boolean("json").pipe(Flag.withDescription("As JSON"), Flag.withDefault(false))
+const json = Flag.Boolean("json").pipe(Flag.withDescription("Print JSON"), Flag.withDefault(false))
 
 const encodeKey = Schema.encodeEffect(Schema.toCodecJson(ApiKey))
 
-/** What was typed makes no key; the message says why. */
-class KeyRefused extends Schema.TaggedError<KeyRefused>()("KeyRefused", { message: Schema.String }) {}
+/** The flags do not describe a valid key; the message has the reason. */
+class InvalidKey extends Schema.TaggedError<InvalidKey>()("InvalidKey", { message: Schema.String }) {}
 
 const decodeNewKey = (typed: object) =>
   Schema.decodeUnknownEffect(NewApiKey)(typed).pipe(
-    Effect.mapError((error) => new KeyRefused({ message: `the key cannot be made: ${error.message}` }))
+    Effect.mapError((error) => new InvalidKey({ message: `invalid key: ${error.message}` }))
   )
 
 const create = Command.make(
@@ -38,23 +38,23 @@ const create = Command.make(
   {
     org,
     name: Flag.String("name").pipe(
-      Flag.withDescription("What the key is called in lists and decisions; default: its preset"),
+      Flag.withDescription("Name of the key in lists and decisions; default: the preset"),
       Flag.optional
     ),
     preset: Flag.Literals("preset", Preset.literals).pipe(
-      Flag.withDescription("A named set of scopes"),
+      Flag.withDescription("Named set of scopes"),
       Flag.optional
     ),
     scopes: Flag.String("scopes").pipe(
-      Flag.withDescription("Scopes, separated by commas; beside a preset they narrow it"),
+      Flag.withDescription("Comma-separated scopes; with --preset they narrow the preset"),
       Flag.optional
     ),
     email: Flag.String("email").pipe(
-      Flag.withDescription("Where notices go, if the key is a reviewer's or an admin's"),
+      Flag.withDescription("Address for approval emails, for keys of reviewers and admins"),
       Flag.optional
     ),
     expires: Flag.String("expires").pipe(
-      Flag.withDescription("When it ends, as 2027-01-31T00:00:00Z"),
+      Flag.withDescription("Expiry time, such as 2027-01-31T00:00:00Z"),
       Flag.optional
     ),
     json
@@ -77,29 +77,29 @@ const create = Command.make(
       return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
     }).pipe(Effect.provide(layerBootstrapKeys(settings.store)))
     const text = Redacted.value(secret)
-    if (isNew) yield* Console.error(`there was no organization ${flags.org}: it is made`)
+    if (isNew) yield* Console.error(`Created organization ${flags.org}.`)
     yield* Console.error(
-      `${key.id} (${key.name}) of ${flags.org}, in the ${describeDatabase(settings.store)}; its text is shown this once:`
+      `Created key ${key.id} (${key.name}) of organization ${flags.org} in ${describeDatabase(settings.store)}. It is shown only once:`
     )
     if (flags.json) {
       return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))
     }
-    // Alone on stdout, so that KEY=$(countersign keys create …) holds it.
+    // The key alone goes to stdout, so that KEY=$(countersign keys create …) captures it.
     yield* Console.log(text)
   })
 ).pipe(
   Command.withDescription(
-    "Make a key and print its text, once. The organization is made where there is none."
+    "Create an API key and print it once. Creates the organization if it does not exist."
   ),
   Command.withExamples([
-    { command: "countersign keys create --org acme --preset admin", description: "An administrator's key" },
+    { command: "countersign keys create --org acme --preset admin", description: "Create an admin key" },
     {
       command: "countersign keys create --org acme --preset reviewer --email ann@acme.example --name Ann",
-      description: "A reviewer's key"
+      description: "Create a reviewer's key"
     },
     {
       command: "KEY=$(countersign keys create --preset runtime)",
-      description: "An agent runtime's key, in a variable"
+      description: "Store an agent's key in a variable"
     }
   ])
 )
@@ -108,32 +108,32 @@ const generateKey = Command.make("generate", {}, () =>
   Effect.flatMap(generateApiKey, ({ key }) => Console.log(Redacted.value(key)))
 ).pipe(
   Command.withDescription(
-    "Print the text of a new key and store it nowhere: for COUNTERSIGN_ADMIN_KEY, which makes it the first admin key of an empty store. Needs no settings."
+    "Print a new API key without storing it, for COUNTERSIGN_ADMIN_KEY: an empty database gets it as its first admin key. Needs no configuration."
   ),
   Command.withExamples([
     {
       command: "COUNTERSIGN_ADMIN_KEY=$(countersign keys generate)",
-      description: "The first admin key of a deployment"
+      description: "Generate the first admin key of a deployment"
     }
   ])
 )
 
-/** Keys read from the store at once, and the most that a list shows. */
-const PAGE = 100
-const MOST_LISTED = 10_000
+/** Keys read per query, and the most that a list prints. */
+const PAGE_SIZE = 100
+const MAX_LISTED = 10_000
 
 const allKeys = Effect.fnUntraced(function* (keys: ApiKeys["Service"], organization: string) {
   const listed: Array<ApiKey> = []
   let cursor: KeyId | undefined
   do {
-    const page = yield* keys.listFor(organization, { limit: PAGE, ...(cursor && { cursor }) })
+    const page = yield* keys.listFor(organization, { limit: PAGE_SIZE, ...(cursor && { cursor }) })
     listed.push(...page.items)
     cursor = page.next_cursor ?? undefined
-  } while (cursor !== undefined && listed.length < MOST_LISTED)
+  } while (cursor !== undefined && listed.length < MAX_LISTED)
   return listed
 })
 
-const standing = (key: ApiKey, now: DateTime.Utc): string => {
+const statusOf = (key: ApiKey, now: DateTime.Utc): string => {
   if (key.revoked_at !== null) return `revoked ${DateTime.formatIso(key.revoked_at)}`
   if (key.expires_at === null) return "valid"
   return `${DateTime.isLessThanOrEqualTo(key.expires_at, now) ? "expired" : "valid until"} ${DateTime.formatIso(key.expires_at)}`
@@ -150,12 +150,12 @@ const list = Command.make(
     const now = yield* DateTime.now
     yield* Console.log(
       table([
-        ["ID", "KEY", "PRESET", "STANDING", "NAME"],
+        ["ID", "KEY", "PRESET", "STATUS", "NAME"],
         ...keys.map((key) => [
           key.id,
           `${key.hint}…`,
           key.preset ?? `${key.scopes.length} scopes`,
-          standing(key, now),
+          statusOf(key, now),
           key.name
         ])
       ])
@@ -163,9 +163,11 @@ const list = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "List an organization's keys, newest first. Their secrets are not stored, so not shown."
+    "List an organization's keys, newest first. The keys themselves are not stored and cannot be shown."
   ),
-  Command.withExamples([{ command: "countersign keys list --org acme", description: "The keys of acme" }])
+  Command.withExamples([
+    { command: "countersign keys list --org acme", description: "List the keys of acme" }
+  ])
 )
 
 const revoke = Command.make(
@@ -173,31 +175,31 @@ const revoke = Command.make(
   {
     org,
     id: Argument.String("id").pipe(
-      Argument.withDescription("The key's id: key_ and 32 hex digits"),
+      Argument.withDescription("Key id (key_ and 32 hex digits)"),
       Argument.withSchema(KeyId)
     )
   },
   Effect.fnUntraced(function* (flags) {
     yield* withKeys((keys) => keys.revokeFor(flags.org, flags.id))
-    yield* Console.log(`${flags.id} is revoked; a running service stops taking it within 5 seconds`)
+    yield* Console.log(`Revoked ${flags.id}. Running services reject it within 5 seconds.`)
   })
 ).pipe(
-  Command.withDescription("Revoke a key. The last usable admin key of an organization stays."),
+  Command.withDescription("Revoke a key. The last usable admin key of an organization cannot be revoked."),
   Command.withExamples([
     {
       command: "countersign keys revoke --org acme key_01998f…",
-      description: "End a key"
+      description: "Revoke a key of acme"
     }
   ])
 )
 
-/** Secrets that could not be turned over. */
-class NotAllRotated extends Schema.TaggedError<NotAllRotated>()("NotAllRotated", {
+/** Some secrets could not be resealed. */
+class IncompleteRotation extends Schema.TaggedError<IncompleteRotation>()("IncompleteRotation", {
   count: Schema.Int,
   first: Schema.String
 }) {
   override get message(): string {
-    return `${this.count} of the secrets do not open and stay as they are; the first: ${this.first}`
+    return `${this.count} of the secrets cannot be unsealed and are unchanged; the first: ${this.first}`
   }
 }
 
@@ -210,33 +212,33 @@ const rotateMaster = Command.make(
       const [writing, ...older] = (yield* SecretBox).keyIds
       const { resealed, unreadable } = yield* rotateMasterKey
       yield* Console.log(
-        `${resealed} secrets are sealed anew with master key ${writing}${
+        `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${writing}${
           older.length === 0
-            ? ", the only one configured"
-            : `; once every replica runs with it first, ${older.join(", ")} can be left out of COUNTERSIGN_MASTER_KEY`
+            ? ", the only one configured."
+            : `. Once every replica lists it first, remove ${older.join(", ")} from COUNTERSIGN_MASTER_KEY.`
         }`
       )
       const [first] = unreadable
       if (first !== undefined) {
-        return yield* new NotAllRotated({ count: unreadable.length, first: first.message })
+        return yield* new IncompleteRotation({ count: unreadable.length, first: first.message })
       }
     }).pipe(Effect.provide(layerSecrets(settings.store)))
   })
 ).pipe(
   Command.withDescription(
-    "Seal every secret of the store anew with the newest master key, beside a running service. First give every replica COUNTERSIGN_MASTER_KEY=old,new, so that all can read what the new key seals, then every one new,old."
+    "Reseal every secret in the database with the newest master key, without stopping the service. Before that, deploy COUNTERSIGN_MASTER_KEY=old,new to every replica, so that all can unseal with the new key, and then new,old."
   ),
   Command.withExamples([
     {
       command: "COUNTERSIGN_MASTER_KEY=new,old countersign keys rotate-master",
-      description: "Leave the old master key behind"
+      description: "Reseal all secrets with the new master key"
     }
   ])
 )
 
 export const keysCommand = Command.make("keys").pipe(
   Command.withDescription(
-    "Make, list and revoke API keys, and turn over the master key, beside a running service or without one. Needs the store, not a key."
+    "Create, list and revoke API keys, and rotate the master key. Connects to the database, so it needs no API key and no running service."
   ),
   Command.withSubcommands([create, generateKey, list, revoke, rotateMaster])
 )

@@ -26,8 +26,8 @@ const listen = Effect.fnUntraced(function* (flags: {
   )
   yield* Console.log(
     [
-      `Listening on http://127.0.0.1:${flags.port}; Ctrl-C ends it`,
-      "A service sends there only with COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 and COUNTERSIGN_EGRESS_HTTP=true"
+      `Listening on http://127.0.0.1:${flags.port} (Ctrl-C to stop)`,
+      "A service delivers to this address only with COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 and COUNTERSIGN_EGRESS_HTTP=true"
     ].join("\n")
   )
   return yield* Effect.never
@@ -40,23 +40,21 @@ export const listenCommand = Command.make(
       Flag.withDescription("Port on 127.0.0.1; default: 4000"),
       Flag.filter(
         (port) => port > 0 && port < 65_536,
-        (port) => `${port} is no port: it must be from 1 to 65535`
+        (port) => `${port} is not a port: use 1 to 65535`
       ),
       Flag.withDefault(4000)
     ),
-    secret: Flag.Redacted("secret").pipe(
-      Flag.withDescription("The endpoint's signing secret: whsec_ and what follows")
-    )
+    secret: Flag.Redacted("secret").pipe(Flag.withDescription("Signing secret of the endpoint (whsec_…)"))
   },
   (flags) => endsBySignal(listen(flags))
 ).pipe(
   Command.withDescription(
-    "A local receiver for trying things out: verifies what it gets and prints headers, body and result."
+    "Run a local webhook receiver that verifies deliveries and prints their headers, body and result."
   ),
   Command.withExamples([
     {
       command: "countersign listen --port 4000 --secret whsec_…",
-      description: "Show what the endpoint http://127.0.0.1:4000/ gets"
+      description: "Show the deliveries to http://127.0.0.1:4000/"
     }
   ])
 )

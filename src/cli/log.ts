@@ -1,15 +1,15 @@
 import { Cause, Layer, Logger } from "effect"
 
 /**
- * An error as it may be shown: its stack, and those of its causes. What libraries attach to one beside that is left out: the request with
- * its headers, the text that is no URL, the row that was refused.
+ * Formats an error for the log: its stack and those of its causes. Other properties, which libraries attach, are left out: they may hold a
+ * request with its headers, an invalid URL or a rejected row.
  */
 export const showError = (error: unknown): string =>
   error instanceof Error ? Cause.pretty(Cause.die(error)) : `a thrown ${typeof error}`
 
 const plain = (message: unknown): unknown => (message instanceof Error ? showError(message) : message)
 
-/** A logger that is given errors as `showError` has them, and everything else as it is. */
+/** Wraps a logger: errors are formatted by `showError`, everything else is unchanged. */
 const discreet = <Output>(logger: Logger.Logger<unknown, Output>): Logger.Logger<unknown, Output> =>
   Logger.make((options) =>
     logger.log({
@@ -18,7 +18,7 @@ const discreet = <Output>(logger: Logger.Logger<unknown, Output>): Logger.Logger
     })
   )
 
-/** Logs go to stderr, for people on a terminal and as JSON elsewhere; stdout is for what was asked for. */
+/** Logs go to stderr, formatted for people on a terminal and as JSON elsewhere; stdout has the output of the command. */
 export const layerLog = Layer.mergeAll(
   Logger.layer([
     process.stderr.isTTY

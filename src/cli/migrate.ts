@@ -7,15 +7,15 @@ import * as Migrations from "../server/store/Database/migrate.ts"
 const migrate = Effect.gen(function* () {
   const { settings } = yield* readSettings
   const applied = yield* Effect.provide(Migrations.migrate, layerExistingStore(settings.store))
-  yield* Effect.forEach(applied, (name) => Console.log(`applied ${name}`), { discard: true })
-  yield* Console.log(applied.length === 0 ? "The store has every migration" : "The store is up to date")
+  yield* Effect.forEach(applied, (name) => Console.log(`Applied ${name}`), { discard: true })
+  yield* Console.log(
+    applied.length === 0 ? "No migrations to apply; the database is up to date" : "The database is up to date"
+  )
 })
 
 export const migrateCommand = Command.make("migrate", {}, () => migrate).pipe(
   Command.withDescription(
-    "Apply the migrations that the store lacks, and stop. `serve` does so too; this is for those who migrate ahead of a roll-out."
+    "Apply pending database migrations and exit. `serve` applies them too; use this command to migrate before a rollout."
   ),
-  Command.withExamples([
-    { command: "countersign migrate", description: "Migrate the store of this environment" }
-  ])
+  Command.withExamples([{ command: "countersign migrate", description: "Migrate the configured database" }])
 )

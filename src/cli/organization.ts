@@ -1,10 +1,10 @@
 import { Flag } from "effect/cli"
 
-/** The organization that the first admin key belongs to, and that commands mean where none is named. */
+/** The organization of the first admin key, and the default of `--org`. */
 export const DEFAULT_ORGANIZATION = "default"
 
-/** `--org`: whose keys or datasets a command is about. */
+/** `--org`: the organization whose keys or datasets a command works on. */
 export const org = Flag.String("org").pipe(
-  Flag.withDescription(`Name of the organization; default: ${DEFAULT_ORGANIZATION}`),
+  Flag.withDescription(`Organization name; default: ${DEFAULT_ORGANIZATION}`),
   Flag.withDefault(DEFAULT_ORGANIZATION)
 )

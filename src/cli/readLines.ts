@@ -1,14 +1,14 @@
 import { Stream } from "effect"
 import { createReadStream } from "node:fs"
 
-/** A file that cannot be read. Its message is Node's, which names the file. */
+/** A file cannot be read. The message is Node's, which names the file. */
 export class FileUnreadable extends Error {
   override readonly name = "FileUnreadable"
 }
 
 /**
- * The lines of a file, `-` for standard input, as UTF-8 and without their ends. Of a line longer than `longest` characters only so much and
- * one more is given, and nothing after it: whoever takes lines refuses it.
+ * Streams the lines of a file, or of standard input for `-`, as UTF-8 without line endings. A line longer than `longest` characters is cut
+ * after one character more and ends the stream: the consumer rejects it.
  */
 export const readLines = (file: string, longest: number): Stream.Stream<string, FileUnreadable> =>
   Stream.fromAsyncIterable(
@@ -16,7 +16,7 @@ export const readLines = (file: string, longest: number): Stream.Stream<string, 
     (error) => new FileUnreadable(error instanceof Error ? error.message : String(error), { cause: error })
   )
 
-/** Opens the file when the first line is asked for: a failure before that would find nobody to hear of it. */
+/** The file is opened when the first line is pulled: an earlier failure would be unhandled. */
 async function* bounded(open: () => AsyncIterable<unknown>, longest: number) {
   const decoder = new TextDecoder("utf-8", { fatal: true })
   let rest = ""

@@ -1,28 +1,25 @@
-/**
- * A receiver of notifications, as its owner would write one: node:http and `countersign/webhook`, nothing else of this project. What
- * it got is handed on to be shown.
- */
+/** A webhook receiver as a user would write one: node:http and `countersign/webhook`, no other part of this project. */
 import { createServer, type IncomingMessage, type Server } from "node:http"
 import { type RawBody, type Verification, verify } from "../webhook/index.ts"
 
-/** One delivery as it came in, and what its verification said. */
+/** A received delivery with the result of its verification. */
 export interface ReceivedDelivery {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** The event's id and type where the signature held; else why it did not. */
+  /** The event's id and type if the delivery verified, otherwise the reason. */
   readonly verification:
     | { readonly ok: true; readonly event_id: string; readonly type: string }
     | { readonly ok: false; readonly reason: string; readonly message: string }
 }
 
-/** Most bytes of a body that are read: a notification has a few hundred. */
+/** Maximum length of a body, in bytes: an event has a few hundred. */
 const MAX_BODY_BYTES = 256 * 1024
 
 /**
- * An HTTP server that verifies what it gets: 204 to what holds, 401 to what does not, 413 to what is too long. `onDelivery` is called
- * before the answer leaves.
+ * Creates an HTTP server that verifies deliveries and responds with 204 to valid, 401 to invalid and 413 to oversized ones. `onDelivery` is
+ * called before the response.
  */
 export const makeReceiver = (options: {
   readonly secret: () => string
@@ -35,7 +32,7 @@ export const makeReceiver = (options: {
     )
   })
 
-/** Takes one delivery in; answers with its status. */
+/** Processes one delivery; returns the response status. */
 const receive = async (
   request: IncomingMessage,
   options: Parameters<typeof makeReceiver>[0]
@@ -64,7 +61,7 @@ const readBody = async (request: IncomingMessage): Promise<Buffer | undefined> =
       chunks.push(bytes)
     }
   } catch {
-    // The sender went away; it will come again.
+    // The sender disconnected; the delivery will be retried.
     return undefined
   }
   return Buffer.concat(chunks)

@@ -3,22 +3,19 @@ import { layerLog, showError } from "./log.ts"
 import { isDefect, errorMessage } from "./errorMessage.ts"
 import { afterFlush } from "./stdout.ts"
 
-/** Signals that ask for an orderly stop. */
-const STOPS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
+/** Signals that start a graceful shutdown. */
+const SHUTDOWN_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const
 
-/**
- * A second signal within this time is the same one: a terminal sends Ctrl-C to the whole process group, and npm passes it on once
- * more.
- */
+/** A second signal within this time is a duplicate: a terminal sends Ctrl-C to the whole process group, and npm forwards it again. */
 const SAME_SIGNAL_MILLIS = 1_000
 
-/** Exit code of a command that a signal cut short: that of a shell for SIGINT. */
-const CUT_SHORT = 130
+/** Exit code of an interrupted command, as shells use for SIGINT. */
+const INTERRUPTED_EXIT_CODE = 130
 
 /**
- * Runs a command as the process. A signal interrupts it and whatever it has acquired is released; a second signal, a second later, ends
- * it at once. It ends when what it printed is taken. A failure is one line on stderr and exit code 1. A command for which a signal is
- * the way to end ({@link endsBySignal}) exits with 0 then, others with 130.
+ * Runs a command as the process. A signal interrupts it and its resources are released; a second signal after one second ends the process
+ * immediately. The process exits once its output is flushed. A failure is one line on stderr and exit code 1. After a signal, commands
+ * marked with {@link endsBySignal} exit with 0, others with 130.
  */
 export const run: <E, A>(effect: Effect.Effect<A, E>) => void = (effect) =>
   runMain(Effect.provide(effect, layerLog), { disableErrorReporting: true })
@@ -31,9 +28,9 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
       fiber.interruptUnsafe(fiber.id)
     } else if (Date.now() - stoppedAt > SAME_SIGNAL_MILLIS) process.exit(1)
   }
-  for (const signal of STOPS) process.on(signal, stop)
+  for (const signal of SHUTDOWN_SIGNALS) process.on(signal, stop)
   process.on("uncaughtException", crash)
-  // Whoever reads has seen enough, as behind `| head`.
+  // The reader closed the pipe, as `| head` does.
   process.stdout.on("error", stop)
   fiber.addObserver((exit) => {
     const code = exitCode(exit)
@@ -42,15 +39,15 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
 })
 
 /**
- * What nobody caught, a rejected promise included, ends the process at once: nothing is known of the state that it is in, and whatever was
- * promised is in the store. Without this Node would end it too, and print all that hangs on the error.
+ * An uncaught error or unhandled rejection ends the process immediately: its state is unknown, and everything acknowledged is in the
+ * database. Without this handler Node would end the process too, but print all properties of the error.
  */
 const crash = (error: unknown): void => {
-  process.stderr.write(`countersign: ended by an uncaught fault\n${showError(error)}\n`)
+  process.stderr.write(`countersign: uncaught error; exiting\n${showError(error)}\n`)
   process.exit(1)
 }
 
-/** Marks a command that runs until a signal ends it: that is its success. */
+/** Marks a command that runs until a signal ends it, for which a signal is success. */
 export const endsBySignal = <A, E, R>(command: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.onInterrupt(command, () =>
     Effect.sync(() => {
@@ -58,10 +55,10 @@ export const endsBySignal = <A, E, R>(command: Effect.Effect<A, E, R>): Effect.E
     })
   )
 
-/** Tells the operator what went wrong, and the shell whether anything did. */
+/** Prints the failure for the operator and returns the exit code. */
 const exitCode = (exit: Exit.Exit<unknown, unknown>): number => {
   if (Exit.isSuccess(exit)) return 0
-  if (Cause.hasInterruptsOnly(exit.cause)) return process.exitCode === 0 ? 0 : CUT_SHORT
+  if (Cause.hasInterruptsOnly(exit.cause)) return process.exitCode === 0 ? 0 : INTERRUPTED_EXIT_CODE
   const phrase = errorMessage(exit.cause)
   if (phrase !== undefined) process.stderr.write(`countersign: ${phrase}\n`)
   if (isDefect(exit.cause)) process.stderr.write(`${Cause.pretty(exit.cause)}\n`)

@@ -22,34 +22,34 @@ export const serve = Effect.gen(function* () {
     key: Option.map(Option.fromUndefinedOr(settings.adminKey), ({ key }) => key)
   })
   yield* Console.log(
-    announcement(settings, urlOf(settings, Context.get(running, HttpServer.HttpServer)), first)
+    announcement(settings, localUrl(settings, Context.get(running, HttpServer.HttpServer)), first)
   )
-  // Added last, so it runs first: what a store that does not answer holds up must not hold up the stop for ever.
+  // Added last, so it runs first: a database that does not respond must not delay the shutdown indefinitely.
   yield* Effect.addFinalizer(() =>
-    Effect.sync(() => endAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))
+    Effect.sync(() => exitAfter(Duration.toMillis(settings.stop) + GRACE_MILLIS))
   )
   return yield* Effect.never
 }).pipe(Effect.scoped)
 
-/** What an orderly stop may take beyond the drain: closing connections, stopping the embedded store. */
+/** Time for a graceful shutdown beyond the drain: closing connections, stopping the embedded database. */
 const GRACE_MILLIS = 4_000
 
-/** Ends the process after a while, if it has not ended by itself. A plain timer, since what it guards is the runtime's own end. */
-const endAfter = (millis: number): void => {
+/** Ends the process after a delay if it is still running. A plain timer, because it guards the shutdown of the runtime itself. */
+const exitAfter = (millis: number): void => {
   setTimeout(() => {
-    process.stderr.write("countersign: the stop took too long; ending without it\n")
+    process.stderr.write("countersign: graceful shutdown timed out; exiting\n")
     process.exit(1)
   }, millis).unref()
 }
 
-/** Where it can be opened on this machine: at the port it got, which the settings may have left open. */
-const urlOf = (settings: Settings, { address }: HttpServer.HttpServer["Service"]): string =>
-  addressUrl(reachable(settings.host), NetAddress.isInetAddress(address) ? address.port : settings.port)
+/** Returns the URL for this machine, with the actual port, which the settings may have left open. */
+const localUrl = (settings: Settings, { address }: HttpServer.HttpServer["Service"]): string =>
+  addressUrl(openableHost(settings.host), NetAddress.isInetAddress(address) ? address.port : settings.port)
 
-/** An address that one can open: "every address" is none. */
-const reachable = (host: string): string => (host === "0.0.0.0" || host === "::" ? "localhost" : host)
+/** Replaces an unspecified address, which cannot be opened. */
+const openableHost = (host: string): string => (host === "0.0.0.0" || host === "::" ? "localhost" : host)
 
-/** What the operator sees when the service is ready. */
+/** The message when the service is ready. */
 const announcement = (settings: Settings, url: string, first: Option.Option<CreatedKey>): string =>
   [
     `Countersign ${VERSION} is ready`,
@@ -57,20 +57,20 @@ const announcement = (settings: Settings, url: string, first: Option.Option<Crea
     `  address    ${url}`,
     `  console    ${url}/console`,
     `  docs       ${url}/docs`,
-    `  store      ${describeDatabase(settings.store)}`,
+    `  database   ${describeDatabase(settings.store)}`,
     ...firstKeyLines(settings, first),
     ""
   ].join("\n")
 
 const firstKeyLines = (settings: Settings, first: Option.Option<CreatedKey>): ReadonlyArray<string> => {
   if (Option.isNone(first)) return []
-  // A key that was given is known to whoever gave it, and has no place in a log.
+  // A configured key is known already and does not belong in a log.
   if (settings.adminKey !== undefined) {
-    return ["", "  The key of COUNTERSIGN_ADMIN_KEY is this store's first admin key."]
+    return ["", "  COUNTERSIGN_ADMIN_KEY is the first admin key of this database."]
   }
   return [
     "",
-    "  First admin key. It is shown this once; keep it:",
+    "  First admin key (shown only once, store it safely):",
     "",
     `    ${Redacted.value(first.value.secret)}`
   ]
@@ -78,13 +78,13 @@ const firstKeyLines = (settings: Settings, first: Option.Option<CreatedKey>): Re
 
 export const serveCommand = Command.make("serve", {}, () => endsBySignal(serve)).pipe(
   Command.withDescription(
-    "Run the service until SIGTERM or Ctrl-C. The first start on an empty store prints an admin key, once."
+    "Run the service until SIGTERM or Ctrl-C. The first start with an empty database prints an admin key once."
   ),
   Command.withExamples([
-    { command: "countersign serve", description: "On the embedded store, at http://127.0.0.1:8080" },
+    { command: "countersign serve", description: "Use the embedded database, at http://127.0.0.1:8080" },
     {
       command: "DATABASE_URL=postgres://… COUNTERSIGN_MASTER_KEY=… HOST=0.0.0.0 countersign serve",
-      description: "On a PostgreSQL of your own, reachable from outside"
+      description: "Use your own PostgreSQL, reachable from other hosts"
     }
   ])
 )

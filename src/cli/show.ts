@@ -4,7 +4,7 @@ import type { ReceivedDelivery } from "./receiver.ts"
 
 type Style = Parameters<typeof styleText>[0]
 
-/** Colour where a person looks (a terminal, and no `NO_COLOR`); plain text elsewhere. */
+/** Colours on a terminal without `NO_COLOR`; plain text elsewhere. */
 const paint = (style: Style, text: string): string => styleText(style, text, { stream: process.stdout })
 
 const print = (lines: ReadonlyArray<string>): Effect.Effect<void> => Console.log(lines.join("\n"))
@@ -15,18 +15,18 @@ const indent = (text: string): string =>
     .map((line) => `    ${line}`)
     .join("\n")
 
-/** A step of a story. */
+/** Prints a step of the demo. */
 export const step = (title: string, ...facts: ReadonlyArray<string>): Effect.Effect<void> =>
   print(["", paint("bold", title), ...facts.map((fact) => `  ${fact}`)])
 
-/** A closing word: that all is well, or that it is not. */
+/** Prints the result. */
 export const verdict = (good: boolean, text: string): Effect.Effect<void> =>
   print(["", paint(good ? ["bold", "green"] : ["bold", "red"], text)])
 
-/** Headers that say nothing about the delivery. */
+/** Headers that are not specific to the delivery. */
 const UNREMARKABLE: ReadonlySet<string> = new Set(["connection", "host", "accept", "accept-encoding"])
 
-/** A delivery as it travelled: request line, headers, body, and what verification said. */
+/** Prints a delivery: request line, headers, body and verification result. */
 export const delivery = (received: ReceivedDelivery): Effect.Effect<void> =>
   print([
     "",
@@ -42,7 +42,7 @@ export const delivery = (received: ReceivedDelivery): Effect.Effect<void> =>
       : paint("red", `  REFUSED (${received.verification.reason}): ${received.verification.message}`)
   ])
 
-/** JSON with its lines broken, for reading; what is no JSON as it is. What was signed is the body as it came. */
+/** Formats JSON for reading; other text is unchanged. The signature covers the body as it was received. */
 const pretty = (body: string): string => {
   try {
     return JSON.stringify(JSON.parse(body), null, 2)

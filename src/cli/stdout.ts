@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import type { Writable } from "node:stream"
 
 /**
- * Waits until what was printed so far is taken, unless that is little. What a reader is too slow for is kept in memory, all of it, so
- * whoever prints without end waits for this again and again.
+ * Waits until the output buffer has drained, if it is full. Node buffers without limit for a slow reader, so a command with unbounded
+ * output awaits this repeatedly.
  */
 export const waitForDrain = (stream: Writable = process.stdout): Effect.Effect<void> =>
   Effect.callback((resume) => {
@@ -13,7 +13,7 @@ export const waitForDrain = (stream: Writable = process.stdout): Effect.Effect<v
     return Effect.sync(() => void stream.off("drain", done))
   })
 
-/** Calls back once all that was written to a stream is taken, or will never be: a process that exits before loses it. */
+/** Calls back when everything written to a stream has been flushed or the stream is destroyed: an earlier exit would lose output. */
 export const afterFlush = (stream: Writable, then: () => void): void => {
   if (stream.writableLength === 0 || stream.destroyed) then()
   else stream.write("", then)

@@ -1,4 +1,4 @@
-/** Rows as text in columns, as wide as they need to be; the last one is not padded. */
+/** Formats rows as aligned columns; the last column is not padded. */
 export const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths: Array<number> = []
   for (const row of rows) {

@@ -9,14 +9,14 @@ import type {
 } from "effect/http-api"
 import type { Api } from "../api/Api.ts"
 
-/** One part of a request; a part of which nothing is required may be left out. */
+/** One part of a request. A part without required members may be omitted. */
 type Part<Name extends string, Value> = [Value] extends [never]
   ? unknown
   : {} extends Value
     ? { readonly [K in Name]?: Value }
     : { readonly [K in Name]: Value }
 
-/** What a call takes: `params`, `query`, `headers` and `payload`, as far as the operation has them. */
+/** The input of an operation: its `params`, `query`, `headers` and `payload`. */
 export type CallInput<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part<
   "params",
   Endpoint["~Params"]["Type"]
@@ -25,14 +25,14 @@ export type CallInput<Endpoint extends HttpApiEndpoint.ConstraintRequest> = Part
   Part<"headers", Endpoint["~Headers"]["Type"]> &
   Part<"payload", Endpoint["~Payload"]["Type"]>
 
-/** What a call answers with. */
+/** The result of an operation. */
 export type CallResult<Endpoint extends HttpApiEndpoint.ConstraintRequest> = HttpApiClient.SuccessType<
   Endpoint["~Success"]
 >
 
 /**
- * Why a call can fail: the problems of its operation, no answer (`HttpClientError`), or an answer that is not of the contract
- * (`SchemaError`), as from another service at that address.
+ * The errors of an operation: its problems, `HttpClientError` if no response arrived, or `SchemaError` for a response outside the contract,
+ * as from another service at that address.
  */
 export type CallError<Endpoint extends HttpApiEndpoint.ConstraintRequest> =
   | Endpoint["~Error"]["Type"]
@@ -50,7 +50,7 @@ export type Operation<Id extends HttpApiGroup.Identifier<Groups>, Name extends k
   HttpApiEndpoint.ConstraintRequest
 >
 
-/** The operations of a group that are called and answer. `stream` does not: it is followed (`Client.stream`). */
+/** The operations of a group that return a response. `stream` does not: see `Client.stream`. */
 type Called<Id> = Exclude<keyof Endpoints<Id>, "stream">
 
 type Arguments<I, Options extends ReadonlyArray<unknown>> = {} extends I
@@ -69,15 +69,15 @@ export type EffectCalls = {
   }
 }
 
-/** How one call by promise goes. */
+/** Options of one promise call. */
 export interface CallOptions {
-  /** Ends the call. What the service was asked may have happened by then. */
+  /** Aborts the call. The service may have processed the request already. */
   readonly signal?: AbortSignal
 }
 
 /**
- * What a caller without Effect gives: ids and other branded texts as plain strings, times as `Date` or as RFC 3339 text. The contract's
- * schemas check them before anything is sent.
+ * Input without Effect types: branded strings such as ids are plain strings, times are `Date` or RFC 3339 strings. The contract's schemas
+ * check the input before anything is sent.
  */
 export type PlainInput<A> = A extends string & Brand.Brand<string>
   ? string
@@ -87,14 +87,14 @@ export type PlainInput<A> = A extends string & Brand.Brand<string>
       ? A
       : { readonly [K in keyof A]: PlainInput<A[K]> }
 
-/** What such a caller is answered: times as `Date`. */
+/** Output without Effect types: times are `Date`. */
 export type PlainOutput<A> = A extends DateTime.DateTime
   ? Date
   : A extends string | Stream.Stream<unknown, unknown, unknown>
     ? A
     : { readonly [K in keyof A]: PlainOutput<A[K]> }
 
-/** The same operations as promises, which reject with what the effect fails with. */
+/** Every operation of the contract as a promise, which rejects with the error of the effect. */
 export type PromiseCalls = {
   readonly [Id in HttpApiGroup.Identifier<Groups>]: {
     readonly [Name in Called<Id>]: Endpoints<Id>[Name] extends infer Endpoint extends

@@ -10,24 +10,24 @@ import { type Govern, makeGovern } from "./govern.ts"
 import { type RetryOptions, withRetries } from "./retry.ts"
 import { makeFollower, type SessionFollower } from "./stream.ts"
 
-/** Which service a client speaks to, and as whom. */
+/** The service and the API key of a client. */
 export interface ClientOptions extends RetryOptions {
-  /** Where the service is: `https://approve.example`, with a path if it lies under one. */
+  /** The base URL of the service: `https://approve.example`, with a path if the service is served under one. */
   readonly url: string | URL
-  /** An API key. It is sent to that service alone: no redirect is followed. */
+  /** An API key. It is sent to this service only: redirects are not followed. */
   readonly key: string | Redacted.Redacted
 }
 
-/** The operations of the contract, and what is made of them. */
+/** The operations of the contract, and the helpers built on them. */
 export interface ClientCalls extends EffectCalls {
-  /** A session's events as they come: `stream(session_id, { after })`. */
+  /** Streams a session's events: `stream(session_id, { after })`. */
   readonly stream: SessionFollower["stream"]
-  /** Asks for a step and waits until it is decided: `govern(session_id, step)`. */
+  /** Requests a step and waits for its decision: `govern(session_id, step)`. */
   readonly govern: Govern
 }
 
 /**
- * The typed client: every operation of the contract as an effect, failing with the problems of the operation.
+ * The typed client: every operation of the contract as an effect that fails with the problems of the operation.
  *
  * ```ts
  * const program = Effect.gen(function* () {
@@ -37,41 +37,41 @@ export interface ClientCalls extends EffectCalls {
  * program.pipe(Effect.provide(Client.layer({ url: "http://127.0.0.1:8080", key })))
  * ```
  *
- * What may be sent again is, a few times, when the service is busy or out of reach: what only reads, and what creates under an
- * `Idempotency-Key`. A call that names none has one of its own, the same for all its attempts. A run of a task has not: its service may
- * have paid a model when its connection breaks, and the next attempt would pay again. Give one where that is better than no answer.
+ * Idempotent requests are retried a few times if the service is busy or unreachable: reads, and creations with an `Idempotency-Key`. A
+ * creating call without a key gets an automatic one, the same for all its attempts. Runs of a task do not, because a retry could bill the
+ * model twice: the model may have been paid when the connection broke. Pass a key if that is better than no answer.
  */
 export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
-  /** A client over `fetch`: in Node, in browsers and elsewhere. A URL that is none of http is a defect. */
+  /** A client that uses `fetch`: in Node, browsers and other runtimes. A URL that is not http or https is a defect. */
   static readonly layer = (options: ClientOptions): Layer.Layer<Client> =>
     Client.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(fetchDefaults))
 
-  /** A client over an HTTP client of one's own. */
+  /** A client that uses the provided `HttpClient`. */
   static readonly layerHttp = (options: ClientOptions): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(authenticated(options.key)))
 
-  /** A client over an HTTP client that says by itself who asks, as a browser does by a cookie: it has no key. */
+  /** A client without an API key, for an `HttpClient` that authenticates by itself, as a browser does with a cookie. */
   static readonly layerKeyless = (
     options: Omit<ClientOptions, "key">
   ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
-/** A model may take two minutes; the rest is for the way and the store. */
+/** A model may take two minutes; the rest covers the network and the database. */
 const RUN_TIMEOUT = "150 seconds"
 
 const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   const url = yield* Effect.sync(() => baseUrl(options.url))
   const http = yield* HttpClient.HttpClient
-  const reaching = (waits: RetryOptions) =>
+  const connected = (waits: RetryOptions) =>
     http.pipe(withRetries(waits), HttpClient.mapRequest(HttpClientRequest.prependUrl(url)))
-  const derived = yield* HttpApiClient.makeWith(Api, { httpClient: reaching(options) })
+  const derived = yield* HttpApiClient.makeWith(Api, { httpClient: connected(options) })
   const run = yield* HttpApiClient.endpoint(Api, {
-    httpClient: reaching({ ...options, timeout: options.timeout ?? RUN_TIMEOUT }),
+    httpClient: connected({ ...options, timeout: options.timeout ?? RUN_TIMEOUT }),
     group: "tasks",
     endpoint: "run"
   })
-  const calls = lenient({ ...derived, tasks: { ...derived.tasks, run } })
+  const calls = withDefaults({ ...derived, tasks: { ...derived.tasks, run } })
   const follower = makeFollower((id, after) =>
     derived.sessions.stream({
       params: { id },
@@ -83,7 +83,7 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
   return { ...calls, stream: follower.stream, govern: makeGovern(calls.sessions.step, follower) }
 })
 
-/** The key must reach no other host, and no cookie of a browser the service. */
+/** The key must not reach another host, and browser cookies must not reach the service. */
 const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
   redirect: "error",
   credentials: "omit",
@@ -91,28 +91,28 @@ const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
 })
 
 const authenticated = (key: string | Redacted.Redacted) => {
-  const hidden = Redacted.isRedacted(key) ? key : Redacted.make(key, { label: "ApiKey" })
+  const redacted = Redacted.isRedacted(key) ? key : Redacted.make(key, { label: "ApiKey" })
   return HttpApiMiddleware.layerClient(Authentication, ({ next, request }) =>
-    next(HttpClientRequest.bearerToken(request, hidden))
+    next(HttpClientRequest.bearerToken(request, redacted))
   )
 }
 
 const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
 
-/** The service's address without a slash at its end; throws where it is none. */
+/** Returns the base URL without a trailing slash; throws if it is invalid. */
 const baseUrl = (given: string | URL): string => {
-  const url = parsed(given)
+  const url = parseUrl(given)
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
     throw new TypeError("The client's url must be an http or https URL, such as http://127.0.0.1:8080")
   }
   if (url.username + url.password + url.search + url.hash !== "") {
-    throw new TypeError("The client's url must have no user, query or fragment")
+    throw new TypeError("The client's url must not have credentials, a query or a fragment")
   }
   return url.href.replace(/\/+$/, "")
 }
 
-/** `URL.parse`, which Node has from 22.1 on and Safari from 18. */
-const parsed = (given: string | URL): URL | undefined => {
+/** `URL.parse`, which Node lacks before 22.1 and Safari before 18. */
+const parseUrl = (given: string | URL): URL | undefined => {
   try {
     return new URL(given)
   } catch {
@@ -120,14 +120,14 @@ const parsed = (given: string | URL): URL | undefined => {
   }
 }
 
-/** The derived client asks for every part of a request, empty ones too; this one fills those in, and the keys of what creates. */
-const lenient = (derived: object): EffectCalls =>
+/** Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of creating calls. */
+const withDefaults = (derived: object): EffectCalls =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
   mapCalls(derived, (call, { middlewares }) => {
-    const headers = middlewares.has(Idempotent) ? newKey : none
+    const headers = middlewares.has(Idempotent) ? newIdempotencyKey : noHeaders
     return (input?: Input) =>
       Effect.suspend(() =>
-        effectOf(call({ ...empty, ...input, headers: { ...headers(), ...input?.headers } }))
+        asEffect(call({ ...empty, ...input, headers: { ...headers(), ...input?.headers } }))
       )
   }) as EffectCalls
 
@@ -135,18 +135,22 @@ type Input = { readonly headers?: object }
 
 const empty = { query: {}, payload: {} }
 
-/** The key of one call, over all its attempts. Node 18 has no random bytes without an import: calls there are sent once. */
-const newKey = () => ("crypto" in globalThis ? { "idempotency-key": SecureRandom.uuidV4Unsafe() } : {})
+/**
+ * Generates the idempotency key of one call, shared by its attempts. Node 18 has no random bytes without an import: calls there are not
+ * retried.
+ */
+const newIdempotencyKey = () =>
+  "crypto" in globalThis ? { "idempotency-key": SecureRandom.uuidV4Unsafe() } : {}
 
-const none = () => ({})
+const noHeaders = () => ({})
 
-/** What a method of the derived client answers with. */
+/** Types the result of a method of the derived client. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every one of them answers with an effect that needs nothing
-export const effectOf = (answer: unknown) => answer as Effect.Effect<unknown, unknown>
+export const asEffect = (answer: unknown) => answer as Effect.Effect<unknown, unknown>
 
 type AnyCall = (input?: object, ...rest: ReadonlyArray<never>) => unknown
 
-/** The same groups with each method replaced, by what it was and by its operation. */
+/** Replaces each method of the groups, given the method and its endpoint. */
 export const mapCalls = (
   groups: object,
   change: (call: (input: object) => unknown, endpoint: HttpApiEndpoint.Top) => AnyCall

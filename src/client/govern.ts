@@ -7,27 +7,26 @@ import type { EffectCalls, CallError, Operation } from "./Call.ts"
 import { isUnavailable, requestedDelay } from "./isTransient.ts"
 import type { SessionFollower, StreamError, StreamOptions } from "./stream.ts"
 
-/** A step that is decided. */
+/** A decided step. */
 export interface GovernResult extends GovernedStep {
   readonly decision: "allow" | "reject"
-  /** The approval as it was closed while this waited, with who decided and their comment; null where nothing was waited for. */
+  /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
   readonly approval: ApprovalSnapshot | null
 }
 
-/** How long a decision is waited for. */
+/** Options of the wait for a decision. */
 export interface GovernOptions extends Pick<StreamOptions, "reconnect"> {
-  /** After this it fails with a `TimeoutError`; the approval stays as it is. Default: as long as it takes, which the rule bounds. */
+  /** Fails with a `TimeoutError` after this time; the approval stays pending. Default: no limit other than the rule's own windows. */
   readonly timeout?: Duration.Input
 }
 
-/** Why a decision is not known: the step's own problems, those of the stream, or time. */
+/** Why the decision is unknown: a problem of the step, an error of the stream, or a timeout. */
 export type GovernError = CallError<Operation<"sessions", "step">> | StreamError | Cause.TimeoutError
 
 /**
- * Asks for a step and answers when it is decided. While it is pending the decision is waited for on the session's stream, and the step
- * is asked for again: only the service's answer counts, which checks the rules anew. Asking for a step that was asked for before goes
- * on where that was, so that a question the service was too busy or too far away for is asked again: three times at first, and once a
- * decision was waited for until it is answered.
+ * Requests a step and returns its decision. While the step is pending, it waits on the session's event stream and then requests the step
+ * again: only the service's response counts, which evaluates the rules again. Requesting a step is idempotent, so a request is retried if
+ * the service is busy or unreachable: three times before the first response, without limit afterwards.
  */
 export type Govern = (
   id: SessionId,
@@ -35,41 +34,46 @@ export type Govern = (
   options?: GovernOptions
 ) => Effect.Effect<GovernResult, GovernError>
 
-/** Attempts after the first, of the first question: an address where no service is should not be waited at. */
+/** Retries of the first request: an address without a service should fail soon. */
 const FIRST_RETRIES = 3
 
-/** Between attempts of a question: twice as long after each, by chance somewhat longer or shorter, and as long as the service asks for. */
-const again = Schedule.exponential("500 millis").pipe(
+/** Exponential backoff with jitter between retries, at least as long as `Retry-After`. */
+const backoff = Schedule.exponential("500 millis").pipe(
   Schedule.setInputType<unknown>(),
   Schedule.jittered,
   Schedule.modifyDelay(({ duration, input }) =>
-    Effect.succeed(Duration.max(Duration.min(duration, LONGEST_WAIT), requestedDelay(input)))
+    Effect.succeed(Duration.max(Duration.min(duration, MAX_DELAY), requestedDelay(input)))
   )
 )
 
-/** The longest wait that the service did not ask for. */
-const LONGEST_WAIT = Duration.seconds(30)
+/** Maximum backoff that the service did not ask for. */
+const MAX_DELAY = Duration.seconds(30)
 
-/** `govern` over calls and streams. */
+/** Builds `govern` from the step operation and the stream. */
 export const makeGovern =
   (step: EffectCalls["sessions"]["step"], follower: SessionFollower): Govern =>
   (id, payload, options = {}) => {
     const once = step({ params: { id }, payload })
-    const ask = Effect.retry(once, { schedule: again, while: isUnavailable })
+    const retried = Effect.retry(once, { schedule: backoff, while: isUnavailable })
     const decided = Effect.gen(function* () {
-      // Where the stream goes on from is taken before asking: what is pending then is decided by an event after it.
+      // Taken before the request: the event that decides a step pending now comes after it.
       let after = follower.lastSeen(id)
-      let answer = yield* Effect.retry(once, { schedule: again, while: isUnavailable, times: FIRST_RETRIES })
+      let answer = yield* Effect.retry(once, {
+        schedule: backoff,
+        while: isUnavailable,
+        times: FIRST_RETRIES
+      })
       let approval: ApprovalSnapshot | undefined
       while (!isDecided(answer)) {
         const pending = answer
-        approval = yield* closing(follower, id, pending, { ...options, after }).pipe(
-          // So much happened that the next event is gone. Asking again tells; if not, the stream begins at what is kept.
+        approval = yield* awaitClosing(follower, id, pending, { ...options, after }).pipe(
+          // So many events followed that the next one was deleted. The next request tells the decision; if still pending, the stream starts
+          // at the oldest retained event.
           Effect.catchTag("CURSOR_EXPIRED", () => Effect.undefined)
         )
         after = approval === undefined ? undefined : follower.lastSeen(id)
-        answer = yield* Effect.catchTag(ask, "SESSION_CLOSED", (problem) =>
-          // Closing a session rejects what waits in it, and a closed one no longer answers for its steps.
+        answer = yield* Effect.catchTag(retried, "SESSION_CLOSED", (problem) =>
+          // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
           approval?.outcome === "reject"
             ? Effect.succeed<GovernedStep>({ ...pending, decision: "reject", reason: problem.title })
             : Effect.fail(problem)
@@ -84,8 +88,8 @@ const isDecided = (
   answer: GovernedStep
 ): answer is GovernedStep & { readonly decision: GovernResult["decision"] } => answer.decision !== "pending"
 
-/** Waits for the event that closes the step's approval; undefined: the session ended without it. */
-const closing = (
+/** Waits for the event that closes the step's approval; undefined if the session closed without it. */
+const awaitClosing = (
   follower: SessionFollower,
   id: SessionId,
   { approval_id }: GovernedStep,

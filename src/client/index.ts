@@ -1,6 +1,6 @@
 /**
- * `countersign/client`: the typed client, as an Effect layer ({@link Client}) and as plain promises ({@link connect}). Runs wherever
- * `fetch` is.
+ * `countersign/client`: the typed client, as an Effect layer ({@link Client}) and with promises ({@link connect}). Runs in every runtime
+ * with `fetch`.
  */
 export type {
   CallResult,

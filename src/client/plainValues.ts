@@ -1,30 +1,28 @@
-/** Points in time, between the contract's and those of plain JavaScript. */
+/** Conversion between the contract's types and plain JavaScript values. */
 import { DateTime, Option, Schema, SchemaAST } from "effect"
 import type { HttpApiEndpoint } from "effect/http-api"
 import { Timestamp } from "../domain/Time.ts"
 import type { PlainOutput } from "./Call.ts"
 
-/** An answer with each point in time as a `Date`. JSON of the caller's own holds none, and stays as it is. */
+/** Converts times in an output to `Date`. JSON of the caller's own contains none and is unchanged. */
 export const toPlainOutput = <A>(answer: A): PlainOutput<A> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what `Dated` says of the type is done here to the value
-  everywhere((leaf) => (DateTime.isDateTime(leaf) ? DateTime.toDateUtc(leaf) : leaf))(
-    answer
-  ) as PlainOutput<A>
+  mapLeaves((leaf) => (DateTime.isDateTime(leaf) ? DateTime.toDateUtc(leaf) : leaf))(answer) as PlainOutput<A>
 
-/** A problem whose members, such as the approval that it shows, have their times as `Date`. */
+/** Converts the times in a problem's members, such as its approval, to `Date`. */
 export const toPlainProblem = (error: unknown): unknown =>
   error instanceof Error && "code" in error
     ? Object.assign(error, toPlainOutput(Object.fromEntries(Object.entries(error))))
     : error
 
 /**
- * Reads the input of an operation: each `Date`, and each text that stands where its query or its body has a time. What is none is left
- * for the contract's schema to refuse.
+ * Returns the conversion of an operation's input: every `Date`, and every string in a time field of its query or body. Invalid times are
+ * left for the contract's schema to reject.
  */
 export const inputReader = (endpoint: HttpApiEndpoint.Top): ((input: object) => object) => {
   const payload = [...endpoint.payload.values()].flatMap(({ schemas }) => schemas)
   const times = new Set([endpoint.query, ...payload].flatMap(timesOf))
-  const read = everywhere((leaf) =>
+  const read = mapLeaves((leaf) =>
     leaf instanceof Date && !Number.isNaN(leaf.getTime()) ? DateTime.fromDateUnsafe(leaf) : leaf
   )
   const readPart = (part: unknown) =>
@@ -36,7 +34,7 @@ export const inputReader = (endpoint: HttpApiEndpoint.Top): ((input: object) => 
   return (input) => mapValues({ ...input }, readPart)
 }
 
-/** The names under which a part of a request, a query or a body, has times. They stand at its top, wherever there are any. */
+/** Returns the names of the time fields of a query or body. They are top-level fields in every operation. */
 const timesOf = (part: Schema.Top | undefined): ReadonlyArray<PropertyKey> => {
   const ast = part && SchemaAST.toType(part.ast)
   if (ast === undefined || !SchemaAST.isObjects(ast)) return []
@@ -54,8 +52,8 @@ const decodeTime = Schema.decodeOption(Timestamp)
 
 const fromText = (text: string): unknown => Option.getOrElse(decodeTime(text), () => text)
 
-/** Changes what is neither a list nor a plain object, however deep it lies in these. */
-const everywhere = (change: (leaf: unknown) => unknown): ((value: unknown) => unknown) => {
+/** Maps every value that is neither an array nor a plain object, at any depth. */
+const mapLeaves = (change: (leaf: unknown) => unknown): ((value: unknown) => unknown) => {
   const walk = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(walk)
     return isPlain(value) ? mapValues(value, walk) : change(value)

@@ -11,20 +11,20 @@ import { generateMasterKey } from "../server/secrets/SecretBox.ts"
 import * as Server from "../server/Server.ts"
 import * as Settings from "../server/config/Settings.ts"
 
-/** How a service for tests differs from one that starts with no configuration. */
+/** How a test service differs from one without configuration. */
 export interface TestOptions {
-  /** An empty database to use, such as a clone of a template. Default: an embedded PostgreSQL of its own, thrown away after. */
+  /** URL of an empty database, such as a clone of a template. Default: a temporary embedded PostgreSQL. */
   readonly databaseUrl?: Redacted.Redacted
-  /** Configuration by the names of the environment variables. */
+  /** Additional environment variables. */
   readonly environment?: Settings.Environment
 }
 
-/** The organization that a test's keys belong to where it names none. */
+/** The default organization of a test's keys. */
 const ORGANIZATION = "test"
 
 /**
- * Countersign for tests: the whole service in this process, over a migrated store that is thrown away, listening on a free port of
- * loopback. Receivers on loopback over plain http are let through, and no key is held to a rate.
+ * Countersign for tests: the whole service in this process with a temporary, migrated database, listening on a free loopback port. It may
+ * send to loopback addresses over plain http, and has no rate limits.
  *
  * ```ts
  * layer(Countersign.layer(), { excludeTestServices: true })("refunds", (it) => {
@@ -39,17 +39,17 @@ const ORGANIZATION = "test"
 export class Countersign extends Context.Service<
   Countersign,
   {
-    /** Where the service listens: `http://127.0.0.1:PORT`. */
+    /** The base URL: `http://127.0.0.1:PORT`. */
     readonly url: string
-    /** A new key, by default an admin's, by default of the organization `test`. */
+    /** Creates a key, by default with the preset `admin` in the organization `test`. */
     readonly key: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<Redacted.Redacted>
-    /** A typed client with a new key. */
+    /** Creates a key and returns a typed client that uses it. */
     readonly client: (input?: Partial<NewApiKey>, organization?: string) => Effect.Effect<ClientCalls>
-    /** A typed client with a key of one's own. */
+    /** Returns a typed client for an existing key. */
     readonly clientWith: (key: Redacted.Redacted) => Effect.Effect<ClientCalls>
   }
 >()("countersign/testing/Countersign") {
-  /** Provides the service's own layers too, so that a test can reach behind the API. Build it with the real clock. */
+  /** Provides the service's own layers too, so that a test can use them without the API. Build it with the real clock. */
   static readonly layer = (options: TestOptions = {}) =>
     Layer.effect(
       Countersign,
@@ -80,7 +80,7 @@ export class Countersign extends Context.Service<
     ).pipe(Layer.provideMerge(Layer.unwrap(Effect.map(settings(options), Server.layer))))
 }
 
-/** Settings of a service that only this process can reach, and that may send to loopback. */
+/** The settings of a service that only this machine can reach and that may send to loopback. */
 const settings = Effect.fnUntraced(function* (options: TestOptions) {
   const url = options.databaseUrl ?? (yield* throwAwayStore)
   const decoded = Settings.decode(
@@ -99,7 +99,7 @@ const settings = Effect.fnUntraced(function* (options: TestOptions) {
   return (yield* Effect.orDie(Effect.fromResult(decoded))).settings
 })
 
-/** The URL of an embedded PostgreSQL that ends, with its files, with the scope. */
+/** Starts an embedded PostgreSQL that is stopped and deleted with the scope; returns its URL. */
 const throwAwayStore = Effect.gen(function* () {
   const dataDir = yield* Effect.acquireRelease(
     Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-testing-"))),

@@ -1,5 +1,5 @@
 /**
- * `countersign/testing`: the service in process over a throw-away store, for tests that compose layers. It is what the project's own
- * tests use.
+ * `countersign/testing`: the service in this process with a temporary database, for tests that compose layers. The project's own tests use
+ * it.
  */
 export { Countersign, type TestOptions } from "./Countersign.ts"

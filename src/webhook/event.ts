@@ -5,15 +5,15 @@ export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired"
 /** Whose review window is open. An escalated approval is pending in stage `admin`. */
 export type ApprovalStage = "reviewer" | "admin"
 
-/** Who decided: the API key's id and the name that it had then. */
+/** The API key that decided: its id, and its name at that time. */
 export interface Decider {
   readonly id: string
   readonly name: string
 }
 
 /**
- * An approval as it stood when the event was recorded. Times are RFC 3339 in UTC. What stands now is read from
- * `GET /v1/agent-approvals/:id`: a notification never replaces the governed step's own check.
+ * An approval at the time of the event. Times are RFC 3339 in UTC. Read the current state from `GET /v1/agent-approvals/:id`: an event
+ * never replaces the agent's own request for the governed step.
  */
 export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus> {
   readonly approval_id: string
@@ -25,9 +25,9 @@ export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus
   readonly requested_at: string
   /** End of the reviewers' window. */
   readonly review_deadline_at: string
-  /** End of the admins' window; null where the rule grants none. */
+  /** End of the admins' window; null if the rule has no escalation. */
   readonly escalation_deadline_at: string | null
-  /** End of the window that is open. */
+  /** End of the current window. */
   readonly expires_at: string
 }
 
@@ -40,7 +40,7 @@ export interface DecidedApproval<
 }
 
 interface EventOf<Type extends string, Approval> {
-  /** Stable over attempts and replays: the key to deduplicate by. */
+  /** The same for all attempts and replays: deduplicate by it. */
   readonly id: string
   readonly type: Type
   readonly org_id: string
@@ -48,7 +48,7 @@ interface EventOf<Type extends string, Approval> {
   readonly approval: Approval
 }
 
-/** Every event that Countersign sends, told apart by `type`. `test` is what an endpoint's owner sends to try it. */
+/** An event, discriminated by `type`. `test` is sent on request to try an endpoint. */
 export type WebhookEvent =
   | EventOf<"approval.requested", ApprovalSnapshot<"pending">>
   | EventOf<"approval.expiring", ApprovalSnapshot<"pending">>
@@ -58,14 +58,14 @@ export type WebhookEvent =
   | EventOf<"approval.expired", ApprovalSnapshot<"expired">>
   | EventOf<"test", null>
 
-/** The types of events. */
+/** The event types. */
 export type WebhookEventType = WebhookEvent["type"]
 
 type EventRefusal = Refusal<"malformed_event" | "unknown_event_type">
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Thrown and caught in this file alone: names the field, never its value. */
+/** Thrown and caught in this file only: it names the field, never its value. */
 class FieldFault {
   readonly field: string
   readonly expected: string
@@ -85,13 +85,13 @@ const fieldsAt = (value: unknown, field: string): Fields => {
 
 const textAt = (fields: Fields, name: string, field: string): string => {
   const value = fields[name]
-  if (typeof value !== "string" || value === "") throw new FieldFault(field, "a text that is not empty")
+  if (typeof value !== "string" || value === "") throw new FieldFault(field, "a non-empty string")
   return value
 }
 
 const timeAt = (fields: Fields, name: string, field: string): string => {
   const value = textAt(fields, name, field)
-  if (Number.isNaN(Date.parse(value))) throw new FieldFault(field, "a time")
+  if (Number.isNaN(Date.parse(value))) throw new FieldFault(field, "an RFC 3339 time")
   return value
 }
 
@@ -100,7 +100,7 @@ const snapshotOf = <Status extends ApprovalStatus>(
   status: Status
 ): ApprovalSnapshot<Status> => {
   if (approval["status"] !== status)
-    throw new FieldFault("approval.status", `"${status}", as the type has it`)
+    throw new FieldFault("approval.status", `"${status}" for this event type`)
   const stage = approval["stage"]
   if (stage !== "reviewer" && stage !== "admin")
     throw new FieldFault("approval.stage", `"reviewer" or "admin"`)
@@ -157,17 +157,14 @@ const eventOf = (body: unknown): WebhookEvent | EventRefusal => {
     case "approval.expired":
       return { ...envelope, type, approval: snapshotOf(approval(), "expired") }
     case "test":
-      if (fields["approval"] !== null) throw new FieldFault("approval", "null in a test")
+      if (fields["approval"] !== null) throw new FieldFault("approval", "null for a test event")
       return { ...envelope, type, approval: null }
     default:
-      return refuse("unknown_event_type", "The event is of a type that this version does not know.")
+      return refuse("unknown_event_type", "Unknown event type. Update countersign/webhook to handle it.")
   }
 }
 
-/**
- * Reads an event from parsed JSON. Fields that this version does not know are left out, so that a later service may add
- * some without breaking anyone.
- */
+/** Decodes an event from parsed JSON. Unknown fields are dropped, so that newer services can add fields. */
 export const readEvent = (
   body: unknown
 ): { readonly ok: true; readonly event: WebhookEvent } | EventRefusal => {
@@ -176,9 +173,6 @@ export const readEvent = (
     return "ok" in event ? event : { ok: true, event }
   } catch (fault) {
     if (!(fault instanceof FieldFault)) throw fault
-    return refuse(
-      "malformed_event",
-      `The event does not have its shape: ${fault.field} must be ${fault.expected}.`
-    )
+    return refuse("malformed_event", `Invalid event: ${fault.field} must be ${fault.expected}.`)
   }
 }

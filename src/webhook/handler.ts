@@ -3,7 +3,7 @@ import { type ReadBody, type ReceiverOptions, receiver } from "./receiver.ts"
 
 type Body = NonNullable<Request["body"]>
 
-/** Reads a stream whole, or until it passes the limit. */
+/** Reads a stream completely, or until it exceeds the limit. */
 const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
   const chunks: Array<Uint8Array> = []
   let length = 0
@@ -15,24 +15,27 @@ const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
       const chunk: Uint8Array = next.value
       length += chunk.length
       if (length > limit) {
-        // Not waited for: a peer that keeps its side open would hold the answer.
+        // Not awaited: a peer that keeps its side open would delay the response.
         reader.cancel().catch(() => undefined)
         return "too_large"
       }
       chunks.push(chunk)
     }
   } catch {
-    return "broken_off"
+    return "disconnected"
   }
 }
 
 /**
- * A receiver for every runtime with `Request` and `Response`: Workers, Deno, Bun, Next.js, Hono, Node.
+ * Creates a webhook handler for runtimes with `Request` and `Response`: Workers, Deno, Bun, Next.js, Hono, Node.
  *
- * Reads the raw body up to a limit, verifies it, checks the organization, passes an event on once, and answers: 204
- * when the event is handled or was before, 202 when it is of a type that this version does not know, 4xx with
- * `{ reason, message }` when the delivery is refused, 500 when `onEvent` threw (it comes again), 503 while another process
- * has the event.
+ * It reads the raw body up to a limit, verifies it, checks the organization, and calls `onEvent` once per event. It responds with
+ *
+ * - 204: the event was handled, now or before
+ * - 202: the event type is unknown to this version
+ * - 4xx with `{ reason, message }`: the delivery was refused
+ * - 500: `onEvent` threw; the delivery will be retried
+ * - 503: another process is handling the event
  *
  * ```ts
  * export default { fetch: handler({ secret, orgId, seen, onEvent: (event) => queue.save(event) }) }
@@ -45,7 +48,7 @@ export const handler = (options: ReceiverOptions): ((request: Request) => Promis
       method: request.method,
       headers: request.headers,
       read: async (limit) => {
-        if (request.bodyUsed) return "read_before"
+        if (request.bodyUsed) return "already_consumed"
         if (Number(request.headers.get("content-length") ?? 0) > limit) return "too_large"
         return request.body === null ? new Uint8Array() : readStream(request.body, limit)
       }

@@ -1,12 +1,12 @@
 /**
- * `countersign/webhook`: for those who receive Countersign's notifications. Web Crypto only, no dependency; runs on Node
- * from 18 on, Deno, Bun and Workers.
+ * `countersign/webhook`: for receivers of Countersign's webhooks. Uses Web Crypto only, without dependencies; runs on Node 18 and newer,
+ * Deno, Bun and Workers.
  *
  * ```ts
  * import { verify } from "countersign/webhook"
  *
  * const result = await verify(rawBody, request.headers, secret)
- * // An event of a later service is no fault of the delivery: 202, so that it does not count as failed.
+ * // Respond 202 to event types of a newer service, so that they do not count as failed deliveries.
  * if (!result.ok) return new Response(null, { status: result.reason === "unknown_event_type" ? 202 : 400 })
  * if (result.event.type === "approval.requested") console.log(result.event.approval.approval_id)
  * ```

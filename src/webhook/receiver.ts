@@ -3,42 +3,42 @@ import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
 import { toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
 
-/** How a receiver checks what comes, and who takes it. */
+/** Options of a webhook handler. */
 export interface ReceiverOptions extends VerifyOptions {
-  /** The endpoint's secret as it was returned; during a rotation both. */
+  /** The endpoint's secret as the API returned it; both secrets during a rotation. */
   readonly secret: string | ReadonlyArray<string>
-  /** The organization that this receiver serves. Events of another are refused. */
+  /** The organization that this receiver serves. Events of other organizations are refused. */
   readonly orgId?: string | undefined
-  /** Which events were handled before. */
+  /** The record of handled events, for deduplication. */
   readonly seen: SeenEvents | EventClaims
   /**
-   * Takes a verified event that was not handled before. The sender waits five seconds in all: save the event, queue its
-   * work, return. What it throws is answered 500, and the event comes again.
+   * Handles a verified, new event. The sender waits five seconds in total: store the event, enqueue its work and return. If it throws, the
+   * response is 500 and the delivery is retried.
    */
   readonly onEvent: (event: WebhookEvent) => unknown
-  /** Longest body that is read, in bytes. Default 256 KiB; events are under 4 KiB. */
+  /** Maximum length of a body, in bytes. Default 256 KiB; events are under 4 KiB. */
   readonly maxBodyBytes?: number | undefined
-  /** Told of each delivery that is refused, and of an event whose type is not known here, which is answered 202. */
+  /** Called for each refused delivery, and for an event of an unknown type, whose response is 202. */
   readonly onRefused?: ((refusal: Refusal<ReceiverRefusalReason>) => unknown) | undefined
-  /** Told of what `onEvent` or `seen` threw, and of a handler mounted behind a body parser. */
+  /** Called with errors of `onEvent` and `seen`, and if a body parser consumed the body first. */
   readonly onError?: ((error: unknown) => unknown) | undefined
 }
 
-/** Why a handler refuses a delivery: what {@link RefusalReason} names, and what only a whole request shows. */
+/** Why a handler refuses a delivery: a {@link RefusalReason}, or a reason that concerns the whole request. */
 export type ReceiverRefusalReason =
   RefusalReason | "method_not_allowed" | "body_too_large" | "body_unreadable" | "wrong_organization"
 
-/** What goes back to the sender. */
+/** The response to the sender. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
 }
 
-/** The raw body, or why there is none: it passes the limit, the peer broke off, or something before us has read it. */
-export type ReadBody = Uint8Array | "too_large" | "broken_off" | "read_before"
+/** The raw body, or why it is missing: too large, disconnected, or consumed by a body parser. */
+export type ReadBody = Uint8Array | "too_large" | "disconnected" | "already_consumed"
 
-/** A request as both adapters show it. */
+/** A request, as both adapters provide it. */
 export interface Incoming {
   readonly method: string
   readonly headers: WebhookHeaders
@@ -53,7 +53,7 @@ const statuses: Record<ReceiverRefusalReason, number> = {
   no_matching_signature: 401,
   body_not_json: 400,
   malformed_event: 422,
-  // Not the sender's fault: a service that is newer than this receiver would otherwise count failures, and send more slowly.
+  // Not a failure of the delivery: otherwise a service newer than this receiver would count failures and cool down.
   unknown_event_type: 202,
   method_not_allowed: 405,
   body_too_large: 413,
@@ -73,31 +73,33 @@ const problem = (
 })
 
 const handled: Answer = { status: 204, headers: {}, body: null }
-const busy = problem(503, "busy", "This event is being handled.", { "retry-after": "5" })
+const busy = problem(503, "busy", "Another process is handling this event. Retry later.", {
+  "retry-after": "5"
+})
 const failed = problem(500, "not_handled", "The event could not be handled.")
 
-/** How a receiver answers, whatever carries the request. */
+/** Creates the handler behind both adapters. */
 export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Promise<Answer>) => {
   const { maxBodyBytes = 256 * 1024, onEvent, orgId } = options
   const check = verifier(options.secret, options)
   const claims = toEventClaims(options.seen)
-  /** Events at work in this process: a second delivery of one waits for the first and answers as it does. */
+  /** Events in progress in this process: a concurrent delivery of the same event awaits and shares the first one's response. */
   const atWork = new Map<string, Promise<Answer>>()
 
   const examine = async (
     incoming: Incoming
   ): Promise<{ readonly ok: true; readonly event: WebhookEvent } | Refusal<ReceiverRefusalReason>> => {
-    if (incoming.method !== "POST") return refuse("method_not_allowed", "Deliveries are sent by POST.")
-    // What the header alone gives away is refused without reading the body.
+    if (incoming.method !== "POST") return refuse("method_not_allowed", "Method not allowed. Use POST.")
+    // Deliveries with an invalid header are refused without reading the body.
     const read = check.header(incoming.headers)
     if (!read.ok) return read
     const body = await incoming.read(maxBodyBytes)
-    if (body === "too_large")
-      return refuse("body_too_large", `The body is longer than ${maxBodyBytes} bytes.`)
-    if (body === "broken_off") return refuse("body_unreadable", "The body broke off.")
-    if (body === "read_before") {
+    if (body === "too_large") return refuse("body_too_large", `The body exceeds ${maxBodyBytes} bytes.`)
+    if (body === "disconnected")
+      return refuse("body_unreadable", "The connection closed before the body was complete.")
+    if (body === "already_consumed") {
       throw new TypeError(
-        "countersign/webhook: the body was read before; mount the handler ahead of body parsers"
+        "countersign/webhook: the body was already consumed. Mount the handler before any body parser."
       )
     }
     const verified = await check.body(read.signature, body)

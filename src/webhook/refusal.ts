@@ -1,13 +1,13 @@
 /**
- * Why a delivery is not believed. The list is closed: a `switch` over it can be exhaustive.
+ * Why a delivery is refused. A closed union: a `switch` over it can be exhaustive.
  *
  * - `missing_signature`: no `X-Svc-Signature` header
  * - `malformed_signature`: not `t=<unix seconds>,v1=<64 lowercase hex digits>`, with one or more `v1`
  * - `stale_timestamp`, `future_timestamp`: signed longer ago, or further ahead, than the tolerance
- * - `no_matching_signature`: signed with no secret that is known here, or not over this body
- * - `body_not_json`: rightly signed, and no JSON
- * - `malformed_event`: rightly signed, and a field is missing or of another shape
- * - `unknown_event_type`: rightly signed, and of a type that this version does not know
+ * - `no_matching_signature`: not signed with one of the given secrets, or not over this body
+ * - `body_not_json`: correctly signed, but not JSON
+ * - `malformed_event`: correctly signed, but a field is missing or has the wrong type
+ * - `unknown_event_type`: correctly signed, but of a type that this version does not know
  */
 export type RefusalReason =
   | "missing_signature"
@@ -19,7 +19,7 @@ export type RefusalReason =
   | "malformed_event"
   | "unknown_event_type"
 
-/** A delivery that is not believed. `message` is for a log: it holds neither the secret nor anything of the body. */
+/** A refused delivery. `message` is for the log: it contains neither the secret nor anything of the body. */
 export interface Refusal<Reason extends string = RefusalReason> {
   readonly ok: false
   readonly reason: Reason

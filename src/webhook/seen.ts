@@ -1,8 +1,7 @@
 /**
- * Remembers which events were handled, by the id from the signed body. `has` is asked before `onEvent`, `add` is called
- * after it succeeded: an event whose handling failed, or was cut off by a crash, comes again and is handled again. Two
- * deliveries of one event at the same time in one process are handled once; in two processes they may be handled twice,
- * which a store with {@link EventClaims} prevents. A `Set` will do for a test.
+ * Records handled events by the id from the signed body. `has` is called before `onEvent`, `add` after it succeeded: an event whose
+ * handling failed or was interrupted by a crash is retried and handled again. Concurrent deliveries of one event are handled once within
+ * one process, but possibly twice in two processes; {@link EventClaims} prevents that. A `Set` is enough for a test.
  */
 export interface SeenEvents {
   readonly has: (id: string) => boolean | Promise<boolean>
@@ -10,10 +9,10 @@ export interface SeenEvents {
 }
 
 /**
- * Claims an event before it is handled, across processes. `claim` answers `"claimed"` to one caller alone, `"done"` once
- * the event was handled, and `"busy"` while another caller has it: the delivery is then answered 503 and comes again, so
- * that nothing is lost if that other caller fails. `complete` is called after `onEvent`, `release` when it failed. Let a
- * claim lapse in your store, or a crash leaves it busy for ever.
+ * Claims events across processes before they are handled. `claim` returns `"claimed"` to exactly one caller, `"done"` if the event was
+ * handled, and `"busy"` while another caller holds the claim: the response is then 503 and the delivery is retried, so nothing is lost if
+ * the other caller fails. `complete` is called after `onEvent`, `release` if it failed. Let claims expire in your database, otherwise a
+ * crash leaves one busy forever.
  */
 export interface EventClaims {
   readonly claim: (id: string) => Claim | Promise<Claim>
@@ -24,8 +23,8 @@ export interface EventClaims {
 export type Claim = "claimed" | "done" | "busy"
 
 /**
- * Remembers the last `limit` event ids (default 10,000) in this process. It forgets at a restart: for one process, where
- * handling an event twice does no harm.
+ * Records the last `limit` event ids (default 10,000) in memory. They are lost at a restart: use it in a single process whose handling is
+ * idempotent.
  */
 export const memorySeen = (limit = 10_000): SeenEvents => {
   const ids = new Set<string>()
@@ -33,7 +32,7 @@ export const memorySeen = (limit = 10_000): SeenEvents => {
     has: (id) => ids.has(id),
     add: (id) => {
       ids.add(id)
-      // A set keeps the order of insertion: the first is the oldest.
+      // A set iterates in insertion order: the first id is the oldest.
       for (const oldest of ids) {
         if (ids.size <= limit) break
         ids.delete(oldest)
@@ -42,7 +41,7 @@ export const memorySeen = (limit = 10_000): SeenEvents => {
   }
 }
 
-/** Both kinds of memory as one. */
+/** Adapts both kinds of records to claims. */
 export const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
   "claim" in seen
     ? seen

@@ -1,17 +1,17 @@
 import { concatBytes } from "./concatBytes.ts"
 import { refuse, type Refusal } from "./refusal.ts"
 
-/** Longest header that is looked into: 150 characters are enough for two signatures. */
+/** Maximum length of the header: two signatures need 150 characters. */
 const MAX_HEADER_LENGTH = 1024
 
-/** Most secrets that one delivery is tried with: two suffice for a rotation. */
+/** Maximum number of secrets: a rotation needs two. */
 const MAX_SECRETS = 16
 
-/** What a well-formed `X-Svc-Signature` says. */
+/** A parsed `X-Svc-Signature` header. */
 export interface ReadSignature {
   /** The digits of `t`, as they were signed. */
   readonly time: string
-  /** Each `v1`, 32 bytes. */
+  /** The `v1` signatures, 32 bytes each. */
   readonly digests: ReadonlyArray<Uint8Array>
 }
 
@@ -22,8 +22,8 @@ const bytesOfHex = (hex: string): Uint8Array => {
 }
 
 /**
- * Reads `t=<unix seconds>,v1=<64 lowercase hex digits>`, in which `v1` may come more than once and parts of other names
- * (`v2=...`, should there ever be one) are passed over. One malformed `v1` spoils the header: nobody honest sends it.
+ * Parses `t=<unix seconds>,v1=<64 lowercase hex digits>`. `v1` may be repeated, and parts with other names (a future `v2=...`) are ignored.
+ * One malformed `v1` invalidates the header.
  */
 export const readSignature = (
   header: string
@@ -37,7 +37,7 @@ export const readSignature = (
     const name = part.slice(0, Math.max(part.indexOf("="), 0))
     const value = part.slice(name.length + 1)
     if (name === "t") {
-      if (time !== undefined) return malformed("t comes twice")
+      if (time !== undefined) return malformed("t is repeated")
       if (!/^[1-9][0-9]{0,11}$/.test(value)) return malformed("t is not a number of unix seconds")
       time = value
     } else if (name === "v1") {
@@ -52,7 +52,7 @@ export const readSignature = (
   return { ok: true, signature: { time, digests } }
 }
 
-/** Compares two digests in a time that does not tell where they differ. */
+/** Compares two digests in constant time. */
 const sameDigest = (left: Uint8Array, right: Uint8Array): boolean => {
   let difference = left.length ^ right.length
   for (let at = 0; at < left.length; at++) difference |= (left[at] ?? 0) ^ (right[at] ?? 0)
@@ -63,23 +63,23 @@ type Subtle = typeof globalThis.crypto.subtle
 
 const subtle = async (): Promise<Subtle> => {
   if (typeof crypto !== "undefined") return crypto.subtle
-  // Node 18 has Web Crypto without the global. The name is not written inside `import()`, so that bundlers for other
-  // runtimes do not look for the module.
+  // Node 18 has Web Crypto, but not as a global. The module name is not a literal inside `import()`, so that bundlers for other runtimes do
+  // not try to resolve it.
   const name = "node:crypto"
   const loaded: { readonly webcrypto: { readonly subtle: Subtle } } = await import(name)
   return loaded.webcrypto.subtle
 }
 
-/** Refuses what cannot be a secret as it was returned: that is a mistake in the receiver's own configuration. */
+/** Throws if a secret is invalid: a mistake in the receiver's own configuration. */
 const checkSecrets = (secret: string | ReadonlyArray<string>): ReadonlyArray<string> => {
-  // Not told by `typeof secret === "string"`: from an unset environment variable comes `undefined`, types or not.
+  // Not checked by `typeof secret === "string"`: an unset environment variable is `undefined`, whatever its type says.
   const secrets = typeof secret === "object" && secret !== null ? secret : [secret]
   if (secrets.length === 0 || secrets.length > MAX_SECRETS) {
-    throw new TypeError(`countersign/webhook: give 1 to ${MAX_SECRETS} secrets`)
+    throw new TypeError(`countersign/webhook: pass 1 to ${MAX_SECRETS} secrets`)
   }
   for (const one of secrets) {
     if (typeof one !== "string" || one === "" || one.trim() !== one) {
-      throw new TypeError("countersign/webhook: a secret is empty, or has white space around it")
+      throw new TypeError("countersign/webhook: a secret is missing, empty or surrounded by white space")
     }
   }
   return secrets
@@ -88,7 +88,7 @@ const checkSecrets = (secret: string | ReadonlyArray<string>): ReadonlyArray<str
 /** Whether one of the digests is the HMAC-SHA256 of `<time>.<body>` under one of the secrets. */
 export type SignatureCheck = (signature: ReadSignature, body: Uint8Array) => Promise<boolean>
 
-/** Prepares the secrets' keys once, for any number of checks. Throws a TypeError on what can be no secret. */
+/** Imports the secrets' keys once for any number of checks. Throws a TypeError for an invalid secret. */
 export const signatureCheck = (secret: string | ReadonlyArray<string>): SignatureCheck => {
   const secrets = checkSecrets(secret)
   const encoder = new TextEncoder()
@@ -106,8 +106,8 @@ export const signatureCheck = (secret: string | ReadonlyArray<string>): Signatur
     const { api, keys } = await prepared
     const signed = concatBytes([encoder.encode(`${time}.`), body])
     let found = false
-    // Every pair is compared, also after the right one: how long it takes tells nothing. The digest is made and compared
-    // here instead of by `verify`, whose comparison was not constant-time in every Node (CVE-2026-21713).
+    // All pairs are compared, even after a match, so that the duration reveals nothing. The digest is computed and compared here instead of
+    // with `verify`, whose comparison was not constant-time in every version of Node (CVE-2026-21713).
     for (const key of keys) {
       const expected = new Uint8Array(await api.sign("HMAC", key, signed))
       for (const digest of digests) if (sameDigest(expected, digest)) found = true

@@ -4,25 +4,25 @@ import { type ReadSignature, readSignature, signatureCheck } from "./signature.t
 
 const SIGNATURE_HEADER = "x-svc-signature"
 
-/** A request's headers: the `Headers` of any runtime, or a plain record as node:http and most frameworks give it. */
+/** A request's headers: the `Headers` of any runtime, or a plain record as in node:http and most frameworks. */
 export type WebhookHeaders =
   { get(name: string): string | null } | Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
-/** The body exactly as it came over the wire. A body that was parsed and written again is another body. */
+/** The body exactly as received. A body that was parsed and serialized again does not verify. */
 export type RawBody = string | Uint8Array | ArrayBuffer
 
-/** What a check goes by, besides the secret. */
+/** Options of a verification. */
 export interface VerifyOptions {
-  /** How far the signing may lie from this machine's clock, in seconds, either way. Default 300. */
+  /** Maximum difference between the signature's timestamp and the local clock, in seconds, in either direction. Default 300. */
   readonly toleranceSeconds?: number | undefined
-  /** This machine's clock, in milliseconds since 1970. Default `Date.now`. */
+  /** The local clock, in milliseconds since 1970. Default `Date.now`. */
   readonly now?: (() => number) | undefined
 }
 
-/** The event where all of it verified, else why it is refused. */
+/** The verified event, or why the delivery is refused. */
 export type Verification = { readonly ok: true; readonly event: WebhookEvent } | Refusal
 
-/** The two halves of a check, so that a handler can refuse by the header before it reads a body. */
+/** The two halves of a verification, so that a handler can refuse by the header before it reads the body. */
 export interface Verifier {
   readonly header: (
     headers: WebhookHeaders
@@ -33,7 +33,7 @@ export interface Verifier {
 const hasGet = (headers: WebhookHeaders): headers is { get(name: string): string | null } =>
   typeof headers["get"] === "function"
 
-/** Every value of a header, whatever the case of its name. */
+/** Returns all values of a header, regardless of the case of its name. */
 const valuesOf = (headers: WebhookHeaders, name: string): ReadonlyArray<string> => {
   if (hasGet(headers)) {
     const value = headers.get(name)
@@ -48,13 +48,13 @@ const valuesOf = (headers: WebhookHeaders, name: string): ReadonlyArray<string> 
   return values
 }
 
-/** Views and buffers are told by their tag: `instanceof` fails between realms, as under some test runners. */
+/** Buffers are recognized by their tag: `instanceof` fails between realms, as in some test runners. */
 const bytesOf = (body: RawBody): Uint8Array => {
   if (typeof body === "string") return new TextEncoder().encode(body)
   if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength)
   if (Object.prototype.toString.call(body) === "[object ArrayBuffer]") return new Uint8Array(body)
   throw new TypeError(
-    "countersign/webhook: give the raw body (a string, a Uint8Array or an ArrayBuffer), not what a body parser made of it"
+    "countersign/webhook: pass the raw body (a string, a Uint8Array or an ArrayBuffer), not the result of a body parser"
   )
 }
 
@@ -63,40 +63,40 @@ const parse = (body: Uint8Array): Verification => {
   try {
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body))
   } catch {
-    return refuse("body_not_json", "The body is signed rightly and is no JSON.")
+    return refuse("body_not_json", "The signature is valid, but the body is not JSON.")
   }
   return readEvent(json)
 }
 
-/** Prepares a check. Throws a TypeError where the options can accept nothing, or everything. */
+/** Prepares a verification. Throws a TypeError if the options would accept nothing or everything. */
 export const verifier = (secret: string | ReadonlyArray<string>, options: VerifyOptions = {}): Verifier => {
   const { now = Date.now, toleranceSeconds = 300 } = options
-  // NaN compares as false with anything, and would let every timestamp pass.
+  // NaN compares as false with everything and would accept every timestamp.
   if (!(Number.isFinite(toleranceSeconds) && toleranceSeconds >= 0)) {
-    throw new TypeError("countersign/webhook: toleranceSeconds is a number of seconds, 0 or more")
+    throw new TypeError("countersign/webhook: toleranceSeconds must be a number of seconds, 0 or more")
   }
   const check = signatureCheck(secret)
   return {
     header: (headers) => {
       const [value, ...more] = valuesOf(headers, SIGNATURE_HEADER)
-      if (value === undefined) return refuse("missing_signature", "There is no X-Svc-Signature header.")
+      if (value === undefined) return refuse("missing_signature", "The X-Svc-Signature header is missing.")
       if (more.length > 0) {
-        return refuse("malformed_signature", "The signature header is malformed: it comes twice.")
+        return refuse("malformed_signature", "The signature header is malformed: it is repeated.")
       }
       const read = readSignature(value)
       if (!read.ok) return read
       const age = now() / 1000 - Number(read.signature.time)
-      // Written so that a clock that gives no number refuses.
+      // Negated, so that a clock that returns NaN refuses.
       if (!(age <= toleranceSeconds)) {
         return refuse(
           "stale_timestamp",
-          `It was signed ${Math.round(age)} s ago; ${toleranceSeconds} s are allowed.`
+          `The signature is ${Math.round(age)} s old; the tolerance is ${toleranceSeconds} s. Check the clock of this machine.`
         )
       }
       if (!(-age <= toleranceSeconds)) {
         return refuse(
           "future_timestamp",
-          `It was signed ${Math.round(-age)} s ahead of this clock; ${toleranceSeconds} s are allowed.`
+          `The signature is ${Math.round(-age)} s in the future; the tolerance is ${toleranceSeconds} s. Check the clock of this machine.`
         )
       }
       return read
@@ -104,21 +104,18 @@ export const verifier = (secret: string | ReadonlyArray<string>, options: Verify
     body: async (signature, rawBody) => {
       const bytes = bytesOf(rawBody)
       if (await check(signature, bytes)) return parse(bytes)
-      return refuse(
-        "no_matching_signature",
-        "No signature fits this body and the secrets that are known here."
-      )
+      return refuse("no_matching_signature", "No signature matches this body and the given secrets.")
     }
   }
 }
 
 /**
- * Tells whether a delivery is from Countersign and unchanged, and reads its event. The signature is checked before the
- * body is parsed, digests are compared in constant time, and the timestamp must be within five minutes of this clock.
+ * Verifies that a delivery is from Countersign and unchanged, and decodes its event. The signature is checked before the body is parsed,
+ * digests are compared in constant time, and the timestamp must be within five minutes of the local clock.
  *
- * What a peer sends is answered, never thrown; a TypeError says that the receiver's own call is wrong (an empty secret,
- * a body that was parsed). During a rotation give both secrets. Deliveries can come more than once, and out of order:
- * deduplicate by `event.id`, and check `event.org_id` where you serve one organization.
+ * A bad delivery is returned as a refusal and never thrown; a TypeError means that the call itself is wrong (an empty secret, a parsed
+ * body). During a rotation pass both secrets. Deliveries can arrive more than once and out of order: deduplicate by `event.id`, and check
+ * `event.org_id` if you serve one organization.
  */
 export const verify = async (
   rawBody: RawBody,

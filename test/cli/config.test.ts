@@ -23,7 +23,7 @@ describe("countersign config", () => {
     Effect.gen(function* () {
       const { err, ok, out } = yield* cli(["config"], { PORT: "abc", COUNTERSIGN_DATADIR: "/x" })
       assert.isFalse(ok)
-      assert.include(out, `WRONG: must be a whole number from 0 to 65535, not "abc"`)
+      assert.include(out, `INVALID: must be a whole number from 0 to 65535, not "abc"`)
       assert.include(err, "did you mean COUNTERSIGN_DATA_DIR?")
       assert.include(err, `PORT must be a whole number from 0 to 65535, not "abc"`)
     })

@@ -23,7 +23,7 @@ describe("phraseOf", () => {
 
   it("names the variables behind a system call that failed", () => {
     const cause = Cause.fail(new HttpServerError.ServeError({ cause: taken }))
-    assert.match(errorMessage(cause) ?? "", /^HOST and PORT name an address that is taken/)
+    assert.match(errorMessage(cause) ?? "", /^the address of HOST and PORT is already in use/)
   })
 
   it("says nothing where the command line has said it", () => {

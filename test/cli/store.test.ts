@@ -96,8 +96,8 @@ layer(Store.layer, { excludeTestServices: true })("commands on a store of anothe
     Effect.gen(function* () {
       const { run } = yield* Store
       const create = run(["keys", "create", "--org", "acme", "--preset", "admin"])
-      assert.include((yield* create).err, "there was no organization acme: it is made")
-      assert.notInclude((yield* create).err, "there was no organization")
+      assert.include((yield* create).err, "Created organization acme.")
+      assert.notInclude((yield* create).err, "Created organization")
     })
   )
 })

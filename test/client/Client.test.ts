@@ -311,7 +311,7 @@ describe("a run", () => {
 
   it.effect("is waited for as long as the caller says", () =>
     Effect.gen(function* () {
-      assert.include(String(yield* run({ timeout: "1 minute" })), "No answer within 1m")
+      assert.include(String(yield* run({ timeout: "1 minute" })), "No response within 1m")
     })
   )
 })

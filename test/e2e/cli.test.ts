@@ -27,7 +27,7 @@ const serving = Effect.fnUntraced(function* (variables: Readonly<Record<string, 
   const service = yield* spawnCli(["serve"], variables)
   // The announcement is one write, and its last line is the docs', the store's or the key's.
   const out = yield* service.waitForStdout(
-    /store +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}The key.*\n)?/
+    /database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}COUNTERSIGN_ADMIN_KEY is.*\n)?/
   )
   return { service, out, url: addressIn(out) }
 })
@@ -77,7 +77,7 @@ describe("countersign serve", () => {
               generateApiKeyFrom((size) => Uint8Array.from({ length: size }, (_, i) => (i * seed) % 248)).key
             )
           const first = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(7) })
-          assert.include(first.out, "COUNTERSIGN_ADMIN_KEY is this store's first admin key")
+          assert.include(first.out, "COUNTERSIGN_ADMIN_KEY is the first admin key of this database")
           assert.notInclude(first.out, given(7))
           const count = (url: string, key: string) =>
             Effect.promise(async () => {
@@ -138,10 +138,10 @@ describe("countersign serve", () => {
           })
           const first = yield* taken.ended
           assert.strictEqual(first.code, 1)
-          assert.match(first.err, /^countersign: HOST and PORT name an address that is taken.*\n$/)
+          assert.match(first.err, /^countersign: the address of HOST and PORT is already in use.*\n$/)
           const second = yield* away.ended
           assert.strictEqual(second.code, 1)
-          assert.match(second.err, /^countersign: the store cannot be used: .*ECONNREFUSED.*\n$/)
+          assert.match(second.err, /^countersign: cannot use the database: .*ECONNREFUSED.*\n$/)
           assert.notInclude(second.err, "hunter2")
         })
       ),

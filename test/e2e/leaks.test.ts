@@ -89,7 +89,7 @@ describe("what the service was told in confidence", () => {
         }
         const service = yield* spawnCli(["serve", "--log-level", "all"], environment)
         const url =
-          /address +(http:\S+)/.exec(yield* service.waitForStdout(/is this store's first admin key/))?.[1] ??
+          /address +(http:\S+)/.exec(yield* service.waitForStdout(/is the first admin key of this database/))?.[1] ??
           ""
         const ask = makeAsk(hunt, url, adminKey)
         const scene = { hunt, ask }
@@ -149,7 +149,7 @@ describe("what the service was told in confidence", () => {
         const crashed = yield* service.ended
         assert.strictEqual(crashed.code, 1)
         assert.include(crashed.err, "A request failed by a fault of ours")
-        assert.include(crashed.err, "ended by an uncaught fault")
+        assert.include(crashed.err, "uncaught error; exiting")
         assert.include(crashed.err, fileURLToPath(new URL("../support/leaks/crash.ts", import.meta.url)))
         hunt.search("stdout", crashed.out)
         hunt.search("stderr", crashed.err)

@@ -223,7 +223,7 @@ describe("handler", () => {
     const request = delivery()
     await request.text()
     assert.strictEqual((await receive(request)).status, 500)
-    assert.match(String(errors[0]), /mount the handler ahead of body parsers/)
+    assert.match(String(errors[0]), /Mount the handler before any body parser/)
   })
 
   it("refuses its own options where they cannot work", () => {

@@ -97,6 +97,6 @@ describe("nodeHandler", () => {
       }
     )
     assert.strictEqual(events.length, 1)
-    assert.match(String(errors[0]), /ahead of body parsers/)
+    assert.match(String(errors[0]), /Mount the handler before any body parser/)
   })
 })

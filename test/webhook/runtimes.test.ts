@@ -10,7 +10,7 @@ describe("countersign/webhook", () => {
     for (const file of readdirSync(room)) {
       const text = readFileSync(new URL(file, room), "utf8")
       for (const [, from] of text.matchAll(/^(?! \*).*\bfrom\s+["']([^"']+)["']/gm)) {
-        assert.match(from ?? "", /^\.\/[a-z]+\.ts$/, file)
+        assert.match(from ?? "", /^\.\/[a-zA-Z]+\.ts$/, file)
       }
       assert.notMatch(text, /\bimport\s*\(\s*["'`]|\brequire\s*\(/, file)
     }

@@ -1,12 +1,12 @@
 import { Effect, Schema } from "effect"
 import { oneLine, rootCause } from "../errorMessage.ts"
 
-/** The demo did not go as it should; the message says where and why, in one line. */
+/** The demo failed; the message has the place and the reason in one line. */
 export class DemoFailed extends Schema.TaggedError<DemoFailed>()("DemoFailed", {
   message: Schema.String
 }) {}
 
-/** Says at which point of the story an effect failed. */
+/** Adds the current operation to a failure. */
 export const during =
   (doing: string) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, DemoFailed, R> =>

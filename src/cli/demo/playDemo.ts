@@ -9,10 +9,10 @@ import { DemoFailed, during } from "./DemoFailed.ts"
 import type { ReceiverProcess } from "./receiverProcess.ts"
 import type { DemoService } from "./service.ts"
 
-/** Longest wait for a notification: the first attempt is made at once. */
-const PATIENCE = "15 seconds"
+/** Maximum wait for a delivery: the first attempt is immediate. */
+const DELIVERY_TIMEOUT = "15 seconds"
 
-/** What the agent of the story wants to do. */
+/** The step that the demo's agent requests. */
 const refund = {
   step_id: StepId.make("refund-1"),
   tool: "payments.refund",
@@ -21,51 +21,51 @@ const refund = {
 }
 
 /**
- * The story: an agent asks before it refunds, a person is asked, the receiver hears of it, the person approves, the receiver hears of
- * that, the agent asks again and may. What it makes in the service is removed with the scope. Fails where anything is not as it
- * should be, a signature above all.
+ * Plays the demo: an agent requests a refund, the receiver gets the event, a reviewer approves, the receiver gets that event, and the
+ * agent's repeated request is allowed. Everything it creates in the service is removed with the scope. Fails at the first deviation, in
+ * particular an invalid signature.
  */
 export const playDemo = Effect.fnUntraced(function* (service: DemoService, receiver: ReceiverProcess) {
   const admin = yield* clientFor(service, service.key)
   yield* show.step("The service", `${service.url} (${service.about})`)
 
-  const agent = yield* clientOf(service, admin, "runtime", "demo agent")
-  const reviewer = yield* clientOf(service, admin, "reviewer", "demo reviewer")
+  const agent = yield* createClient(service, admin, "runtime", "demo agent")
+  const reviewer = yield* createClient(service, admin, "reviewer", "demo reviewer")
   yield* show.step("Two keys", "demo agent (preset runtime)", "demo reviewer (preset reviewer)")
 
   const url = `http://127.0.0.1:${receiver.port}/countersign`
-  yield* receiver.useSecret(yield* makeEndpoint(admin, url))
+  yield* receiver.useSecret(yield* createEndpoint(admin, url))
   yield* show.step(
-    "A notification endpoint",
+    "A webhook endpoint",
     `${url}, process ${receiver.pid}`,
     "for approval.requested and approval.approved"
   )
 
   const session_id = yield* openSession(agent)
-  const asked = yield* agent.sessions
+  const requestedStep = yield* agent.sessions
     .step({ params: { id: session_id }, payload: refund })
-    .pipe(during("asking for the step"))
+    .pipe(during("requesting the step"))
   yield* show.step(
-    `The agent asks: ${refund.tool} ${JSON.stringify(refund.arguments)}`,
-    `decision: ${asked.decision}`,
-    `reason: ${asked.reason}`
+    `The agent requests a step: ${refund.tool} ${JSON.stringify(refund.arguments)}`,
+    `decision: ${requestedStep.decision}`,
+    `reason: ${requestedStep.reason}`
   )
-  if (asked.decision !== "pending" || asked.approval_id === null) {
+  if (requestedStep.decision !== "pending" || requestedStep.approval_id === null) {
     return yield* new DemoFailed({
-      message: `the step was answered ${asked.decision}, not pending: the organization's approval rules decide ${refund.tool} without a person`
+      message: `the decision is ${requestedStep.decision}, expected pending: a rule of the organization decides ${refund.tool} without a reviewer`
     })
   }
 
-  yield* show.step("The receiver is told")
-  const requested = yield* expectEvent(receiver, "approval.requested", asked.approval_id)
+  yield* show.step("The receiver gets the event")
+  const requested = yield* expectEvent(receiver, "approval.requested", requestedStep.approval_id)
 
   const approval = yield* reviewer.approvals
-    .get({ params: { id: asked.approval_id } })
+    .get({ params: { id: requestedStep.approval_id } })
     .pipe(during("reading the approval"))
   yield* show.step(
-    `The pending approval, as the reviewer sees it: ${approval.approval_id}`,
+    `The reviewer reads the pending approval: ${approval.approval_id}`,
     `${approval.tool} ${JSON.stringify(approval.arguments)}`,
-    `waits until ${DateTime.formatIso(approval.expires_at)}, then: ${approval.timeout_action}`
+    `expires at ${DateTime.formatIso(approval.expires_at)}, timeout action: ${approval.timeout_action}`
   )
 
   const decided = yield* reviewer.approvals
@@ -73,22 +73,26 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
       params: { id: approval.approval_id },
       payload: { decision: "approve", comment: "The customer sent it back" }
     })
-    .pipe(during("deciding"))
+    .pipe(during("approving"))
   yield* show.step(
     "The reviewer approves",
-    `status: ${decided.status}, by ${decided.decided_by?.name ?? "nobody"}`
+    `status: ${decided.status}, by ${decided.decided_by?.name ?? "unknown"}`
   )
 
-  yield* show.step("The receiver is told")
-  const approved = yield* expectEvent(receiver, "approval.approved", asked.approval_id)
+  yield* show.step("The receiver gets the event")
+  const approved = yield* expectEvent(receiver, "approval.approved", requestedStep.approval_id)
 
-  const again = yield* agent.sessions
+  const repeatedStep = yield* agent.sessions
     .step({ params: { id: session_id }, payload: refund })
-    .pipe(during("asking again"))
-  yield* show.step("The agent asks again", `decision: ${again.decision}`, `reason: ${again.reason}`)
-  if (again.decision !== "allow") {
+    .pipe(during("requesting the step again"))
+  yield* show.step(
+    "The agent requests the step again",
+    `decision: ${repeatedStep.decision}`,
+    `reason: ${repeatedStep.reason}`
+  )
+  if (repeatedStep.decision !== "allow") {
     return yield* new DemoFailed({
-      message: `the approved step was answered ${again.decision}, not allow`
+      message: `the decision for the approved step is ${repeatedStep.decision}, expected allow`
     })
   }
   yield* show.verdict(true, `All verified: ${requested.type} and ${approved.type}, and the step is allowed.`)
@@ -97,22 +101,22 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
 const clientFor = (service: DemoService, key: Redacted.Redacted) =>
   Effect.map(Layer.build(Client.layer({ url: service.url, key })), Context.get(Client))
 
-/** A client with a new key, which is revoked at the end. */
-const clientOf = Effect.fnUntraced(function* (
+/** Returns a client with a new key, which is revoked at the end. */
+const createClient = Effect.fnUntraced(function* (
   service: DemoService,
   admin: EffectCalls,
   preset: Preset,
   name: string
 ) {
   const { secret } = yield* Effect.acquireRelease(
-    admin.api_keys.create({ payload: { name, preset } }).pipe(during(`making the key of the ${name}`)),
+    admin.api_keys.create({ payload: { name, preset } }).pipe(during(`creating the key of the ${name}`)),
     ({ key }) => Effect.ignore(admin.api_keys.revoke({ params: { id: key.id } }))
   )
   return yield* clientFor(service, Redacted.make(secret, { label: "ApiKey" }))
 })
 
-/** The secret of a new endpoint, which is removed at the end. */
-const makeEndpoint = (admin: EffectCalls, url: string) =>
+/** Creates an endpoint, which is removed at the end, and returns its secret. */
+const createEndpoint = (admin: EffectCalls, url: string) =>
   Effect.acquireRelease(
     admin.notification_endpoints
       .create({ payload: { url, events: ["approval.requested", "approval.approved"] } })
@@ -120,16 +124,16 @@ const makeEndpoint = (admin: EffectCalls, url: string) =>
         Effect.catchTag("INVALID_URL", (refused) =>
           Effect.fail(
             new DemoFailed({
-              message: `the service does not send to ${url} (${refused.message}): start it with COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 COUNTERSIGN_EGRESS_HTTP=true, on this machine`
+              message: `the service refuses to send to ${url} (${refused.message}): start it on this machine with COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 COUNTERSIGN_EGRESS_HTTP=true`
             })
           )
         ),
-        during("making the endpoint")
+        during("creating the endpoint")
       ),
     ({ endpoint }) => Effect.ignore(admin.notification_endpoints.remove({ params: { id: endpoint.id } }))
   ).pipe(Effect.map(({ secret }) => secret))
 
-/** A new session, which is closed at the end. */
+/** Opens a session, which is closed at the end. */
 const openSession = (agent: EffectCalls) =>
   Effect.acquireRelease(
     agent.sessions.create({ payload: { metadata: { demo: true } } }).pipe(during("opening a session")),
@@ -137,8 +141,8 @@ const openSession = (agent: EffectCalls) =>
   ).pipe(Effect.map(({ session_id }) => session_id))
 
 /**
- * The next delivery, shown. It must verify, and be of this type and approval; what else the organization's approvals cause meanwhile
- * is passed over, once it is verified.
+ * Prints deliveries until one of this type and approval arrives; each must verify. Other deliveries, caused by other approvals of the
+ * organization, are skipped.
  */
 const expectEvent = Effect.fnUntraced(function* (
   receiver: ReceiverProcess,
@@ -151,21 +155,22 @@ const expectEvent = Effect.fnUntraced(function* (
       yield* show.delivery(received)
       if (!received.verification.ok) {
         return yield* new DemoFailed({
-          message: `a delivery did not verify (${received.verification.reason}): ${received.verification.message}`
+          message: `a delivery failed verification (${received.verification.reason}): ${received.verification.message}`
         })
       }
-      if (received.verification.type === type && isAbout(received, approval_id)) return received.verification
+      if (received.verification.type === type && concernsApproval(received, approval_id))
+        return received.verification
     }
   })
   return yield* next.pipe(
     Effect.timeoutOrElse({
-      duration: PATIENCE,
+      duration: DELIVERY_TIMEOUT,
       orElse: () =>
-        Effect.fail(new DemoFailed({ message: `no ${type} reached the receiver within ${PATIENCE}` }))
+        Effect.fail(new DemoFailed({ message: `the receiver got no ${type} within ${DELIVERY_TIMEOUT}` }))
     })
   )
 })
 
-/** A verified body holds its approval's id, which is nobody else's text by chance. */
-const isAbout = (received: ReceivedDelivery, approval_id: string): boolean =>
+/** Whether a verified body contains the approval's id, which no other event does. */
+const concernsApproval = (received: ReceivedDelivery, approval_id: string): boolean =>
   received.body.includes(`"${approval_id}"`)

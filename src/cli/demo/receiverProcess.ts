@@ -4,12 +4,12 @@ import { fileURLToPath } from "node:url"
 import type { ReceivedDelivery } from "../receiver.ts"
 import { DemoFailed } from "./DemoFailed.ts"
 
-/** Beside this file in the sources, beside the bundle in the package. */
+/** In the sources next to this file, in the package next to the bundle. */
 const program = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "./receiver.ts" : "./demo-receiver.js", import.meta.url)
 )
 
-const FromReceiver = Schema.Union([
+const ReceiverMessage = Schema.Union([
   Schema.Struct({ kind: Schema.Literal("ready"), port: Schema.Int }),
   Schema.Struct({
     kind: Schema.Literal("received"),
@@ -25,25 +25,25 @@ const FromReceiver = Schema.Union([
     })
   })
 ])
-const decode = Schema.decodeUnknownSync(FromReceiver)
+const decode = Schema.decodeUnknownSync(ReceiverMessage)
 
-/** A receiver that runs as a process of its own, until the scope ends. */
+/** A receiver in its own process, which ends with the scope. */
 export interface ReceiverProcess {
   readonly port: number
   readonly pid: number | undefined
-  /** What it got, in the order it came; fails when the process ended. */
+  /** Received deliveries in order; fails when the process ends. */
   readonly deliveries: Queue.Dequeue<ReceivedDelivery, DemoFailed>
-  /** Tells it the secret to verify with; done when it knows. */
+  /** Sends the signing secret; completes when the receiver uses it. */
   readonly useSecret: (secret: string) => Effect.Effect<void, DemoFailed>
 }
 
-/** Deliveries kept until they are looked at: far more than a demo has. */
+/** Maximum number of buffered deliveries: far more than a demo produces. */
 const MAX_DELIVERIES = 1_000
 
-/** Longest wait for the process to answer. */
-const PATIENCE = "10 seconds"
+/** Maximum wait for a response of the process. */
+const STARTUP_TIMEOUT = "10 seconds"
 
-/** Starts the receiver; done when it listens on a free port of loopback. */
+/** Starts the receiver; completes when it listens on a free loopback port. */
 export const startReceiver = Effect.gen(function* () {
   const deliveries = yield* Queue.bounded<ReceivedDelivery, DemoFailed>(MAX_DELIVERIES)
   const child = yield* Effect.acquireRelease(
@@ -59,22 +59,22 @@ export const startReceiver = Effect.gen(function* () {
   )
   let ready = yield* Deferred.make<number, DemoFailed>()
   child.on("message", (message) => {
-    const said = decode(message)
-    if (said.kind === "received") Queue.offerUnsafe(deliveries, said.received)
-    else Deferred.doneUnsafe(ready, Effect.succeed(said.port))
+    const received = decode(message)
+    if (received.kind === "received") Queue.offerUnsafe(deliveries, received.received)
+    else Deferred.doneUnsafe(ready, Effect.succeed(received.port))
   })
-  const ended = (why: string) => {
-    const failure = new DemoFailed({ message: `the receiver's process ended: ${why}` })
+  const fail = (why: string) => {
+    const failure = new DemoFailed({ message: `the receiver process exited: ${why}` })
     Deferred.doneUnsafe(ready, Effect.fail(failure))
     Queue.failCauseUnsafe(deliveries, Cause.fail(failure))
   }
-  child.on("error", (error) => ended(error.message))
-  child.on("exit", (code, signal) => ended(signal ?? `exit code ${code}`))
+  child.on("error", (error) => fail(error.message))
+  child.on("exit", (code, signal) => fail(signal ?? `exit code ${code}`))
 
   const answered = Effect.suspend(() => Deferred.await(ready)).pipe(
     Effect.timeoutOrElse({
-      duration: PATIENCE,
-      orElse: () => Effect.fail(new DemoFailed({ message: "the receiver's process does not answer" }))
+      duration: STARTUP_TIMEOUT,
+      orElse: () => Effect.fail(new DemoFailed({ message: "the receiver process does not respond" }))
     })
   )
   const port = yield* answered

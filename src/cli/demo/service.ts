@@ -10,16 +10,16 @@ import { decode } from "../../server/config/Settings.ts"
 import { DEFAULT_ORGANIZATION } from "../organization.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
 
-/** The service that the demo plays against. */
+/** The service that the demo runs against. */
 export interface DemoService {
   readonly url: string
-  /** A key that may make keys and endpoints. */
+  /** A key that may create keys and endpoints. */
   readonly key: Redacted.Redacted
-  /** In words, where it came from. */
+  /** A description of the service for the output. */
   readonly about: string
 }
 
-/** A service of the demo's own, in this process: a store that is thrown away, a free port, and one receiver it may send to. */
+/** Starts a service in this process with a temporary database, a free port, and permission to send to the demo's receiver. */
 export const startService = Effect.fnUntraced(function* (receiverPort: number) {
   const dataDir = yield* Effect.acquireRelease(
     Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-demo-"))),
@@ -41,14 +41,14 @@ export const startService = Effect.fnUntraced(function* (receiverPort: number) {
   const { address } = Context.get(running, HttpServer.HttpServer)
   const first = yield* Context.get(running, ApiKeys)
     .bootstrap({ org_name: DEFAULT_ORGANIZATION, key: Option.none() })
-    .pipe(during("making the first key"))
+    .pipe(during("creating the first key"))
   if (Option.isNone(first) || !NetAddress.isInetAddress(address)) {
-    return yield* new DemoFailed({ message: "the demo's own service did not start on an empty store" })
+    return yield* new DemoFailed({ message: "the demo's service did not start with an empty database" })
   }
   const service: DemoService = {
     url: `http://127.0.0.1:${address.port}`,
     key: first.value.secret,
-    about: "started for this demo, on a store that is thrown away after it"
+    about: "started for this demo with a temporary database"
   }
   return service
 })

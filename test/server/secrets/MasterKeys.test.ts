@@ -95,10 +95,7 @@ it.live(
             concurrency: 2
           })
           assert.isTrue(outcome.ok, outcome.err)
-          assert.match(
-            outcome.out,
-            /^340 secrets are sealed anew with master key [0-9a-f]{16}; once every replica/
-          )
+          assert.match(outcome.out, /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/)
           assert.includeMembers(yield* opened, secrets)
           assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
         })
@@ -153,7 +150,7 @@ it.live("a secret that was altered is told and left, and the others are turned o
     })
     assert.isFalse(outcome.ok)
     // The answers of the two that were made are kept under their keys, and hold their secrets.
-    assert.match(outcome.out, /^5 secrets are sealed anew/)
+    assert.match(outcome.out, /^Resealed 5 secrets/)
     assert.match(outcome.err, /1 of the secrets do not open.*notification_endpoints\.secret of nep_/)
   })
 )
