@@ -89,8 +89,9 @@ describe("what the service was told in confidence", () => {
         }
         const service = yield* spawnCli(["serve", "--log-level", "all"], environment)
         const url =
-          /address +(http:\S+)/.exec(yield* service.waitForStdout(/is the first admin key of this database/))?.[1] ??
-          ""
+          /address +(http:\S+)/.exec(
+            yield* service.waitForStdout(/is the first admin key of this database/)
+          )?.[1] ?? ""
         const ask = makeAsk(hunt, url, adminKey)
         const scene = { hunt, ask }
 
