@@ -34,7 +34,7 @@ const keys = Array.from({ length: 1_000 }, () =>
 )
 const cache = makeVerifiedKeyCache()
 for (const key of keys) {
-  cache.remember(
+  cache.set(
     key,
     {
       principal: {

@@ -43,6 +43,7 @@ import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
 import { Organizations } from "./identity/Organizations.ts"
+import { Revocations } from "./identity/Revocations.ts"
 import * as OwnTelemetry from "./observability/OwnTelemetry.ts"
 import { Providers } from "./tasks/Providers.ts"
 import { NearestExample } from "./tasks/Providers/NearestExample.ts"
@@ -59,6 +60,8 @@ import { layerListen } from "./http/listen.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionsHttp } from "./approvals/Sessions/http.ts"
+import { SessionEvents } from "./approvals/SessionEvents.ts"
+import { SessionSignals } from "./approvals/SessionSignals.ts"
 import { SessionStream } from "./approvals/SessionStream.ts"
 import type { Settings } from "./config/Settings.ts"
 import { CompiledSchemas } from "./tasks/CompiledSchemas.ts"
@@ -136,7 +139,8 @@ export const layerServices = (settings: ServiceSettings) =>
         }
       )
     ),
-    Layer.provideMerge(Audit.layer),
+    Layer.provideMerge(Layer.mergeAll(Audit.layer, Revocations.layer(), SessionEvents.layer)),
+    Layer.provideMerge(SessionSignals.layer()),
     Layer.provideMerge(
       Layer.mergeAll(
         RecentPayloads.layer,
@@ -158,7 +162,7 @@ export const layerServices = (settings: ServiceSettings) =>
 /** What happens without anybody asking: deadlines are kept, comparisons worked at, and what is old removed. Over the services. */
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
-    Deadlines.layerLoop(),
+    Deadlines.layerWorker(),
     Comparisons.layerLoop,
     IdempotencyRetention.layer,
     AuditRetention.layer({ keep: settings.auditRetention }),

@@ -14,6 +14,7 @@ export { EmbeddedPostgres } from "./store/EmbeddedPostgres.ts"
 export { Feedback } from "./tasks/Feedback.ts"
 export { Notifications } from "./notifications/Notifications.ts"
 export { Organizations } from "./identity/Organizations.ts"
+export { Revocations, type RevocationOptions } from "./identity/Revocations.ts"
 export {
   NoAnswer,
   type ProviderAnswer,
@@ -27,6 +28,8 @@ export { type FinishedRun, RunFinished, Runs } from "./tasks/Runs.ts"
 export { SecretBox } from "./secrets/SecretBox.ts"
 export * as Server from "./Server.ts"
 export { Sessions } from "./approvals/Sessions.ts"
+export { SessionEvents } from "./approvals/SessionEvents.ts"
+export { SessionSignals, type SessionSignalOptions } from "./approvals/SessionSignals.ts"
 export { SessionStream, type SessionStreamOptions } from "./approvals/SessionStream.ts"
 export * as Settings from "./config/Settings.ts"
 export { CompiledSchemas } from "./tasks/CompiledSchemas.ts"

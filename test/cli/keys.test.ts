@@ -75,7 +75,7 @@ describe("countersign keys", () => {
         assert.isTrue((yield* run("keys", "revoke", "--org", "beta", key.id)).ok)
         assert.include((yield* run("keys", "list", "--org", "beta")).out, "revoked")
         const foreign = yield* run("keys", "revoke", "--org", "acme", key.id)
-        assert.include(foreign.err, "There is no such key")
+        assert.include(foreign.err, "No such key in this organization.")
       })
     )
 

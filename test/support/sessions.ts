@@ -1,4 +1,4 @@
-import { Array as Arr, DateTime, Effect, Option, Stream } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
@@ -6,10 +6,11 @@ import { generateTraceId, KeyId, OrgId, SessionId, StepId } from "../../src/doma
 import type { Principal } from "../../src/domain/identity/Principal.ts"
 import { type NewSessionEvent, sessionClosedEvent } from "../../src/domain/approvals/SessionEvent.ts"
 import { transaction } from "../../src/server/store/Database/transaction.ts"
-import { appendEvents } from "../../src/server/approvals/SessionEvents.ts"
+import { SessionEvents } from "../../src/server/approvals/SessionEvents.ts"
+import { SessionSignals } from "../../src/server/approvals/SessionSignals.ts"
 import type { SessionKey } from "../../src/server/approvals/SessionStream/Subscription.ts"
 
-/** An organization with a key that may read sessions, in the store. */
+/** Inserts an organization with a key that has `sessions.read`. */
 export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const principal: Principal = {
@@ -28,7 +29,7 @@ export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = 
   return principal
 }).pipe(Effect.orDie)
 
-/** An open session of the reader's organization, without events. */
+/** Inserts an open session without events in the reader's organization. */
 export const seedSession = Effect.fnUntraced(function* ({ actor, org_id }: Principal) {
   const sql = yield* SqlClient.SqlClient
   const session: SessionKey = { org_id, session_id: yield* SessionId.generate }
@@ -39,27 +40,44 @@ export const seedSession = Effect.fnUntraced(function* ({ actor, org_id }: Princ
   return session
 }, Effect.orDie)
 
-const outcome: NewSessionEvent = {
+const outcomeEvent: NewSessionEvent = {
   type: "tool:outcome",
   step_id: StepId.make("step 1"),
   payload: { tool: "payments.refund", status: "succeeded", error: null }
 }
 
-/** Records this many events of a session in one transaction. */
+/** Appends `count` events to a session in one transaction. */
 export const recordOutcomes = (session: SessionKey, count = 1) =>
   recordEvents(
     session,
-    Arr.makeBy(count, () => outcome)
+    Arr.makeBy(count, () => outcomeEvent)
   )
 
-/** Records events of a session in one transaction. */
+/**
+ * Appends events to a session in one transaction, through the service under test if the context has one. Otherwise no stream is
+ * signalled, as if another process had written them.
+ */
 export const recordEvents = (session: SessionKey, events: Arr.NonEmptyReadonlyArray<NewSessionEvent>) =>
   Effect.gen(function* () {
-    const sql = yield* SqlClient.SqlClient
-    yield* transaction(appendEvents(sql, [{ ...session, events }], yield* DateTime.now))
+    const log = Option.getOrElse(yield* Effect.serviceOption(SessionEvents), () => undefined)
+    const { append } = log ?? (yield* eventsWithoutSignals)
+    yield* transaction(append([{ ...session, events }], yield* DateTime.now))
   }).pipe(Effect.orDie)
 
-/** Closes a session, as far as its stream is concerned. */
+const eventsWithoutSignals = Effect.scoped(
+  Effect.map(
+    Layer.build(
+      SessionEvents.layer.pipe(
+        Layer.provide(
+          Layer.succeed(SessionSignals, { publish: () => Effect.void, subscribe: () => Effect.void })
+        )
+      )
+    ),
+    Context.get(SessionEvents)
+  )
+)
+
+/** Closes a session and appends its last event, as `Sessions.close` does. */
 export const closeSession = (session: SessionKey) =>
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -67,24 +85,24 @@ export const closeSession = (session: SessionKey) =>
     yield* recordEvents(session, [sessionClosedEvent])
   }).pipe(Effect.orDie)
 
-/** Runs as this principal. */
+/** Runs an effect as this principal. */
 export const as = (principal: Principal) => Effect.provideService(Authorized("sessions.read"), principal)
 
-/** The numbers of the events that a stream of bytes holds, as they come. */
+/** The numbers of the events in a stream of bytes, as they arrive. */
 export const numbersOf = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<number> =>
   Stream.suspend(() => {
-    const found: Array<number> = []
+    const numbers: Array<number> = []
     const parser = Sse.makeParser((event) => {
-      if (event._tag === "Event") found.push(Number(event.id))
+      if (event._tag === "Event") numbers.push(Number(event.id))
     })
     return bytes.pipe(
       Stream.decodeText(),
       Stream.flatMap((text) => {
         parser.feed(text)
-        return Stream.fromArray(found.splice(0))
+        return Stream.fromArray(numbers.splice(0))
       })
     )
   })
 
-/** The stream there must be. */
+/** The stream, which the test expects to exist. */
 export const expectStream = <A>(stream: Option.Option<A>): A => Option.getOrThrow(stream)

@@ -3,42 +3,38 @@ import { SqlClient } from "effect/sql"
 import type { ApprovalFilter, DecideRequest } from "../../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { AdminRequired, type NotFound, SelfApproval } from "../../api/Problems.ts"
 import type { Approval } from "../../domain/approvals/Approval.ts"
 import { type ApprovalRefusal, transition } from "../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import { listApprovals } from "./Approvals/listApprovals.ts"
-import { recordApprovalTransitions } from "./Approvals/recordTransitions.ts"
-import {
-  findApproval,
-  lockApprovalForUpdate,
-  approvalNotFound,
-  stateOf,
-  toApproval
-} from "./Approvals/rows.ts"
+import { recordTransitionsOf } from "./Approvals/recordTransitions.ts"
+import { findApproval, lockApprovalForUpdate, stateOf, toApproval } from "./Approvals/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
+import { SessionEvents } from "./SessionEvents.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Why a decision is not taken, as the caller hears it. */
+/** Why a decision is refused. */
 export type DecideError = NotFound | SelfApproval | AdminRequired | ApprovalAlreadyDecided | ApprovalExpired
 
-/** What waits for a person, and what was decided. */
+/** Approvals: pending requests for a person's decision, and closed ones. */
 export class Approvals extends Context.Service<
   Approvals,
   {
-    /** Newest first. A page also ends at 8 MiB of arguments. */
+    /** Newest first. A page ends at its limit or at 8 MiB of arguments, whichever comes first. */
     readonly list: (
       request: PageRequest<ApprovalId> & ApprovalFilter
     ) => Effect.Effect<Page<Approval, ApprovalId>, never, Authorized<"approvals.read">>
     readonly get: (id: ApprovalId) => Effect.Effect<Approval, NotFound, Authorized<"approvals.read">>
     /**
-     * Closes an approval by a person's verdict. One decision is taken, however many race; the same actor's same decision again
-     * changes nothing and is answered the same. A decision after the deadline is refused whether or not the scheduler came by.
+     * Approves or rejects a pending approval. Of concurrent decisions exactly one is accepted; the same decision by the same actor is
+     * idempotent. A decision after the deadline is refused, whether or not the deadline worker has run.
      */
     readonly decide: (
       id: ApprovalId,
@@ -54,6 +50,7 @@ export class Approvals extends Context.Service<
       const clock = yield* StoreClock
       const notifications = yield* Notifications
       const spans = yield* Spans
+      const events = yield* SessionEvents
       const audit = yield* Audit
 
       return Approvals.of({
@@ -65,7 +62,7 @@ export class Approvals extends Context.Service<
         get: Effect.fn("Approvals.get")(function* (id) {
           const { org_id } = yield* Authorized("approvals.read")
           const row = yield* Effect.orDie(findApproval(sql, org_id, id))
-          if (row === undefined) return yield* approvalNotFound
+          if (row === undefined) return yield* notFound("approval")
           return toApproval(row)
         }),
         decide: Effect.fn("Approvals.decide")(function* (id, request) {
@@ -73,8 +70,8 @@ export class Approvals extends Context.Service<
           const { org_id, actor, scopes } = principal
           const { approval, refusal } = yield* atomically(
             Effect.gen(function* () {
-              const [row] = yield* lockApprovalForUpdate(sql, org_id, id)
-              if (row === undefined) return yield* approvalNotFound
+              const row = yield* lockApprovalForUpdate(sql, org_id, id)
+              if (row === undefined) return yield* notFound("approval")
               const now = yield* clock.now
               const decide = {
                 _tag: "Decide" as const,
@@ -84,19 +81,19 @@ export class Approvals extends Context.Service<
                 comment: request.comment ?? null
               }
               const { refusal, transitions } = transition(stateOf(row), decide, now)
-              // Also when the decision is refused: the windows that have passed are closed now, not when the scheduler comes.
-              const moved = yield* recordApprovalTransitions(
-                { notifications, spans, sql },
+              // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
+              const decided = yield* recordTransitionsOf(
+                { events, notifications, spans, sql },
                 row,
                 transitions,
                 now
               )
               if (refusal === null && transitions.length > 0) {
-                const { session_id, stage, step_id, tool } = moved
+                const { session_id, stage, step_id, tool } = decided
                 const action = request.decision === "approve" ? "approval.approved" : "approval.rejected"
                 yield* audit.record(principal, action, id, { session_id, step_id, tool, stage })
               }
-              return { approval: toApproval(moved), refusal }
+              return { approval: toApproval(decided), refusal }
             })
           )
           if (refusal !== null) return yield* refused(refusal, approval)
@@ -112,26 +109,33 @@ const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<ne
     case "AlreadyDecided":
       return Effect.fail(
         new ApprovalAlreadyDecided({
-          detail: `It was ${approval.status} before; nothing has changed`,
+          detail: `Already ${approval.status}. This request changed nothing.`,
           approval
         })
       )
     case "Expired":
       return Effect.fail(
         new ApprovalExpired({
-          detail: "It closed without a person's decision; the step is answered by that",
+          detail: closedWithoutDecision(approval),
           approval
         })
       )
     case "AdminRequired":
       return Effect.fail(
-        new AdminRequired({ detail: "The reviewers' window is over; a key with approvals.admin decides now" })
+        new AdminRequired({
+          detail: "The approval was escalated to the admins. Decide it with a key that has approvals.admin."
+        })
       )
     case "SelfApproval":
       return Effect.fail(
         new SelfApproval({
-          detail: "The key that asked for this step may not decide it; use another person's key"
+          detail: "The key that requested this approval cannot decide it. Use another person's key."
         })
       )
   }
 }
+
+const closedWithoutDecision = ({ decision_source }: Approval): string =>
+  decision_source === "session_closed"
+    ? "The session was closed before anyone decided; the step was rejected."
+    : "The approval expired before anyone decided; the step got the rule's timeout action."

@@ -14,16 +14,17 @@ import {
 import { type OrgId, RuleId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
+import { rowsOf } from "../store/rows.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
-/** The organization's ordered list of approval rules, kept and replaced as one. */
+/** The organization's ordered list of approval rules, which is stored and replaced as a whole. */
 export class Rules extends Context.Service<
   Rules,
   {
-    /** What the rules say of a step, as they stand now. */
-    readonly judge: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
+    /** Evaluates the current rules for a step. */
+    readonly evaluate: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
-    /** A stale revision is refused; without one the list is replaced as it is. */
+    /** Replaces the list. A `revision` other than the current one fails with RULES_CHANGED; without one there is no check. */
     readonly replace: (
       input: ReplaceApprovalRules
     ) => Effect.Effect<ApprovalRules, RulesChanged | InvalidRequest, Authorized<"rules.write">>
@@ -36,26 +37,25 @@ export class Rules extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
 
-      const kept = new LruCache<ApprovalRules>({ entries: KEPT_LISTS, weight: KEPT_RULES })
+      const cache = new LruCache<ApprovalRules>({ entries: MAX_CACHED_LISTS, weight: MAX_CACHED_RULES })
 
-      /** The list as it stands now. It travels, and is decoded, only where it is not the one that was read last. */
+      /** The current list. The database sends it, and it is decoded, only if its revision is not the cached one. */
       const read = Effect.fnUntraced(function* (org_id: OrgId) {
-        const last = kept.get(org_id)
-        const rows = yield* sql`
-          SELECT revision::int, CASE WHEN revision = ${last?.revision ?? null}::int THEN NULL ELSE rules END AS rules
+        const cached = cache.get(org_id)
+        const row = yield* ruleRows.first(sql`
+          SELECT revision::int, CASE WHEN revision = ${cached?.revision ?? null}::int THEN NULL ELSE rules END AS rules
           FROM approval_rules
           WHERE org_id = ${org_id}
-        `
-        const [row] = yield* decodeRules(rows)
-        if (row === undefined) return none
-        if (row.rules === null && last !== undefined) return last
+        `)
+        if (row === undefined) return noRules
+        if (row.rules === null && cached !== undefined) return cached
         const list = { rules: row.rules ?? [], revision: row.revision }
-        kept.set(org_id, list, Math.max(1, list.rules.length))
+        cache.set(org_id, list, Math.max(1, list.rules.length))
         return list
       }, Effect.orDie)
 
       return Rules.of({
-        judge: Effect.fn("Rules.judge")(function* (org_id, step) {
+        evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step) {
           return evaluateRules((yield* read(org_id)).rules, step)
         }),
         list: Effect.gen(function* () {
@@ -65,14 +65,14 @@ export class Rules extends Context.Service<
         replace: Effect.fn("Rules.replace")(function* (input) {
           const principal = yield* Authorized("rules.write")
           const { org_id } = principal
-          const rules = yield* Effect.forEach(input.rules, completed)
-          const errors = faultsOf(rules)
+          const rules = yield* Effect.forEach(input.rules, withDefaults)
+          const errors = findInconsistencies(rules)
           if (errors.length > 0)
-            return yield* new InvalidRequest({ detail: "The rules contradict themselves", errors })
+            return yield* new InvalidRequest({ detail: "The rules are inconsistent; see `errors`.", errors })
           const text = JSON.stringify(rules)
           return yield* atomically(
             Effect.gen(function* () {
-              // The first list of an organization is a row like any other, so that two first lists meet at it.
+              // Creates the row of an organization without rules, so that two first lists conflict on it.
               yield* sql`
                 INSERT INTO approval_rules (org_id, revision, rules)
                 VALUES (${org_id}, 0, '[]')
@@ -88,7 +88,8 @@ export class Rules extends Context.Service<
               if (replaced[0] === undefined) {
                 const { revision } = yield* read(org_id)
                 return yield* new RulesChanged({
-                  detail: "Read the rules again, and send them with that revision",
+                  detail:
+                    "The rules were changed by another request. Re-read them and send the change with their `revision`.",
                   current_revision: revision
                 })
               }
@@ -103,35 +104,35 @@ export class Rules extends Context.Service<
   )
 }
 
-/** Lists that one process keeps decoded, and the rules in all of them: a rule takes about a kilobyte. */
-const KEPT_LISTS = 1_000
-const KEPT_RULES = 10_000
+/** Decoded lists that one process caches, and the rules in all of them together. A rule takes about 1 kB. */
+const MAX_CACHED_LISTS = 1_000
+const MAX_CACHED_RULES = 10_000
 
-const none: ApprovalRules = { rules: [], revision: 0 }
+const noRules: ApprovalRules = { rules: [], revision: 0 }
 
-const decodeRules = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ rules: Schema.NullOr(Schema.Array(ApprovalRule)), revision: Schema.Int }))
+const ruleRows = rowsOf(
+  Schema.Struct({ rules: Schema.NullOr(Schema.Array(ApprovalRule)), revision: Schema.Int })
 )
 
-/** What each rule may be, but not this rule, or not beside the others. */
-const faultsOf = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<FieldError> => {
+/** Errors of a list whose rules are each valid by their schema. */
+const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<FieldError> => {
   const ids = new Set<RuleId>()
   const errors: Array<FieldError> = []
   for (const [index, rule] of rules.entries()) {
-    if (ids.has(rule.id)) errors.push({ pointer: `#/rules/${index}/id`, detail: "Another rule has this id" })
+    if (ids.has(rule.id)) errors.push({ pointer: `#/rules/${index}/id`, detail: "Another rule has this id." })
     ids.add(rule.id)
     if (rule.expiring_seconds !== null && rule.expiring_seconds >= rule.review_seconds) {
       errors.push({
         pointer: `#/rules/${index}/expiring_seconds`,
-        detail: "Expected less than review_seconds"
+        detail: "Expected less than review_seconds."
       })
     }
   }
   return errors
 }
 
-/** A rule with everything that was left unsaid. */
-const completed = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
+/** A rule with its defaults. */
+const withDefaults = (rule: NewApprovalRule): Effect.Effect<ApprovalRule> => {
   const review_seconds = rule.review_seconds ?? DEFAULT_REVIEW_SECONDS
   return Effect.map(rule.id === undefined ? RuleId.generate : Effect.succeed(rule.id), (id) => ({
     id,

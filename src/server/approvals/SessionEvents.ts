@@ -1,53 +1,96 @@
-import { type Array as Arr, Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import { type Array as Arr, Context, Effect, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { OrgId, SessionId, TraceId } from "../../domain/Ids.ts"
 import type { NewSessionEvent } from "../../domain/approvals/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../../domain/Time.ts"
 import { int4Array, int8Array, textArray } from "../store/pgArrays.ts"
-import { signalEvents } from "./SessionSignals.ts"
+import { SessionSignals } from "./SessionSignals.ts"
 
-/** Events of one session that are about to be recorded, in order. A list names each session once. */
+/** New events of one session, in order. */
 export interface SessionEventBatch {
   readonly org_id: OrgId
   readonly session_id: SessionId
   readonly events: Arr.NonEmptyReadonlyArray<NewSessionEvent>
 }
 
-/**
- * Records events of sessions within the caller's transaction. Their numbers are taken from the session's row, whose lock this
- * holds to the end of the transaction: numbers follow commit order, without a gap that could be filled later. However many
- * sessions, it is two statements. Once committed, the sessions' streams are told. Answers with the sessions' traces.
- */
-export const appendEvents = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  groups: Arr.NonEmptyReadonlyArray<SessionEventBatch>,
-  now: Timestamp
-) {
-  const numbered = yield* sql<{
+/** The event log of sessions. `SessionStream` reads it. */
+export class SessionEvents extends Context.Service<
+  SessionEvents,
+  {
+    /**
+     * Appends events within the caller's transaction and returns the trace ids of the sessions. `batches` names each session once.
+     *
+     * The numbers come from the session's row, which stays locked until the transaction ends: numbers follow commit order, and no
+     * smaller number is committed later. It takes two statements however many sessions there are. After the commit it publishes to
+     * `SessionSignals`.
+     */
+    readonly append: (
+      batches: Arr.NonEmptyReadonlyArray<SessionEventBatch>,
+      now: Timestamp
+    ) => Effect.Effect<ReadonlyMap<SessionId, TraceId>, SqlError.SqlError>
+  }
+>()("countersign/server/approvals/SessionEvents") {
+  static readonly layer: Layer.Layer<SessionEvents, never, SqlClient.SqlClient | SessionSignals> =
+    Layer.effect(
+      SessionEvents,
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const signals = yield* SessionSignals
+        return SessionEvents.of({
+          append: Effect.fnUntraced(function* (batches, now) {
+            const previous = yield* reserveNumbers(sql, batches)
+            const newestBefore = new Map(previous.map((row) => [row.session_id, row.newest_before]))
+            const occurred_at = formatTimestamp(now)
+            const rows = batches.flatMap(({ events, org_id, session_id }) =>
+              events.map((event, index): EventRow => {
+                const number = (newestBefore.get(session_id) ?? 0) + index + 1
+                const data = encodeData(session_id, number, event, occurred_at)
+                return { org_id, session_id, number, event, data }
+              })
+            )
+            yield* insertEvents(sql, rows, now)
+            yield* signals.publish(
+              batches.map(({ events, session_id }) => ({
+                session_id,
+                newest: (newestBefore.get(session_id) ?? 0) + events.length
+              }))
+            )
+            return new Map(previous.map((row) => [row.session_id, row.trace_id]))
+          })
+        })
+      })
+    )
+}
+
+interface EventRow {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly number: number
+  readonly event: NewSessionEvent
+  readonly data: string
+}
+
+/** Raises the sessions' last event numbers, which locks their rows, and returns the numbers before. */
+const reserveNumbers = (sql: SqlClient.SqlClient, batches: ReadonlyArray<SessionEventBatch>) =>
+  sql<{
     readonly session_id: SessionId
     readonly trace_id: TraceId
-    readonly before: number
+    readonly newest_before: number
   }>`
     UPDATE agent_sessions
-    SET last_event = last_event + more.count
+    SET last_event = last_event + added.count
     FROM unnest(
-      ${textArray(groups.map(({ org_id }) => org_id))}::text[],
-      ${textArray(groups.map(({ session_id }) => session_id))}::text[],
-      ${int4Array(groups.map(({ events }) => events.length))}::int[]
-    ) AS more (org_id, session_id, count)
-    WHERE agent_sessions.org_id = more.org_id
-      AND agent_sessions.session_id = more.session_id
-    RETURNING agent_sessions.session_id, trace_id, (last_event - more.count)::float8 AS before
+      ${textArray(batches.map(({ org_id }) => org_id))}::text[],
+      ${textArray(batches.map(({ session_id }) => session_id))}::text[],
+      ${int4Array(batches.map(({ events }) => events.length))}::int[]
+    ) AS added (org_id, session_id, count)
+    WHERE agent_sessions.org_id = added.org_id
+      AND agent_sessions.session_id = added.session_id
+    RETURNING agent_sessions.session_id, trace_id, (last_event - added.count)::float8 AS newest_before
   `
-  const before = new Map(numbered.map((row) => [row.session_id, row.before]))
-  const occurred_at = formatTimestamp(now)
-  const rows = groups.flatMap(({ events, org_id, session_id }) =>
-    events.map((event, index) => {
-      const number = (before.get(session_id) ?? 0) + index + 1
-      return { org_id, session_id, number, event, data: dataOf(session_id, number, event, occurred_at) }
-    })
-  )
-  yield* sql`
+
+const insertEvents = (sql: SqlClient.SqlClient, rows: ReadonlyArray<EventRow>, now: Timestamp) =>
+  sql`
     INSERT INTO session_events (org_id, session_id, number, type, step_id, occurred_at, data)
     SELECT org_id, session_id, number, type, step_id, ${toDate(now)}::timestamptz, data::json
     FROM unnest(
@@ -57,20 +100,16 @@ export const appendEvents = Effect.fnUntraced(function* (
       ${textArray(rows.map(({ event }) => event.type))}::text[],
       ${textArray(rows.map(({ event }) => event.step_id))}::text[],
       ${textArray(rows.map(({ data }) => data))}::text[]
-    ) AS more (org_id, session_id, number, type, step_id, data)
+    ) AS new_events (org_id, session_id, number, type, step_id, data)
   `
-  yield* signalEvents(
-    sql,
-    groups.map(({ events, session_id }) => ({
-      session_id,
-      newest: (before.get(session_id) ?? 0) + events.length
-    }))
-  )
-  return new Map(numbered.map((row) => [row.session_id, row.trace_id]))
-})
 
-/** The event as the stream tells it: one line of JSON. */
-const dataOf = (session_id: SessionId, number: number, event: NewSessionEvent, occurred_at: string): string =>
+/** The event's data in the stream: one line of JSON. */
+const encodeData = (
+  session_id: SessionId,
+  number: number,
+  event: NewSessionEvent,
+  occurred_at: string
+): string =>
   JSON.stringify({
     id: number,
     type: event.type,

@@ -1,40 +1,79 @@
-import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+/**
+ * Signals that a session has new events: they wake its streams and the console's inbox, on every replica.
+ *
+ * ```
+ *  SessionEvents.append ──after the commit──▶ publish ─┬─▶ subscribers of this replica
+ *                                                      └─▶ NOTIFY, debounced ──LISTEN──▶ subscribers of every replica
+ * ```
+ *
+ * A signal is a hint: subscribers read the events from the database. A lost signal is made up for by their own polls.
+ */
+import type { PgClient } from "@effect/sql-pg"
+import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import type { SessionId } from "../../domain/Ids.ts"
+import { startWorkers } from "../concurrency/Worker.ts"
+import { makePgNotify } from "../store/Database/PgNotify.ts"
 import { afterCommit } from "../store/Database/transaction.ts"
+import { makeSignalBuffer, parsePayload } from "./SessionSignals/SignalBuffer.ts"
 
-/** That a session has events up to this number. */
+/** Says that a session has events up to this number. */
 export interface SessionSignal {
   readonly session_id: SessionId
   readonly newest: number
 }
 
-/** Is told of events that were committed through a client. It must not throw, and returns at once. */
-export type SignalListener = (signals: ReadonlyArray<SessionSignal>) => void
+/** Runs synchronously and must not throw. `undefined`: signals may have been lost, because LISTEN has just begun or begun again. */
+export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
 
-/**
- * Who records events and who streams them meet at the client they share: two services in one process, each on a client of its own,
- * do not hear each other here, as two processes would not.
- */
-const listeners = new WeakMap<SqlClient.SqlClient, Set<SignalListener>>()
+/** Options of the exchange between replicas. */
+export interface SessionSignalOptions {
+  /** How long signals gather before they are sent with one NOTIFY. Default 25 ms. */
+  readonly debounce?: Duration.Input
+}
 
-/** Tells the listeners of this client, once the transaction at hand has committed. */
-export const signalEvents = (
-  sql: SqlClient.SqlClient,
-  signals: ReadonlyArray<SessionSignal>
-): Effect.Effect<void> =>
-  afterCommit(
-    Effect.sync(() => {
-      for (const listener of listeners.get(sql) ?? []) listener(signals)
-    })
-  )
+/** The bus of session signals. */
+export class SessionSignals extends Context.Service<
+  SessionSignals,
+  {
+    /** Notifies all subscribers once the caller's transaction has committed. */
+    readonly publish: (signals: ReadonlyArray<SessionSignal>) => Effect.Effect<void>
+    /** Subscribes until the scope closes. A replica receives its own signals twice: directly, and by NOTIFY. */
+    readonly subscribe: (listener: SessionSignalListener) => Effect.Effect<void, never, Scope.Scope>
+  }
+>()("countersign/server/approvals/SessionSignals") {
+  static readonly layer = (
+    options: SessionSignalOptions = {}
+  ): Layer.Layer<SessionSignals, never, PgClient.PgClient> => Layer.effect(SessionSignals, make(options))
+}
 
-/** Listens until the scope closes. */
-export const listenToSignals = (sql: SqlClient.SqlClient, listener: SignalListener) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const known = listeners.get(sql) ?? new Set()
-      listeners.set(sql, known.add(listener))
-    }),
-    () => Effect.sync(() => listeners.get(sql)?.delete(listener))
-  )
+const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
+  const { listen, notifyDebounced } = yield* makePgNotify("countersign_session_events")
+  const listeners = new Set<SessionSignalListener>()
+  const outgoing = makeSignalBuffer()
+
+  const broadcast: SessionSignalListener = (signals) => {
+    for (const listener of listeners) listener(signals)
+  }
+
+  yield* startWorkers([
+    notifyDebounced(outgoing.due, options.debounce ?? "25 millis", outgoing.takePayloads),
+    listen((payload) =>
+      Effect.sync(() => broadcast(payload === undefined ? undefined : parsePayload(payload)))
+    )
+  ])
+
+  return SessionSignals.of({
+    publish: (signals) =>
+      afterCommit(
+        Effect.sync(() => {
+          broadcast(signals)
+          outgoing.add(signals)
+        })
+      ),
+    subscribe: (listener) =>
+      Effect.acquireRelease(
+        Effect.sync(() => listeners.add(listener)),
+        () => Effect.sync(() => listeners.delete(listener))
+      )
+  })
+})

@@ -3,7 +3,8 @@ import { SqlClient } from "effect/sql"
 import type { NewAgentSession } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import { NotFound } from "../../api/Problems.ts"
+import { notFound } from "../../api/notFound.ts"
+import type { NotFound } from "../../api/Problems.ts"
 import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { type ApprovalId, generateTraceId, SessionId } from "../../domain/Ids.ts"
@@ -16,7 +17,7 @@ import { Audit } from "../identity/Audit.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
-import { appendEvents } from "./SessionEvents.ts"
+import { SessionEvents } from "./SessionEvents.ts"
 import {
   findSession,
   lockSessionForUpdate,
@@ -29,13 +30,13 @@ import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeBatcher } from "../concurrency/Batcher.ts"
 
-/** Approvals that one set of statements expires when a session closes. */
-const CLOSED_AT_ONCE = 1_000
+/** Approvals that one batch expires when a session closes. */
+const CLOSE_BATCH = 1_000
 
-/** Sessions that are written in one statement. */
-const AT_ONCE = 64
+/** Sessions that one statement inserts. */
+const INSERT_BATCH = 64
 
-/** Agent sessions: what steps, approvals and events belong to. */
+/** Agent sessions. Steps, approvals and events belong to a session. */
 export class Sessions extends Context.Service<
   Sessions,
   {
@@ -46,7 +47,7 @@ export class Sessions extends Context.Service<
       request: PageRequest<SessionId>
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
     readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
-    /** Ends a session: what still waits for a person expires, rejected, with nobody named. Closing again changes nothing. */
+    /** Closes a session and expires its pending approvals with the outcome reject and no decider. Idempotent. */
     readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
   }
 >()("countersign/server/approvals/Sessions") {
@@ -59,14 +60,15 @@ export class Sessions extends Context.Service<
       const audit = yield* Audit
       const notifications = yield* Notifications
       const spans = yield* Spans
+      const events = yield* SessionEvents
 
       const insert = yield* makeBatcher({
-        maxBatch: AT_ONCE,
+        maxBatch: INSERT_BATCH,
         run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
       })
 
       return Sessions.of({
-        // One statement for all that come at once, and the whole answer known before it: nothing is read back.
+        // `Effect.fnUntraced` and batched: this is a hot path. The response is complete before the insert, so nothing is read back.
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
@@ -91,7 +93,7 @@ export class Sessions extends Context.Service<
         }, Effect.orDie),
         get: Effect.fn("Sessions.get")(function* (id) {
           const { org_id } = yield* Authorized("sessions.read")
-          return yield* there(yield* Effect.orDie(findSession(sql, org_id, id)))
+          return yield* orNotFound(yield* Effect.orDie(findSession(sql, org_id, id)))
         }),
         close: Effect.fn("Sessions.close")(function* (id) {
           const principal = yield* Authorized("sessions.write")
@@ -99,10 +101,10 @@ export class Sessions extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               yield* lockSessionForUpdate(sql, org_id, id)
-              const session = yield* there(yield* findSession(sql, org_id, id))
+              const session = yield* orNotFound(yield* findSession(sql, org_id, id))
               if (session.status === "closed") return session
               const now = yield* clock.now
-              // Each set of statements begins after the last one's rows: what was expired before is not looked at again.
+              // A keyset cursor over the pending approvals, so that no batch reads rows that an earlier one has expired.
               let expired = 0
               for (let after: ApprovalId | "" = ""; ;) {
                 const rows: ReadonlyArray<ApprovalRow> = yield* lockPendingApprovals(
@@ -110,17 +112,17 @@ export class Sessions extends Context.Service<
                   org_id,
                   id,
                   after,
-                  CLOSED_AT_ONCE
+                  CLOSE_BATCH
                 )
-                const moving = rows.flatMap((row) => {
+                const pending = rows.flatMap((row) => {
                   const { transitions } = transition(stateOf(row), { _tag: "CloseSession" }, now)
                   return Arr.isReadonlyArrayNonEmpty(transitions) ? [{ row, transitions }] : []
                 })
-                if (Arr.isArrayNonEmpty(moving))
-                  yield* recordTransitions({ notifications, spans, sql }, moving, now)
-                expired += moving.length
+                if (Arr.isArrayNonEmpty(pending))
+                  yield* recordTransitions({ events, notifications, spans, sql }, pending, now)
+                expired += pending.length
                 const last = rows.at(-1)
-                if (last === undefined || rows.length < CLOSED_AT_ONCE) break
+                if (last === undefined || rows.length < CLOSE_BATCH) break
                 after = last.approval_id
               }
               yield* sql`
@@ -129,7 +131,7 @@ export class Sessions extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND session_id = ${id}
               `
-              yield* appendEvents(sql, [{ org_id, session_id: id, events: [sessionClosedEvent] }], now)
+              yield* events.append([{ org_id, session_id: id, events: [sessionClosedEvent] }], now)
               yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
               return { ...session, status: "closed" as const, closed_at: now }
             })
@@ -140,10 +142,5 @@ export class Sessions extends Context.Service<
   )
 }
 
-/** What an unknown session is answered with, another organization's included. */
-export const sessionNotFound = Effect.fail(
-  new NotFound({ detail: "There is no such session in this organization" })
-)
-
-const there = (session: Option.Option<AgentSession>): Effect.Effect<AgentSession, NotFound> =>
-  Option.match(session, { onNone: () => sessionNotFound, onSome: Effect.succeed })
+const orNotFound = (session: Option.Option<AgentSession>): Effect.Effect<AgentSession, NotFound> =>
+  Option.match(session, { onNone: () => notFound("session"), onSome: Effect.succeed })

@@ -2,6 +2,7 @@ import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import {
   NotFound,
   SessionClosed,
@@ -22,7 +23,7 @@ import {
 import { stepMismatches, currentDecision } from "../../domain/approvals/StepDecision.ts"
 import { stepDigest } from "../../domain/approvals/StepDigest.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { recordApprovalTransitions } from "./Approvals/recordTransitions.ts"
+import { recordTransitionsOf } from "./Approvals/recordTransitions.ts"
 import {
   type ApprovalRow,
   lockApprovalForUpdate,
@@ -33,8 +34,7 @@ import {
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { Rules } from "./Rules.ts"
-import { appendEvents } from "./SessionEvents.ts"
-import { sessionNotFound } from "./Sessions.ts"
+import { SessionEvents } from "./SessionEvents.ts"
 import { lockSessionForUpdate } from "./Sessions/rows.ts"
 import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
@@ -42,26 +42,26 @@ import { recordStepSpan, recordOutcomeSpan } from "./Steps/spans.ts"
 import { findStep, updateOutcome, insertStep, type SavedStep, updateLastDecision } from "./Steps/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Why a check is not answered with a decision. */
+/** Why a check gets no decision. */
 export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted
 
-/** Why an outcome is not recorded. */
+/** Why an outcome is refused. */
 export type CompleteStepError = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
 
-/** Governed steps: an agent asks before it acts. */
+/** Governed steps: an agent requests a decision before each action. */
 export class Steps extends Context.Service<
   Steps,
   {
     /**
-     * Allows, rejects or holds a step by the organization's rules. However often and however many at once ask for one step, it has
-     * one approval. The same call again is the resume: it is answered with the decision as it stands, after the rules were asked
-     * again, since a rule that now rejects wins over an approval.
+     * Allows or rejects a step by the organization's rules, or makes it wait for an approval. A step has one approval however often and
+     * concurrently it is requested. Repeating the call resumes the step: it returns the current decision, for which the rules are
+     * evaluated again, because a rule that rejects now overrides an approval.
      */
     readonly check: (
       session_id: SessionId,
       step: StepRequest
     ) => Effect.Effect<GovernedStep, CheckStepError, Authorized<"sessions.write">>
-    /** Records what became of an allowed step, once. */
+    /** Records the outcome of an allowed step, once. */
     readonly complete: (
       session_id: SessionId,
       step_id: StepId,
@@ -78,8 +78,9 @@ export class Steps extends Context.Service<
       const rules = yield* Rules
       const notifications = yield* Notifications
       const spans = yield* Spans
+      const events = yield* SessionEvents
 
-      /** A step seen for the first time. */
+      /** Decides and saves a step that is requested for the first time. */
       const govern = Effect.fnUntraced(function* (
         principal: Principal,
         session_id: SessionId,
@@ -122,37 +123,37 @@ export class Steps extends Context.Service<
         })
         const governed = stepGovernedEvent(answer, step)
         if (pending === null) {
-          // Immediate decisions are recorded in the session and sent to nobody.
-          const traces = yield* appendEvents(sql, [{ org_id, session_id, events: [governed] }], now)
+          // Immediate decisions are session events only; no receiver is notified of them.
+          const traces = yield* events.append([{ org_id, session_id, events: [governed] }], now)
           yield* recordStepSpan(spans, traces, org_id, session_id, step, answer, now)
           return answer
         }
         yield* insertApproval(sql, pending)
         const requested = { event: "approval.requested" as const, approval: toApproval(pending) }
-        const events = Arr.make(governed, approvalTransitionedEvent(requested))
-        const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
+        const recorded = Arr.make(governed, approvalTransitionedEvent(requested))
+        const traces = yield* events.append([{ org_id, session_id, events: recorded }], now)
         yield* recordStepSpan(spans, traces, org_id, session_id, step, answer, now)
         yield* notifications.publish(org_id, [requested], now)
         return answer
       })
 
-      /** The approval of a step, if it has one, as it stands at this moment: windows that have passed are closed first. */
-      const approvalNow = Effect.fnUntraced(function* (org_id: OrgId, known: SavedStep, now: Timestamp) {
-        if (known.approval_id === null) return null
-        const [row] = yield* lockApprovalForUpdate(sql, org_id, known.approval_id)
+      /** The current approval of a step, or null. Windows that have passed are closed first. */
+      const currentApproval = Effect.fnUntraced(function* (org_id: OrgId, saved: SavedStep, now: Timestamp) {
+        if (saved.approval_id === null) return null
+        const row = yield* lockApprovalForUpdate(sql, org_id, saved.approval_id)
         if (row === undefined)
           return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
         const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
         return toApproval(
-          yield* recordApprovalTransitions({ notifications, spans, sql }, row, transitions, now)
+          yield* recordTransitionsOf({ events, notifications, spans, sql }, row, transitions, now)
         )
       })
 
-      /** The decision of a saved step as it stands: the rules and the approval are asked again. */
-      const stand = Effect.fnUntraced(function* (org_id: OrgId, known: SavedStep, now: Timestamp) {
-        const ruling = yield* rules.judge(org_id, known)
-        const approval = yield* approvalNow(org_id, known, now)
-        return { answer: currentDecision(known, approval, ruling), approval }
+      /** The current decision of a saved step, from the current rules and its approval. */
+      const resolveDecision = Effect.fnUntraced(function* (org_id: OrgId, saved: SavedStep, now: Timestamp) {
+        const ruling = yield* rules.evaluate(org_id, saved)
+        const approval = yield* currentApproval(org_id, saved, now)
+        return { answer: currentDecision(saved, approval, ruling), approval }
       })
 
       return Steps.of({
@@ -162,24 +163,24 @@ export class Steps extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const session = yield* lockSessionForUpdate(sql, org_id, session_id)
-              if (Option.isNone(session)) return yield* sessionNotFound
-              if (session.value.closed) return yield* closed
-              const known = yield* findStep(sql, org_id, session_id, step.step_id)
+              if (Option.isNone(session)) return yield* notFound("session")
+              if (session.value.closed) return yield* sessionClosed
+              const saved = yield* findStep(sql, org_id, session_id, step.step_id)
               const now = yield* clock.now
-              if (Option.isNone(known)) {
-                // A step that names no task is one of its session's: rules of that task must not be left behind by silence.
+              if (Option.isNone(saved)) {
+                // An omitted task_id inherits the session's, so that the rules of that task still apply.
                 const task_id = step.task_id ?? session.value.task_id
                 if (task_id !== session.value.task_id && task_id !== null)
                   yield* requireTask(sql, org_id, task_id, noTaskNamed)
-                const ruling = yield* rules.judge(org_id, { ...step, task_id })
+                const ruling = yield* rules.evaluate(org_id, { ...step, task_id })
                 return yield* govern(principal, session_id, { ...step, task_id }, ruling, now)
               }
-              yield* sameStep(known.value, digestOf(principal, session_id, step), step)
-              const { answer } = yield* stand(org_id, known.value, now)
-              if (answer.decision !== known.value.last_decision) {
+              yield* requireResumable(saved.value, digestOf(principal, session_id, step), step)
+              const { answer } = yield* resolveDecision(org_id, saved.value, now)
+              if (answer.decision !== saved.value.last_decision) {
                 yield* updateLastDecision(sql, org_id, session_id, answer)
-                const events = Arr.of(stepGovernedEvent(answer, known.value))
-                yield* appendEvents(sql, [{ org_id, session_id, events }], now)
+                const recorded = Arr.of(stepGovernedEvent(answer, saved.value))
+                yield* events.append([{ org_id, session_id, events: recorded }], now)
               }
               return answer
             })
@@ -190,20 +191,23 @@ export class Steps extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const session = yield* lockSessionForUpdate(sql, org_id, session_id)
-              if (Option.isNone(session)) return yield* sessionNotFound
-              const known = yield* findStep(sql, org_id, session_id, step_id)
-              if (Option.isNone(known)) return yield* noStep
-              if (session.value.closed) return yield* closed
-              if (known.value.completed) return yield* completed
+              if (Option.isNone(session)) return yield* notFound("session")
+              const saved = yield* findStep(sql, org_id, session_id, step_id)
+              if (Option.isNone(saved)) return yield* stepNotFound
+              if (session.value.closed) return yield* sessionClosed
+              if (saved.value.completed) return yield* alreadyCompleted
               const now = yield* clock.now
-              const { answer, approval } = yield* stand(org_id, known.value, now)
-              // Who was told to go on went on: that rules were tightened since must not leave what it did unrecorded.
-              const { last_decision } = known.value
+              const { answer, approval } = yield* resolveDecision(org_id, saved.value, now)
+              // The agent acted on an earlier `allow`: its outcome is recorded even if the rules have changed since.
+              const { last_decision } = saved.value
               if (
                 last_decision === "reject" ||
                 (last_decision === "pending" && answer.decision !== "allow")
               ) {
-                return yield* new StepNotAllowed({ detail: "Ask for the step and wait until it is allowed" })
+                return yield* new StepNotAllowed({
+                  detail:
+                    "The step is not allowed. Request its decision and report the outcome after it is allowed."
+                })
               }
               const outcome: StepOutcome = {
                 step_id,
@@ -213,9 +217,9 @@ export class Steps extends Context.Service<
                 occurred_at: now
               }
               yield* updateOutcome(sql, org_id, session_id, outcome)
-              const events = Arr.of(toolOutcomeEvent(outcome, known.value.tool))
-              const traces = yield* appendEvents(sql, [{ org_id, session_id, events }], now)
-              yield* recordOutcomeSpan(spans, traces, org_id, session_id, known.value, approval, outcome)
+              const recorded = Arr.of(toolOutcomeEvent(outcome, saved.value.tool))
+              const traces = yield* events.append([{ org_id, session_id, events: recorded }], now)
+              yield* recordOutcomeSpan(spans, traces, org_id, session_id, saved.value, approval, outcome)
               return outcome
             })
           )
@@ -225,19 +229,21 @@ export class Steps extends Context.Service<
   )
 }
 
-const noStep = Effect.fail(new NotFound({ detail: "There is no such step in this session" }))
+const stepNotFound = Effect.fail(new NotFound({ detail: "No such step in this session." }))
 
-const closed = Effect.fail(new SessionClosed({ detail: "Open another session for this step" }))
-
-const completed = Effect.fail(
-  new StepAlreadyCompleted({ detail: "Its outcome is recorded; use another step_id" })
+const sessionClosed = Effect.fail(
+  new SessionClosed({ detail: "The session is closed. Create another session for this step." })
 )
 
-/** What the store keeps of the arguments: their text. That of `null` is a text, too. */
+const alreadyCompleted = Effect.fail(
+  new StepAlreadyCompleted({ detail: "The outcome of this step is already recorded. Use another step_id." })
+)
+
+/** The arguments as JSON text, also for the value `null`; null if there are none. */
 const argumentsOf = (step: StepRequest): string | null =>
   step.arguments === undefined ? null : JSON.stringify(step.arguments)
 
-/** The digest of what a step of this id would execute. */
+/** The digest of a step with this id and these arguments, under a tool and an action class. */
 const digestOf =
   ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
   ({ action_class, tool }: { readonly tool: string; readonly action_class: string }): string =>
@@ -252,19 +258,24 @@ const digestOf =
 
 const immediate = (ruling: Ruling): StepDecision => (ruling.effect === "allow" ? "allow" : "reject")
 
-/** A step that is asked for again must be the step that was saved, and still be open. */
-const sameStep = (
-  known: SavedStep,
+/** Fails unless a resumed step equals the saved step and has no outcome yet. */
+const requireResumable = (
+  saved: SavedStep,
   digest: ReturnType<typeof digestOf>,
   step: StepRequest
 ): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
-  const mismatched = stepMismatches(known, step, digest)
+  const mismatched = stepMismatches(saved, step, digest)
   if (mismatched.length > 0) {
-    const detail = `The saved step has another ${mismatched.join(" and another ")}; nothing was consumed`
+    const differ = mismatched.length === 1 ? "differs" : "differ"
+    const detail = `${listOf(mismatched)} ${differ} from the saved step; the saved step is unchanged.`
     return Effect.fail(new StepMismatch({ detail, mismatched }))
   }
-  return known.completed ? completed : Effect.void
+  return saved.completed ? alreadyCompleted : Effect.void
 }
+
+/** "tool, action_class and arguments" */
+const listOf = (names: ReadonlyArray<string>): string =>
+  names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1) ?? ""}`
 
 const newApproval = (
   { actor, org_id }: Principal,

@@ -1,14 +1,14 @@
 import { type Cause, Context, Effect, Latch, Layer, Queue, Schedule, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import { type Inbox, INBOX_FIRST_PAGE, INBOX_PAGE, type InboxItem } from "../../api/Console.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { changedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
-import { findApproval, approvalNotFound, toApproval } from "../approvals/Approvals/rows.ts"
-import type { SessionSignal } from "../approvals/SessionSignals.ts"
-import { SessionStream } from "../approvals/SessionStream.ts"
+import { findApproval, toApproval } from "../approvals/Approvals/rows.ts"
+import { type SessionSignal, SessionSignals } from "../approvals/SessionSignals.ts"
 import { HEARTBEAT } from "../approvals/SessionStream/sseFrames.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -60,7 +60,7 @@ export class ApprovalFeed extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
-      const { listen } = yield* SessionStream
+      const signals = yield* SessionSignals
       const feeds = new Set<FeedSubscriber>()
       const gathered = makeSignalBuffer()
       let over = false
@@ -116,7 +116,7 @@ export class ApprovalFeed extends Context.Service<
         )
       )
 
-      yield* listen((signals) => {
+      yield* signals.subscribe((signals) => {
         if (feeds.size > 0) gathered.add(signals)
       })
       yield* Effect.forkScoped(
@@ -139,7 +139,7 @@ export class ApprovalFeed extends Context.Service<
         get: Effect.fn("ApprovalFeed.get")(function* (id) {
           const { actor, org_id } = yield* Authorized("approvals.read")
           const row = yield* Effect.orDie(findApproval(sql, org_id, id))
-          if (row === undefined) return yield* approvalNotFound
+          if (row === undefined) return yield* notFound("approval")
           return {
             approval: toApproval(row),
             own_request: !row.self_approval && row.requested_by_id === actor.id

@@ -1,4 +1,4 @@
-import { Context, DateTime, Duration, Effect, Layer, Redacted, Schedule, Schema } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHash, randomBytes } from "node:crypto"
 import type { ConsoleSession } from "../../api/Console.ts"
@@ -9,8 +9,10 @@ import { Scope } from "../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { grantedScopes } from "../identity/ApiKeys/rows.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
-import { makeWatch, type SessionRow, sessionsOver } from "./ConsoleSessions/watch.ts"
+import { Revocations } from "../identity/Revocations.ts"
+import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -28,7 +30,7 @@ const CHECK_INTERVAL = "4 seconds"
 
 /** A session as a request finds it. */
 export interface SignedInSession {
-  readonly row: SessionRow
+  readonly row: SessionRef
   readonly principal: Principal
   readonly view: ConsoleSession
   /** How much of it is left. */
@@ -61,11 +63,11 @@ export class ConsoleSessions extends Context.Service<
     /** Ends a session, and at once what waits for that here. A token of none changes nothing. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
     /**
-     * Waits until a session is over: by its time, by signing out, or with its key. At once where that happened in this process by
-     * signing out, else within five seconds.
+     * Completes when a session ends: by expiry, by signing out, or with its key. Immediately if this replica signed it out or revoked
+     * the key, else within five seconds.
      */
     readonly ended: (session: SignedInSession) => Effect.Effect<void>
-    /** Finds the sessions that are over of those waited for; answers with how many. One statement for all, every four seconds. */
+    /** Finds awaited sessions that another replica signed out, in one statement, and ends them. Returns how many. */
     readonly check: Effect.Effect<number>
   }
 >()("countersign/server/console/ConsoleSessions") {
@@ -77,20 +79,27 @@ export class ConsoleSessions extends Context.Service<
       const keys = yield* ApiKeys
       const audit = yield* Audit
       const clock = yield* StoreClock
-      const watch = makeWatch()
+      const watch = makeSessionWatch()
 
       const check = Effect.gen(function* () {
         const sessions = watch.sessions()
         if (sessions.length === 0) return 0
-        const over = yield* sessionsOver(sql, sessions, yield* clock.now)
-        over.forEach(watch.end)
-        return over.length
-      }).pipe(
-        Effect.catchCause((cause) =>
-          Effect.as(Effect.logDebug("Sessions of the console could not be checked", cause), 0)
-        )
-      )
-      yield* Effect.forkScoped(Effect.schedule(check, Schedule.spaced(CHECK_INTERVAL)))
+        const ended = yield* findEndedSessions(sql, sessions, yield* clock.now)
+        ended.forEach(watch.end)
+        return ended.length
+      }).pipe(Effect.orDie)
+      yield* (yield* Revocations).subscribe({
+        keysInUse: watch.sessions,
+        onEnded: watch.endSessionsOfKeys
+      })
+      yield* startWorkers([
+        runWorker({
+          name: "console_session_poll",
+          runOnce: Effect.map(check, (ended) => ({ counts: { ended } })),
+          every: CHECK_INTERVAL,
+          firstRun: "after_pause"
+        })
+      ])
 
       const findByToken = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
         const rows = yield* sql`
@@ -155,7 +164,7 @@ export class ConsoleSessions extends Context.Service<
           )
           watch.end(hexOf(digest))
         }),
-        ended: ({ remaining, row }) => Effect.raceFirst(Effect.sleep(remaining), watch.ended(row)),
+        ended: ({ remaining, row }) => Effect.raceFirst(Effect.sleep(remaining), watch.awaitEnd(row)),
         check
       })
     })
@@ -196,7 +205,7 @@ const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
 type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
 
 const toSession = ({ digest, org_id }: Token, row: Row, now: Timestamp): SignedInSession => ({
-  row: { org_id, digest: hexOf(digest) },
+  row: { org_id, digest: hexOf(digest), key_id: row.key_id },
   principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
   view: {
     organization: row.organization,

@@ -1,75 +1,64 @@
-import { Context, DateTime, Deferred, Effect, Exit, Layer, Option, Redacted, Result } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewApiKey } from "../../api/ApiKeys.ts"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   InsufficientScope,
-  InvalidApiKey,
+  type InvalidApiKey,
   InvalidRequest,
   LastAdminKey,
-  NotFound
+  type NotFound
 } from "../../api/Problems.ts"
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, type OrgId } from "../../domain/Ids.ts"
-import type { Actor, Principal } from "../../domain/identity/Principal.ts"
+import type { Actor } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import { presetScopes, type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
 import { Audit, type Author } from "./Audit.ts"
-import { makeVerifiedKeyCache } from "./ApiKeys/VerifiedKeyCache.ts"
-import {
-  decodeKey,
-  findKey,
-  insertKey,
-  listKeys,
-  revokeKey,
-  usableAdminKeys,
-  type KeyRow,
-  type VerifiedKey
-} from "./ApiKeys/rows.ts"
+import { insertKey, type KeyRow, listKeys, revokeKey, toApiKey, usableAdminKeys } from "./ApiKeys/rows.ts"
+import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
 import { Organizations } from "./Organizations.ts"
+import { Revocations } from "./Revocations.ts"
 import { afterCommit, atomic } from "../store/Database/transaction.ts"
-import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
+import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** A key and, this once, its text. */
+/** A new key and its text, which is not stored and cannot be read again. */
 export interface CreatedKey {
   readonly key: ApiKey
   readonly secret: Redacted.Redacted<string>
 }
 
-/** Makes, lists, revokes and checks API keys. */
+/** Creates, lists, revokes and verifies API keys. */
 export class ApiKeys extends Context.Service<
   ApiKeys,
   {
     /**
-     * Whom a key stands for. Typos are refused without asking the store. `admit` is run before the store is asked for a key that this
-     * process does not know to be one; where it fails, that is the answer.
+     * Returns the principal of a key. A key with a typo is refused by its checksum, without a query. `admit` runs before the query for a
+     * key that this process has not verified before; if it fails, so does the verification.
      */
-    readonly verify: <E = never, R = never>(
-      key: Redacted.Redacted<string>,
-      admit?: Effect.Effect<void, E, R>
-    ) => Effect.Effect<Principal, InvalidApiKey | E, R>
+    readonly verify: VerifyKey
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
-    /** A key cannot give a scope that it lacks. */
+    /** A key cannot grant a scope that it does not have. */
     readonly create: (
       input: NewApiKey
     ) => Effect.Effect<CreatedKey, InsufficientScope | InvalidRequest, Authorized<"keys.write">>
-    /** Revoking again changes nothing. */
+    /** Idempotent. `Revocations` states how soon the key is refused on every replica. */
     readonly revoke: (id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
-     * The first admin key of a store that has none: the given one, else a new one. None where the store has a key: then
-     * nothing is done.
+     * Creates the first admin key of an empty database, with the given text or a generated one. If the database has any key, nothing
+     * changes and the result is none.
      */
     readonly bootstrap: (options: {
       readonly org_name: string
       readonly key: Option.Option<Redacted.Redacted<string>>
     }) => Effect.Effect<Option.Option<CreatedKey>, InvalidApiKey>
-    /** For the operator's command line, which needs no key: the organization is made where there is none of that name. */
+    /** For the operator's command line, which has no key. Creates the organization if it does not exist. */
     readonly createFor: (org_name: string, input: NewApiKey) => Effect.Effect<CreatedKey, InvalidRequest>
     readonly listFor: (
       org_name: string,
@@ -87,66 +76,8 @@ export class ApiKeys extends Context.Service<
       const organizations = yield* Organizations
       const audit = yield* Audit
 
-      const scope = yield* Effect.scope
-      const believed = makeVerifiedKeyCache()
-
-      const usable = ({ expires_at, principal, revoked_at }: VerifiedKey) => {
-        if (revoked_at !== null) return refused("revoked")
-        if (expires_at === null) return Effect.succeed(principal)
-        return Effect.flatMap(clock.now, (now) =>
-          expires_at <= DateTime.toEpochMillis(now) ? refused("expired") : Effect.succeed(principal)
-        )
-      }
-
-      /** What the store is being asked for. */
-      const underWay = new Map<string, Deferred.Deferred<VerifiedKey | null>>()
-
-      /** Asks the store for a key beside the request that brought it, which may go away while others wait for the same answer. */
-      const ask = (text: string, { key, publicId }: ApiKeyFormat.ParsedApiKey) =>
-        Effect.uninterruptible(
-          Effect.clockWith((machine) => {
-            const answer = Deferred.makeUnsafe<VerifiedKey | null>()
-            underWay.set(text, answer)
-            // Read before the store is asked: an answer that is long under way is believed the shorter for it.
-            const now = monotonicMillis(machine)
-            return findKey(sql, publicId, ApiKeyFormat.apiKeyDigest(key)).pipe(
-              Effect.orDie,
-              Effect.onExit((exit) =>
-                Effect.sync(() => {
-                  underWay.delete(text)
-                  if (Exit.isSuccess(exit) && exit.value !== null) believed.remember(text, exit.value, now)
-                  Deferred.doneUnsafe(answer, exit)
-                })
-              ),
-              Effect.forkIn(scope),
-              Effect.as(answer)
-            )
-          })
-        )
-
-      const look = Effect.fnUntraced(function* <E, R>(
-        text: string,
-        admit: Effect.Effect<void, E, R> | undefined
-      ) {
-        const parsed = ApiKeyFormat.parseApiKey(text)
-        if (Result.isFailure(parsed)) return yield* refused(parsed.failure)
-        // Whoever floods with keys that there are none of does not hold up those in use. However many requests bring a key at once,
-        // one of them is admitted, and the others wait for its answer: what was admitted once is asked for once.
-        if (admit !== undefined && !believed.wasVerified(text) && !underWay.has(text)) yield* admit
-        const known = yield* Deferred.await(underWay.get(text) ?? (yield* ask(text, parsed.success)))
-        return known === null ? yield* refused("unknown") : yield* usable(known)
-      })
-
-      // Plain functions: this runs in front of every operation.
-      const verify = <E = never, R = never>(
-        key: Redacted.Redacted<string>,
-        admit?: Effect.Effect<void, E, R>
-      ): Effect.Effect<Principal, InvalidApiKey | E, R> =>
-        Effect.clockWith((machine) => {
-          const text = Redacted.value(key)
-          const known = believed.get(text, monotonicMillis(machine))
-          return known === undefined ? look(text, admit) : usable(known)
-        })
+      const revocations = yield* Revocations
+      const verify = yield* makeVerifyKey(sql, clock, revocations)
 
       const make = Effect.fn("ApiKeys.make")(function* (
         org_id: OrgId,
@@ -158,7 +89,7 @@ export class ApiKeys extends Context.Service<
         const scopes = yield* scopesOf(input)
         const expires_at = input.expires_at ?? null
         if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
-          return yield* wrong("#/expires_at", "Expected a time to come")
+          return yield* invalid("#/expires_at", "Expected a time in the future.")
         }
         const { publicId, key } = Option.isSome(given) ? given.value : yield* ApiKeyFormat.generateApiKey
         const row: KeyRow = {
@@ -186,12 +117,12 @@ export class ApiKeys extends Context.Service<
             })
           })
         )
-        return { key: decodeKey(row), secret: key }
+        return { key: toApiKey(row), secret: key }
       })
 
       const listOf = Effect.fn("ApiKeys.listOf")(function* (org_id: OrgId, request: PageRequest<KeyId>) {
         const rows = yield* Effect.orDie(listKeys(sql, org_id, rowLimit(request), request.cursor))
-        return toPage(request, rows.map(decodeKey), (key) => key.id)
+        return toPage(request, rows.map(toApiKey), (key) => key.id)
       })
 
       const revokeOf = Effect.fn("ApiKeys.revokeOf")(function* (author: Author, id: KeyId) {
@@ -199,16 +130,19 @@ export class ApiKeys extends Context.Service<
         const now = yield* clock.now
         yield* atomically(
           Effect.gen(function* () {
-            // One revocation of an organization at a time, or two admins could revoke each other.
+            // Serializes the organization's revocations: two admins could otherwise revoke each other concurrently.
             yield* organizations.lockForUpdate(org_id)
             const admins = yield* usableAdminKeys(sql, org_id, allScopes, now)
             if (admins.length === 1 && admins[0] === id) {
-              return yield* new LastAdminKey({ detail: "Make another admin key first, then revoke this one" })
+              return yield* new LastAdminKey({
+                detail:
+                  "This is the organization's last usable admin key. Create another admin key before you revoke it."
+              })
             }
             const revoked = yield* revokeKey(sql, org_id, id, now)
-            if (revoked === undefined) return yield* noKey
+            if (revoked === undefined) return yield* notFound("key")
             if (revoked) yield* audit.record(author, "key.revoked", id)
-            yield* afterCommit(Effect.sync(believed.invalidateAll))
+            yield* afterCommit(revocations.publish(id))
           })
         )
       })
@@ -221,13 +155,13 @@ export class ApiKeys extends Context.Service<
         }),
         create: Effect.fn("ApiKeys.create")(function* (input) {
           const principal = yield* Authorized("keys.write")
-          const lacking = (yield* scopesOf(input)).find((scope) => !principal.scopes.has(scope))
-          if (lacking !== undefined) {
-            const detail = `A key cannot give ${lacking}, which it lacks`
+          const missing = (yield* scopesOf(input)).find((scope) => !principal.scopes.has(scope))
+          if (missing !== undefined) {
+            const detail = `This key cannot grant ${missing}, because it does not have that scope.`
             const pointer = input.scopes === undefined ? "#/preset" : "#/scopes"
             return yield* new InsufficientScope({
               detail,
-              required_scope: lacking,
+              required_scope: missing,
               errors: [{ pointer, detail }]
             })
           }
@@ -239,10 +173,10 @@ export class ApiKeys extends Context.Service<
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
           const given = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
           if (Option.isSome(given) && Result.isFailure(given.value))
-            return yield* refused(given.value.failure)
+            return yield* invalidKey(given.value.failure)
           return yield* atomically(
             Effect.gen(function* () {
-              // Two processes that start at once on an empty store make one key between them.
+              // Of two replicas that start on an empty database at the same time, one creates the key.
               yield* organizations.lockAll
               if (yield* organizations.hasAnyKey) return Option.none()
               const org_id = yield* organizations.ensure(org_name)
@@ -271,31 +205,19 @@ export class ApiKeys extends Context.Service<
   )
 }
 
-const faults = {
-  malformed: "The key is not of the form csk_…",
-  checksum: "The key has a typo: its checksum does not match",
-  unknown: "There is no such key",
-  revoked: "The key was revoked",
-  expired: "The key has expired"
-}
-
-const refused = (fault: keyof typeof faults) => Effect.fail(new InvalidApiKey({ detail: faults[fault] }))
-
-const noKey = Effect.fail(new NotFound({ detail: "There is no such key in this organization" }))
-
-const wrong = (pointer: string, detail: string) =>
+const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
 
-/** What a new key may do: the scopes named, which a preset beside them must hold, else the preset's. */
+/** The scopes of a new key: the given ones, each of which a given preset must include; without any, those of the preset. */
 const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
   const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
   if (input.scopes === undefined) {
     return preset === undefined
-      ? wrong("#/scopes", "Name a preset or at least one scope")
+      ? invalid("#/scopes", "A preset or at least one scope is required.")
       : Effect.succeed(preset)
   }
-  const foreign = input.scopes.find((scope) => preset !== undefined && !preset.includes(scope))
-  return foreign === undefined
+  const extra = input.scopes.find((scope) => preset !== undefined && !preset.includes(scope))
+  return extra === undefined
     ? Effect.succeed([...new Set(input.scopes)])
-    : wrong("#/scopes", `The preset does not hold ${foreign}`)
+    : invalid("#/scopes", `The preset does not include ${extra}.`)
 }

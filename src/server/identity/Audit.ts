@@ -10,21 +10,22 @@ import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { requireTransaction } from "../store/Database/transaction.ts"
 import { NO_REQUEST, RequestId } from "../http/ProblemFrame.ts"
 import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
+import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Whose doing something is: a request's principal, or the operator, who has no key. */
+/** Who makes a change: a request's principal, or the operator, who has no key (`actor` is null). */
 export interface Author {
   readonly org_id: OrgId
   readonly actor: Actor | null
 }
 
-/** The log of who did what. It is written to and read, and nothing in it is changed. */
+/** The append-only log of who changed what. */
 export class Audit extends Context.Service<
   Audit,
   {
     /**
-     * Within the caller's transaction, beside the change that it tells of; a defect outside of one. `detail` is shown to every admin of
-     * the organization: no secret belongs there.
+     * Writes an entry within the caller's transaction, beside the change that it records; outside a transaction it is a defect. Every
+     * admin of the organization can read `detail`: it must not contain secrets.
      */
     readonly record: (
       author: Author,
@@ -64,7 +65,7 @@ export class Audit extends Context.Service<
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")
           const { action, actor_id, cursor, occurred_after, occurred_before, target_id } = request
-          const rows = yield* sql`
+          const rows = yield* auditRows.all(sql`
             SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
             FROM audit_log
             WHERE ${sql.and([
@@ -86,7 +87,7 @@ export class Audit extends Context.Service<
             ])}
             ORDER BY entry_id DESC
             LIMIT ${rowLimit(request)}
-          `.pipe(Effect.flatMap(decodeRows))
+          `)
           return toPage(request, rows.map(toEntry), (entry) => entry.id)
         }, Effect.orDie)
       })
@@ -94,7 +95,7 @@ export class Audit extends Context.Service<
   )
 }
 
-const Row = Schema.Struct({
+const AuditRow = Schema.Struct({
   entry_id: AuditEntryId,
   action: AuditAction,
   target_id: Schema.String,
@@ -104,9 +105,9 @@ const Row = Schema.Struct({
   request_id: Schema.NullOr(Schema.String),
   detail: Schema.Record(Schema.String, Schema.Json)
 })
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(Row))
+const auditRows = rowsOf(AuditRow)
 
-const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof Row.Type): AuditEntry => ({
+const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof AuditRow.Type): AuditEntry => ({
   ...row,
   id: entry_id,
   actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }

@@ -5,16 +5,16 @@ import { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The tenants. An organization is named by the operator; everything else belongs to one. */
+/** The tenants. The operator names an organization; every other record belongs to one. */
 export class Organizations extends Context.Service<
   Organizations,
   {
-    /** The organization of that name, made where there is none. */
+    /** The id of the organization with this name, which is created if it does not exist. */
     readonly ensure: (name: string) => Effect.Effect<OrgId>
     readonly findByName: (name: string) => Effect.Effect<OrgId, NotFound>
-    /** Holds the organization's row to the end of the transaction: for rules about all its keys. */
+    /** Locks the organization's row until the caller's transaction ends: for rules about all keys or all endpoints of it. */
     readonly lockForUpdate: (org_id: OrgId) => Effect.Effect<void>
-    /** Holds the list of organizations to the end of the transaction. */
+    /** Locks the table of organizations against writes until the caller's transaction ends. */
     readonly lockAll: Effect.Effect<void>
     /** Whether any organization has a key. */
     readonly hasAnyKey: Effect.Effect<boolean>
@@ -48,7 +48,7 @@ export class Organizations extends Context.Service<
         }),
         findByName: Effect.fn("Organizations.findByName")(function* (name) {
           const id = yield* find(name)
-          return id ?? (yield* new NotFound({ detail: `There is no organization named ${name}` }))
+          return id ?? (yield* new NotFound({ detail: `No organization is named ${name}.` }))
         }),
         lockForUpdate: (org_id) =>
           Effect.asVoid(

@@ -3,6 +3,7 @@ import { ApiKeys } from "../identity/ApiKeys.ts"
 import { Audit } from "../identity/Audit.ts"
 import * as MasterKeys from "../secrets/MasterKeys.ts"
 import { Organizations } from "../identity/Organizations.ts"
+import { Revocations } from "../identity/Revocations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerMatchingStore, layerStore } from "./layerStore.ts"
@@ -10,7 +11,7 @@ import { layerMigrated } from "../store/Database/migrate.ts"
 
 /** Keys and the organizations that they belong to. Nothing is delivered and no deadline kept. */
 const layerKeysOf = ApiKeys.layer.pipe(
-  Layer.provide(Audit.layer),
+  Layer.provide([Audit.layer, Revocations.layer()]),
   Layer.provideMerge(Organizations.layer),
   Layer.provide(StoreClock.layer)
 )

@@ -20,7 +20,7 @@ describe("the loop of deadlines", () => {
         })
       })
     )
-    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerLoop(), scripted) }
+    return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerWorker(), scripted) }
   }
 
   it.effect("comes back when the next approval is due", () =>

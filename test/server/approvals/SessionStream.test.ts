@@ -5,6 +5,9 @@ import { SessionId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
 import * as Database from "../../../src/server/store/Database.ts"
 import { transaction } from "../../../src/server/store/Database/transaction.ts"
+import { Revocations } from "../../../src/server/identity/Revocations.ts"
+import { SessionEvents } from "../../../src/server/approvals/SessionEvents.ts"
+import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { SessionStream, type SessionStreamOptions } from "../../../src/server/approvals/SessionStream.ts"
 import type { SessionKey } from "../../../src/server/approvals/SessionStream/Subscription.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
@@ -19,11 +22,15 @@ import {
   recordOutcomes
 } from "../../support/sessions.ts"
 
-/** The streams of one process. The clock of the machine is the store's here. */
+/** The streams of one replica. Streams of ended keys end by a poll that the test calls itself. */
 const layerStreams = (options?: SessionStreamOptions) =>
-  SessionStream.layer(options).pipe(Layer.provide(StoreClock.layer))
+  SessionStream.layer(options).pipe(
+    Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer({ pollEvery: "1 hour" }))),
+    Layer.provideMerge(SessionSignals.layer()),
+    Layer.provide(StoreClock.layer)
+  )
 
-/** A second process on the same store. */
+/** A second replica on the same database. */
 const replica = (options?: SessionStreamOptions) =>
   Layer.unwrap(
     Effect.map(TestDatabase, ({ url }) =>
@@ -34,9 +41,9 @@ const replica = (options?: SessionStreamOptions) =>
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
 layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeTestServices: true })(
-  "a session's stream",
+  "SessionStream › a stream",
   (it) => {
-    it.effect("tells what was, goes on with what comes, and ends with the session", () =>
+    it.effect("a stream sends the events so far, then new events, and ends with the session", () =>
       Effect.gen(function* () {
         const streams = yield* SessionStream
         const principal = yield* seedReader
@@ -58,20 +65,22 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       })
     )
 
-    it.effect("goes on after a cursor, and has nothing more to say after the end", () =>
-      Effect.gen(function* () {
-        const streams = yield* SessionStream
-        const principal = yield* seedReader
-        const session = yield* seedSession(principal)
-        yield* recordOutcomes(session, 7)
-        yield* closeSession(session)
-        const rest = yield* as(principal)(streams.open(session.session_id, 5))
-        assert.deepStrictEqual(yield* Stream.runCollect(numbersOf(expectStream(rest))), [6, 7, 8])
-        assert.isTrue(Option.isNone(yield* as(principal)(streams.open(session.session_id, 8))))
-      })
+    it.effect(
+      "a stream resumes after its cursor, and after the last event of a closed session there is no stream",
+      () =>
+        Effect.gen(function* () {
+          const streams = yield* SessionStream
+          const principal = yield* seedReader
+          const session = yield* seedSession(principal)
+          yield* recordOutcomes(session, 7)
+          yield* closeSession(session)
+          const rest = yield* as(principal)(streams.open(session.session_id, 5))
+          assert.deepStrictEqual(yield* Stream.runCollect(numbersOf(expectStream(rest))), [6, 7, 8])
+          assert.isTrue(Option.isNone(yield* as(principal)(streams.open(session.session_id, 8))))
+        })
     )
 
-    it.effect("outlasts a store that fails: what was recorded comes when it is back", () =>
+    it.effect("a stream outlasts failing reads and sends the events when reads succeed again", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const streams = yield* SessionStream
@@ -93,7 +102,7 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
       })
     )
 
-    it.effect("refuses a cursor that is no longer kept, one beyond the end, and an unknown session", () =>
+    it.effect("an expired cursor, a cursor beyond the end and an unknown session are refused", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const streams = yield* SessionStream
@@ -121,72 +130,72 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeT
     )
   }
 )
-/** What is found by nobody but who is told: the check is too far away to help. */
-const toldOnly: SessionStreamOptions = { pollEvents: "1 hour" }
+/** Streams that only signals wake: the poll runs too rarely to help. */
+const signalsOnly: SessionStreamOptions = { pollEvents: "1 hour" }
 
-layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { excludeTestServices: true })(
-  "two processes on one store",
-  (it) => {
-    /** Follows a session on this process and gives each number it sees. */
-    const follow = Effect.fnUntraced(function* (session: SessionKey, principal: Principal) {
-      const streams = yield* SessionStream
-      const queue = yield* Queue.unbounded<number>()
-      const stream = yield* as(principal)(streams.open(session.session_id, undefined))
-      yield* numbersOf(expectStream(stream)).pipe(
-        Stream.runForEach((number) => Queue.offer(queue, number)),
-        Effect.forkScoped
-      )
-      return Queue.takeN(queue, 1).pipe(Effect.map((numbers) => numbers[0]))
-    })
-
-    it.effect("wake each other", () =>
-      Effect.gen(function* () {
-        const principal = yield* seedReader
-        const session = yield* seedSession(principal)
-        const other = yield* Layer.build(replica(toldOnly))
-        const here = yield* follow(session, principal)
-        const there = yield* Effect.provideContext(follow(session, principal), other)
-        for (const number of range(1, 10)) {
-          const writer = number % 2 === 0 ? other : yield* Effect.context<SqlClient.SqlClient>()
-          yield* Effect.provideContext(recordOutcomes(session), writer)
-          assert.strictEqual(yield* here, number)
-          assert.strictEqual(yield* there, number)
-        }
-      }).pipe(Effect.scoped)
+layer(layerStreams(signalsOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+  excludeTestServices: true
+})("SessionStream › two replicas on one database", (it) => {
+  /** Follows a session on the context's replica; each run of the result waits for the next event number. */
+  const follow = Effect.fnUntraced(function* (session: SessionKey, principal: Principal) {
+    const streams = yield* SessionStream
+    const queue = yield* Queue.unbounded<number>()
+    const stream = yield* as(principal)(streams.open(session.session_id, undefined))
+    yield* numbersOf(expectStream(stream)).pipe(
+      Stream.runForEach((number) => Queue.offer(queue, number)),
+      Effect.forkScoped
     )
+    return Queue.takeN(queue, 1).pipe(Effect.map((numbers) => numbers[0]))
+  })
 
-    it.effect("find what was told while the listener's connection was lost", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const principal = yield* seedReader
-        const session = yield* seedSession(principal)
-        const other = yield* Layer.build(replica(toldOnly))
-        const there = yield* Effect.provideContext(follow(session, principal), other)
-        yield* recordOutcomes(session)
-        assert.strictEqual(yield* there, 1)
-        const killed = yield* sql`
+  it.effect("an event that either replica records wakes the streams of both", () =>
+    Effect.gen(function* () {
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
+      const other = yield* Layer.build(replica(signalsOnly))
+      const here = yield* follow(session, principal)
+      const there = yield* Effect.provideContext(follow(session, principal), other)
+      for (const number of range(1, 10)) {
+        const writer = number % 2 === 0 ? other : yield* Effect.context<SqlClient.SqlClient>()
+        yield* Effect.provideContext(recordOutcomes(session), writer)
+        assert.strictEqual(yield* here, number)
+        assert.strictEqual(yield* there, number)
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a stream gets events whose signal was lost with the connection of the listener", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
+      const other = yield* Layer.build(replica(signalsOnly))
+      const there = yield* Effect.provideContext(follow(session, principal), other)
+      yield* recordOutcomes(session)
+      assert.strictEqual(yield* there, 1)
+      const killed = yield* sql`
           SELECT pg_terminate_backend(pid)
           FROM pg_stat_activity
           WHERE datname = current_database()
             AND query LIKE 'LISTEN%'
         `
-        assert.isAtLeast(killed.length, 1)
-        yield* recordOutcomes(session)
-        assert.strictEqual(yield* there, 2)
-      }).pipe(Effect.scoped)
-    )
+      assert.isAtLeast(killed.length, 1)
+      yield* recordOutcomes(session)
+      assert.strictEqual(yield* there, 2)
+    }).pipe(Effect.scoped)
+  )
 
-    it.effect("find by the check what nobody told them of", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const streams = yield* SessionStream
-        const principal = yield* seedReader
-        const session = yield* seedSession(principal)
-        const here = yield* follow(session, principal)
-        yield* recordOutcomes(session)
-        assert.strictEqual(yield* here, 1)
-        // Written past the service: nothing tells of it.
-        yield* sql`
+  it.effect("the poll finds events that were written without a signal", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const streams = yield* SessionStream
+      const principal = yield* seedReader
+      const session = yield* seedSession(principal)
+      const here = yield* follow(session, principal)
+      yield* recordOutcomes(session)
+      assert.strictEqual(yield* here, 1)
+      // Written past the service, so without a signal.
+      yield* sql`
           WITH raised AS (
             UPDATE agent_sessions SET last_event = 2 WHERE session_id = ${session.session_id}
           )
@@ -195,19 +204,17 @@ layer(layerStreams(toldOnly).pipe(Layer.provideMerge(TestDatabase.layerSql)), { 
           FROM session_events
           WHERE session_id = ${session.session_id}
         `
-        assert.strictEqual((yield* streams.check).behind, 1)
-        assert.strictEqual(yield* here, 2)
-        assert.strictEqual((yield* streams.check).behind, 0)
-      }).pipe(Effect.scoped)
-    )
-  }
-)
+      assert.strictEqual(yield* streams.pollEvents, 1)
+      assert.strictEqual(yield* here, 2)
+      assert.strictEqual(yield* streams.pollEvents, 0)
+    }).pipe(Effect.scoped)
+  )
+})
 
-// The check is called where it is tried: by itself it might come before.
-layer(layerStreams({ pollKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
+layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), {
   excludeTestServices: true
-})("a stream ends, to be resumed,", (it) => {
-  const drained = Effect.fnUntraced(function* (principal: Principal, session: SessionKey) {
+})("SessionStream › the end of a stream", (it) => {
+  const drain = Effect.fnUntraced(function* (principal: Principal, session: SessionKey) {
     const streams = yield* SessionStream
     const stream = yield* as(principal)(streams.open(session.session_id, undefined))
     const begun = yield* Deferred.make<void>()
@@ -220,31 +227,32 @@ layer(layerStreams({ pollKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.
     return fiber
   })
 
-  it.effect("when its key is revoked or expires, and only its own", () =>
+  it.effect("the streams of a revoked or expired key end at the next poll, and no others", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const streams = yield* SessionStream
+      const revocations = yield* Revocations
       const [revoked, expired, usable] = yield* Effect.all([seedReader, seedReader, seedReader])
       const fibers = yield* Effect.forEach([revoked, expired, usable], (principal) =>
-        Effect.flatMap(seedSession(principal), (session) => drained(principal, session))
+        Effect.flatMap(seedSession(principal), (session) => drain(principal, session))
       )
-      assert.strictEqual((yield* streams.check).ended, 0)
+      assert.strictEqual(yield* revocations.poll, 0)
       yield* sql`UPDATE api_keys SET revoked_at = now() WHERE key_id = ${revoked.actor.id}`
       yield* sql`UPDATE api_keys SET expires_at = now() WHERE key_id = ${expired.actor.id}`
       yield* sql`UPDATE api_keys SET expires_at = now() + interval '1 h' WHERE key_id = ${usable.actor.id}`
-      assert.strictEqual((yield* streams.check).ended, 2)
+      assert.strictEqual(yield* revocations.poll, 2)
       yield* Fiber.joinAll(fibers.slice(0, 2))
       assert.strictEqual(yield* streams.size, 1)
       yield* Effect.forEach(fibers, Fiber.interrupt)
     })
   )
 
-  it.effect("when its events are removed before it was sent them", () =>
+  it.effect("a stream ends when its events were removed before they were sent", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const principal = yield* seedReader
       const session = yield* seedSession(principal)
-      const fiber = yield* drained(principal, session)
+      const fiber = yield* drain(principal, session)
       yield* transaction(
         Effect.gen(function* () {
           yield* recordOutcomes(session, 3)
@@ -255,12 +263,12 @@ layer(layerStreams({ pollKeys: "1 hour" }).pipe(Layer.provideMerge(TestDatabase.
     })
   )
 
-  it.effect("when the service stops, as do streams that are opened after", () =>
+  it.effect("a shutdown ends every stream, and each stream that opens later ends immediately", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
       const principal = yield* seedReader
       const session = yield* seedSession(principal)
-      const fiber = yield* drained(principal, session)
+      const fiber = yield* drain(principal, session)
       yield* streams.endAll
       yield* Fiber.join(fiber)
       yield* recordOutcomes(session)
@@ -278,27 +286,29 @@ layer(
   {
     excludeTestServices: true
   }
-)("a process with as many streams as it may have", (it) => {
-  it.effect("leaves room for other organizations, and refuses one more until one has ended", () =>
-    Effect.gen(function* () {
-      const streams = yield* SessionStream
-      const principal = yield* seedReader
-      const session = yield* seedSession(principal)
-      const open = as(principal)(streams.open(session.session_id, undefined))
-      const begun = (count: number) =>
-        Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === count })
-      const fiber = yield* Effect.forkChild(Stream.runDrain(expectStream(yield* open)))
-      yield* begun(1)
-      assert.include((yield* Effect.flip(open)).detail, "of the organization")
-      const other = yield* seedReader
-      const openOther = as(other)(streams.open((yield* seedSession(other)).session_id, undefined))
-      yield* Effect.forkChild(Stream.runDrain(expectStream(yield* openOther)))
-      yield* begun(2)
-      const third = yield* seedReader
-      const full = as(third)(streams.open((yield* seedSession(third)).session_id, undefined))
-      assert.strictEqual((yield* Effect.flip(full)).code, "UNAVAILABLE")
-      yield* Fiber.interrupt(fiber)
-      assert.isTrue(Option.isSome(yield* open))
-    })
+)("SessionStream › the limits of open streams", (it) => {
+  it.effect(
+    "an organization at its limit leaves streams to others, and gets a new stream once one has ended",
+    () =>
+      Effect.gen(function* () {
+        const streams = yield* SessionStream
+        const principal = yield* seedReader
+        const session = yield* seedSession(principal)
+        const open = as(principal)(streams.open(session.session_id, undefined))
+        const begun = (count: number) =>
+          Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === count })
+        const fiber = yield* Effect.forkChild(Stream.runDrain(expectStream(yield* open)))
+        yield* begun(1)
+        assert.include((yield* Effect.flip(open)).detail, "for this organization (limit 1 ")
+        const other = yield* seedReader
+        const openOther = as(other)(streams.open((yield* seedSession(other)).session_id, undefined))
+        yield* Effect.forkChild(Stream.runDrain(expectStream(yield* openOther)))
+        yield* begun(2)
+        const third = yield* seedReader
+        const full = as(third)(streams.open((yield* seedSession(third)).session_id, undefined))
+        assert.strictEqual((yield* Effect.flip(full)).code, "UNAVAILABLE")
+        yield* Fiber.interrupt(fiber)
+        assert.isTrue(Option.isSome(yield* open))
+      })
   )
 })

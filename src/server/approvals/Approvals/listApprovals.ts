@@ -1,20 +1,21 @@
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApprovalFilter } from "../../../api/AgentApprovals.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../../api/Pagination.ts"
 import type { ApprovalId, OrgId } from "../../../domain/Ids.ts"
 import { MAX_PAGE_BYTES, rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 import { approvalColumns, ApprovalRow } from "./rows.ts"
 
-/**
- * A page of an organization's approvals, newest first, for `cutPage`. Of what the page does not show no arguments are read.
- */
+const listedRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, found: Schema.Int }))
+
+/** Rows of a page of an organization's approvals, newest first, for `toPageWithinBytes`. Arguments are read only for the page itself. */
 export const listApprovals = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   request: PageRequest<ApprovalId> & ApprovalFilter
 ) =>
-  sql`
+  listedRows.all(sql`
     WITH candidates AS (
       SELECT approval_id, arguments_bytes
       FROM approvals
@@ -42,9 +43,4 @@ export const listApprovals = (
     WHERE measured.place = 1
       OR (measured.place <= ${request.limit ?? DEFAULT_LIMIT}::int AND measured.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY measured.place
-  `.pipe(Effect.flatMap(decodeListed))
-
-const decodeListed = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ ...ApprovalRow.fields, found: Schema.Int })),
-  { disableChecks: true }
-)
+  `)

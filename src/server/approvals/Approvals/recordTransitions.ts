@@ -7,35 +7,36 @@ import type { SessionId, TraceId } from "../../../domain/Ids.ts"
 import { approvalSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Notifications } from "../../notifications/Notifications.ts"
-import { appendEvents } from "../SessionEvents.ts"
 import type { RecordedTrace, Spans } from "../../telemetry/Spans.ts"
-import { updateApprovals } from "./transitionRows.ts"
+import type { SessionEvents } from "../SessionEvents.ts"
 import { type ApprovalRow, toApproval, withState } from "./rows.ts"
+import { updateApprovals } from "./transitionRows.ts"
 
-/** What recording needs of the house. */
+/** Dependencies of `recordTransitions`. */
 export interface RecordDeps {
   readonly sql: SqlClient.SqlClient
+  readonly events: SessionEvents["Service"]
   readonly notifications: Notifications["Service"]
   readonly spans: Spans["Service"]
 }
 
-/** An approval and where it goes. */
+/** An approval as stored, and the transitions it has to make, in order. */
 export interface PendingTransition {
   readonly row: ApprovalRow
   readonly transitions: Arr.NonEmptyReadonlyArray<ApprovalTransition>
 }
 
-/** An approval that has moved: the row to write, and what is told of it. */
-interface Moved {
+/** An approval after its transitions, and one event for each of them. */
+interface CompletedTransition {
   readonly row: ApprovalRow
-  readonly moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>
+  readonly events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>
 }
 
-const moved = ({ row, transitions }: PendingTransition): Moved => {
+const complete = ({ row, transitions }: PendingTransition): CompletedTransition => {
   const steps = Arr.map(transitions, ({ event, state }) => ({ event, row: withState(row, state) }))
   return {
     row: Arr.lastNonEmpty(steps).row,
-    moments: Arr.map(steps, ({ event, row }): ApprovalTransitionEvent => ({
+    events: Arr.map(steps, ({ event, row }): ApprovalTransitionEvent => ({
       event,
       approval: toApproval(row)
     }))
@@ -43,42 +44,48 @@ const moved = ({ row, transitions }: PendingTransition): Moved => {
 }
 
 /**
- * Records where approvals went, within the caller's transaction, which holds their sessions' rows: the new states, the sessions'
- * events and the deliveries exist together or not at all. However many approvals, the statements are few: two for the events, one
- * for the states, and those of `publish` for each organization.
+ * Records transitions within the caller's transaction, which has locked the rows of their sessions: new states, session events and
+ * deliveries are committed together or not at all. Returns the new rows, in the order of `pending`.
+ *
+ * The number of statements does not grow with the number of approvals: two for the events, one for the states, and those of
+ * `Notifications.publish` for each organization.
  */
 export const recordTransitions = Effect.fnUntraced(function* (
-  { notifications, spans, sql }: RecordDeps,
-  moving: Arr.NonEmptyReadonlyArray<PendingTransition>,
+  deps: RecordDeps,
+  pending: Arr.NonEmptyReadonlyArray<PendingTransition>,
   now: Timestamp
 ) {
-  const all = Arr.map(moving, moved)
-  const rows = Arr.map(all, ({ row }) => row)
-  yield* updateApprovals(sql, rows)
-  const groups = Object.values(Arr.groupBy(all, ({ row }) => row.session_id)).map((group) => ({
-    org_id: Arr.headNonEmpty(group).row.org_id,
-    session_id: Arr.headNonEmpty(group).row.session_id,
-    events: Arr.flatMap(group, ({ moments }) => Arr.map(moments, approvalTransitionedEvent))
-  }))
-  const traces = Arr.isArrayNonEmpty(groups)
-    ? yield* appendEvents(sql, groups, now)
+  const completed = Arr.map(pending, complete)
+  const rows = Arr.map(completed, ({ row }) => row)
+  yield* updateApprovals(deps.sql, rows)
+  const batches = Object.values(Arr.groupBy(completed, ({ row }) => row.session_id)).map((group) => {
+    const { org_id, session_id } = Arr.headNonEmpty(group).row
+    return {
+      org_id,
+      session_id,
+      events: Arr.flatMap(group, ({ events }) => Arr.map(events, approvalTransitionedEvent))
+    }
+  })
+  const traces = Arr.isArrayNonEmpty(batches)
+    ? yield* deps.events.append(batches, now)
     : new Map<SessionId, TraceId>()
-  // In one order everywhere: publishing may hold destinations, and two transactions with the same organizations could wait for each other.
-  const organizations = Object.values(Arr.groupBy(all, ({ row }) => row.org_id)).toSorted((a, b) =>
+  // Always in the order of ids: publishing can lock destinations, and two transactions over the same organizations could deadlock.
+  const byOrganization = Object.values(Arr.groupBy(completed, ({ row }) => row.org_id)).toSorted((a, b) =>
     Arr.headNonEmpty(a).row.org_id < Arr.headNonEmpty(b).row.org_id ? -1 : 1
   )
   yield* Effect.forEach(
-    organizations,
+    byOrganization,
     (group) => {
       const { org_id } = Arr.headNonEmpty(group).row
-      const own = group.map(({ row }) => row)
+      const events = Arr.flatMap(group, ({ events }) => events)
+      const spans = closedSpans(
+        group.map(({ row }) => row),
+        traces,
+        now
+      )
       return Effect.andThen(
-        notifications.publish(
-          org_id,
-          Arr.flatMap(group, ({ moments }) => moments),
-          now
-        ),
-        spans.record(org_id, ...closedSpans(own, traces, now))
+        deps.notifications.publish(org_id, events, now),
+        deps.spans.record(org_id, ...spans)
       )
     },
     { discard: true }
@@ -86,7 +93,7 @@ export const recordTransitions = Effect.fnUntraced(function* (
   return rows
 })
 
-/** The spans of approvals that are closed. */
+/** One span for each closed approval. */
 const closedSpans = (
   rows: ReadonlyArray<ApprovalRow>,
   traces: ReadonlyMap<SessionId, TraceId>,
@@ -95,18 +102,18 @@ const closedSpans = (
   rows.flatMap((row) => {
     const trace_id = traces.get(row.session_id)
     if (trace_id === undefined || row.status === "pending") return []
-    // Made at once: the row has the arguments, which must not be held until it is sent.
+    // Built now and not when it is sent: the row holds the arguments, which must not stay in memory until then.
     const span = approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)
     return [{ trace_id, count: 1, make: () => [span] }]
   })
 
-/** `recordAll` for one approval, which may not have moved: the row as it is then. */
-export const recordApprovalTransitions = (
-  recording: RecordDeps,
+/** `recordTransitions` for one approval. Without transitions it returns the row unchanged. */
+export const recordTransitionsOf = (
+  deps: RecordDeps,
   row: ApprovalRow,
   transitions: ReadonlyArray<ApprovalTransition>,
   now: Timestamp
 ) =>
   Arr.isReadonlyArrayNonEmpty(transitions)
-    ? Effect.map(recordTransitions(recording, [{ row, transitions }], now), ([moved]) => moved)
+    ? Effect.map(recordTransitions(deps, [{ row, transitions }], now), ([recorded]) => recorded)
     : Effect.succeed(row)

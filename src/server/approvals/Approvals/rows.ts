@@ -1,6 +1,5 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { NotFound } from "../../../api/Problems.ts"
 import {
   type Approval,
   ApprovalOutcome,
@@ -11,8 +10,9 @@ import {
 import { type ApprovalState, nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** An approval as the store holds it. */
+/** A row of `approvals`. */
 export const ApprovalRow = Schema.Struct({
   org_id: OrgId,
   approval_id: ApprovalId,
@@ -21,7 +21,7 @@ export const ApprovalRow = Schema.Struct({
   task_id: Schema.NullOr(TaskId),
   tool: Schema.String,
   action_class: Schema.String,
-  /** As JSON text; null where the agent gave no arguments at all, which is not the same as the text `null`. */
+  /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
   arguments: Schema.NullOr(Schema.String),
   arguments_digest: Schema.String,
   status: ApprovalStatus,
@@ -45,53 +45,45 @@ export const ApprovalRow = Schema.Struct({
 })
 export type ApprovalRow = typeof ApprovalRow.Type
 
-/** The columns of `ApprovalRow`. Arguments are read as text: what the client parses can no longer tell `null` from absent. */
+/** The columns of `ApprovalRow`. Arguments are read as text, because a parsed `null` cannot be told from absent arguments. */
 export const approvalColumns = Object.keys(ApprovalRow.fields)
   .map((column) =>
     column === "arguments" ? "approvals.arguments::text AS arguments" : `approvals.${column}`
   )
   .join(", ")
 
-/** The same without the arguments, which can be 4 MiB each: for those that list many approvals at once. */
+/** The same columns without the arguments, which can be 4 MiB each: for lists of many approvals. */
 export const approvalColumnsWithoutArguments = Object.keys(ApprovalRow.fields)
   .map((column) => (column === "arguments" ? "NULL::text AS arguments" : `approvals.${column}`))
   .join(", ")
 
-/** Rows of `approvalColumns`. They were checked when they came in; their shape is held to, their texts are not read again. */
-export const decodeApprovals = Schema.decodeUnknownEffect(Schema.Array(ApprovalRow), { disableChecks: true })
+/** Decodes rows of `approvalColumns`. */
+export const approvalRows = rowsOf(ApprovalRow)
 
-/** What an unknown approval is answered with, another organization's included. */
-export const approvalNotFound = Effect.fail(
-  new NotFound({ detail: "There is no such approval in this organization" })
-)
-
-/** An approval of the organization, if it is one. */
+/** The organization's approval with this id; undefined if there is none. */
 export const findApproval = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
-  sql`
+  approvalRows.first(sql`
     SELECT ${sql.literal(approvalColumns)}
     FROM approvals
     WHERE org_id = ${org_id}
       AND approval_id = ${id}
-  `.pipe(
-    Effect.flatMap(decodeApprovals),
-    Effect.map((rows) => rows[0])
-  )
+  `)
 
 /**
- * The approval, with its session's row and its own held to the end of the transaction: the session first, as everyone who moves
- * an approval does, since its events are numbered there.
+ * `findApproval` that also locks the session's row and then the approval's (FOR NO KEY UPDATE) until the transaction ends. Every
+ * transition locks in this order, because the session's row numbers its events.
  */
 export const lockApprovalForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
-  sql`
+  approvalRows.first(sql`
     SELECT ${sql.literal(approvalColumns)}
     FROM agent_sessions
       JOIN approvals USING (org_id, session_id)
     WHERE org_id = ${org_id}
       AND approvals.approval_id = ${id}
     FOR NO KEY UPDATE OF agent_sessions, approvals
-  `.pipe(Effect.flatMap(decodeApprovals))
+  `)
 
-/** The moving part of an approval. */
+/** The state of an approval, for `transition`. */
 export const stateOf = (row: ApprovalRow): ApprovalState => ({
   status: row.status,
   stage: row.stage,
@@ -115,7 +107,7 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
   comment: row.comment
 })
 
-/** The row with another state. */
+/** The row with a new state. */
 export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow => ({
   ...row,
   status: state.status,
@@ -133,7 +125,7 @@ export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow =
 
 const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 
-/** An approval as it is shown. */
+/** A row as the API returns it. */
 export const toApproval = (row: ApprovalRow): Approval => {
   const state = stateOf(row)
   return {
@@ -161,7 +153,7 @@ export const toApproval = (row: ApprovalRow): Approval => {
   }
 }
 
-/** Writes a new approval. */
+/** Inserts an approval. */
 export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
   const due = nextTransitionAt(stateOf(row))
   const values = yield* Schema.encodeEffect(ApprovalRow)(row)

@@ -1,4 +1,4 @@
-/** Approvals that move, many at a time: those that are due, those of a session that ends, and where they have moved to. */
+/** Statements for transitions of many approvals at a time: due approvals, pending approvals of a session, and their new states. */
 import { Array as Arr, DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
@@ -7,46 +7,46 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { ApprovalRow, stateOf } from "./rows.ts"
 
-/** The columns of an approval that may move, with the due time and without the arguments: what a move writes or tells has none. */
-const movingColumns = [
+/** The columns of `DueApprovalRow`. Arguments are left out, because no transition writes or sends them. */
+const dueApprovalColumns = [
   ...Object.keys(ApprovalRow.fields).filter((column) => column !== "arguments"),
   "next_due_at"
 ]
   .map((column) => `approvals.${column}`)
   .join(", ")
 
-/** A column as the client reads it. */
-type Read<A> = A extends Timestamp ? Date : A
+/** A column as the SQL client returns it. */
+type ColumnValue<A> = A extends Timestamp ? Date : A
 
-/** A row of `movingColumns` as the client reads it. */
-type MovingRecord = { readonly [K in Exclude<keyof ApprovalRow, "arguments">]: Read<ApprovalRow[K]> } & {
+/** A row of `dueApprovalColumns` as the SQL client returns it. */
+type RawRow = { readonly [K in Exclude<keyof ApprovalRow, "arguments">]: ColumnValue<ApprovalRow[K]> } & {
   readonly next_due_at: Date
 }
 
-/** An approval that may move, without its arguments, and when it was due. */
+/** A pending approval without its arguments, and the time of its next transition. */
 export interface DueApprovalRow extends ApprovalRow {
   readonly next_due_at: Timestamp
 }
 
 const utc = (at: Date): Timestamp => DateTime.makeUnsafe(at)
-const utcMaybe = (at: Date | null): Timestamp | null => (at === null ? null : utc(at))
+const utcOrNull = (at: Date | null): Timestamp | null => (at === null ? null : utc(at))
 
-/** By hand: ten thousand rows may come in one second, and a schema would take a fifth of the time that moving them takes. */
-const toMoving = (row: MovingRecord): DueApprovalRow => ({
+/** Decodes without a schema: up to ten thousand rows come in a second, and a schema would add a fifth to the time of their transitions. */
+const decodeRow = (row: RawRow): DueApprovalRow => ({
   ...row,
   arguments: null,
   requested_at: utc(row.requested_at),
   review_deadline_at: utc(row.review_deadline_at),
-  escalation_deadline_at: utcMaybe(row.escalation_deadline_at),
+  escalation_deadline_at: utcOrNull(row.escalation_deadline_at),
   expires_at: utc(row.expires_at),
-  escalated_at: utcMaybe(row.escalated_at),
-  decided_at: utcMaybe(row.decided_at),
+  escalated_at: utcOrNull(row.escalated_at),
+  decided_at: utcOrNull(row.decided_at),
   next_due_at: utc(row.next_due_at)
 })
 
 /**
- * What still waits in a session after an approval, oldest first, `limit` at most. The caller holds the session's row, so that nothing is added
- * meanwhile.
+ * Locks and returns a session's pending approvals after the approval `after`, oldest first, at most `limit`. The caller has locked the
+ * session's row, so that no approval is added meanwhile.
  */
 export const lockPendingApprovals = (
   sql: SqlClient.SqlClient,
@@ -56,8 +56,8 @@ export const lockPendingApprovals = (
   limit: number
 ) =>
   Effect.map(
-    sql<MovingRecord>`
-      SELECT ${sql.literal(movingColumns)}
+    sql<RawRow>`
+      SELECT ${sql.literal(dueApprovalColumns)}
       FROM approvals
       WHERE org_id = ${org_id}
         AND session_id = ${session_id}
@@ -67,29 +67,29 @@ export const lockPendingApprovals = (
       LIMIT ${limit}
       FOR NO KEY UPDATE
     `,
-    Arr.map(toMoving)
+    Arr.map(decodeRow)
   )
 
 /**
- * Writes where approvals have moved. The caller holds their sessions' rows, so nobody else moves them meanwhile. What an approval
- * asks for and the terms it was granted never change.
+ * Writes the new states of approvals. The caller has locked their sessions' rows, so that there are no concurrent transitions. The request
+ * and the terms of an approval never change.
  */
 export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<ApprovalRow>) =>
   sql`
     UPDATE approvals
     SET
-      status = moved.status,
-      stage = moved.stage,
-      expires_at = moved.expires_at,
-      expiring_notified = moved.expiring_notified,
-      escalated_at = moved.escalated_at,
-      outcome = moved.outcome,
-      decision_source = moved.decision_source,
-      decided_at = moved.decided_at,
-      decided_by_id = moved.decided_by_id,
-      decided_by_name = moved.decided_by_name,
-      comment = moved.comment,
-      next_due_at = moved.next_due_at
+      status = updated.status,
+      stage = updated.stage,
+      expires_at = updated.expires_at,
+      expiring_notified = updated.expiring_notified,
+      escalated_at = updated.escalated_at,
+      outcome = updated.outcome,
+      decision_source = updated.decision_source,
+      decided_at = updated.decided_at,
+      decided_by_id = updated.decided_by_id,
+      decided_by_name = updated.decided_by_name,
+      comment = updated.comment,
+      next_due_at = updated.next_due_at
     FROM unnest(
       ${textArray(rows.map((row) => row.org_id))}::text[],
       ${textArray(rows.map((row) => row.approval_id))}::text[],
@@ -105,31 +105,31 @@ export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyRead
       ${textArray(rows.map((row) => row.decided_by_name))}::text[],
       ${textArray(rows.map((row) => row.comment))}::text[],
       ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
-    ) AS moved (
+    ) AS updated (
       org_id, approval_id, status, stage, expires_at, expiring_notified, escalated_at, outcome, decision_source, decided_at,
       decided_by_id, decided_by_name, comment, next_due_at
     )
-    WHERE approvals.org_id = moved.org_id
-      AND approvals.approval_id = moved.approval_id
+    WHERE approvals.org_id = updated.org_id
+      AND approvals.approval_id = updated.approval_id
   `
 
-/** Where a claim of due approvals ended, and the next one goes on. */
+/** Keyset cursor over due approvals. */
 export interface DueCursor {
   readonly next_due_at: Timestamp
   readonly approval_id: string
 }
 
-/** Before everything that is due. */
+/** The cursor before all due approvals. */
 export const firstDueCursor: DueCursor = { next_due_at: DateTime.makeUnsafe(0), approval_id: "" }
 
 /**
- * Approvals that are due, the longest first, with their sessions' rows and their own held to the end of the transaction. Those that
- * somebody else holds are left out: whoever moves them looks at the time too, or the next round does.
+ * Locks due approvals and their sessions until the transaction ends, and returns them, the longest due first. It skips rows that
+ * another transaction has locked: every transition closes the windows that have passed, and the next run returns the rest.
  */
 export const lockDueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after: DueCursor, limit: number) =>
   Effect.map(
-    sql<MovingRecord>`
-      SELECT ${sql.literal(movingColumns)}
+    sql<RawRow>`
+      SELECT ${sql.literal(dueApprovalColumns)}
       FROM approvals
         JOIN agent_sessions USING (org_id, session_id)
       WHERE approvals.next_due_at <= ${toDate(now)}
@@ -138,5 +138,5 @@ export const lockDueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after
       LIMIT ${limit}
       FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED
     `,
-    Arr.map(toMoving)
+    Arr.map(decodeRow)
   )

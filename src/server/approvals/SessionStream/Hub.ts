@@ -1,73 +1,81 @@
 /**
- * Who follows which session in this process. A quiet subscriber costs an object: no fiber, timer or statement of its own.
+ * The open streams of this process, by session. An idle stream costs one object: no fiber, timer or statement of its own.
  *
  * ```
- *     signal: in process, by NOTIFY, by the check
+ *     signal: of this process, by NOTIFY, or found by the poll
  *                    v
- *  waiting ──> reading a page ──> sending it ──the socket took it──> waiting
- *     │ a comment every 15 s          │ not taken for 30 s: cut
+ *  waiting ──> reading a page ──> sending it ──client read it──> waiting
+ *     │ heartbeat every 15 s          │ not read within 30 s: connection cut
  * ```
  *
- * The next page is read when the socket has taken the one before: what a subscriber holds of this process's memory is one page.
+ * Backpressure: the next page is read when the socket has accepted the one before, so a stream buffers at most one page.
  */
 import { Cause, type Clock, Effect, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import type { KeyRef } from "../../identity/ApiKeys/rows.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
 import { HEARTBEAT, PREAMBLE } from "./sseFrames.ts"
-import type { PullResult, FollowedSession, ReadResult, SessionKey, Subscription } from "./Subscription.ts"
+import type {
+  FollowedSession,
+  PullResult,
+  ReadResult,
+  SessionKey,
+  SharedRead,
+  Subscription
+} from "./Subscription.ts"
 
-/** Comments of one sweep: those of many streams that began together spread out over time. */
-const COMMENTS_PER_SWEEP = 1_000
+/** Heartbeats of one sweep. The limit spreads the heartbeats of streams that opened at the same time. */
+const HEARTBEATS_PER_SWEEP = 1_000
 
-/** How long the socket of a stream that is to end may take for what it was handed. */
-const LAST_WORDS_MS = 1_000
+/** How long the client of a stream that is to end may take to read its last page. */
+const LAST_PAGE_MILLIS = 1_000
 
-/** Where a hub reads, and how it paces itself. */
+/** What a hub depends on, and its timeouts. */
 export interface HubOptions {
   readonly clock: Clock.Clock
-  /** Milliseconds between two comments of a stream. */
+  /** Between two heartbeats of a stream. */
   readonly heartbeatMillis: number
-  /** Milliseconds that a socket may take for one page. */
+  /** How long a client may take to read one page. */
   readonly sendTimeoutMillis: number
-  /** Reads the events after a cursor, trying until it can or nobody wants them any more. */
-  readonly read: (session: SessionKey, after: number, wanted: () => boolean) => Effect.Effect<ReadResult>
-  /** Runs a reading beside everything else. */
-  readonly fork: (reading: Effect.Effect<void>) => void
+  /** Reads the events after a cursor; retries while `isWanted` returns true. */
+  readonly read: (session: SessionKey, after: number, isWanted: () => boolean) => Effect.Effect<ReadResult>
+  /** Runs an effect in a fiber of its own. */
+  readonly fork: (effect: Effect.Effect<void>) => void
 }
 
 /** The open streams of this process. */
 export interface Hub {
-  /** How many streams are open. */
+  /** The number of open streams. */
   readonly size: () => number
-  /** How many of them are of an organization. */
+  /** The number of open streams of one organization. */
   readonly sizeOfOrganization: (org_id: OrgId) => number
-  /** A session's events after a cursor, for one reader, who is known here while the stream runs. */
+  /** The events of a session after a cursor, for one client. The hub counts the stream while it runs. */
   readonly stream: (session: SessionKey, key_id: KeyId, cursor: number) => Stream.Stream<Uint8Array>
-  /** Sessions have events up to a number. Those that nobody follows are passed over. */
+  /** Wakes the streams of sessions that have events up to the given numbers. Sessions without streams are skipped. */
   readonly signal: (signals: ReadonlyArray<SessionSignal>) => void
-  /** Sends the comments that are due, and cuts those who do not read. */
-  readonly sweep: () => { readonly comments: number; readonly cut: number }
-  /** The sessions followed, each with the newest event heard of. */
+  /** Sends the heartbeats that are due and cuts the connections of slow clients. */
+  readonly sweep: () => { readonly heartbeats: number; readonly cut: number }
+  /** The sessions that have streams, each with the newest event number known here. */
   readonly followedSessions: () => ReadonlyArray<FollowedSession>
-  /** The keys in whose name streams are open, each once. */
-  readonly keys: () => ReadonlyArray<{ readonly org_id: OrgId; readonly key_id: KeyId }>
-  /** Ends the streams of these keys; answers with how many there were. */
+  /** The keys that opened the streams, each once. */
+  readonly keys: () => ReadonlyArray<KeyRef>
+  /** Ends the streams that these keys opened; returns how many. */
   readonly endStreamsOfKeys: (keys: ReadonlySet<KeyId>) => number
-  /** Ends all streams, and every later one when it begins. */
+  /** Ends all streams, and every later stream as soon as it opens. */
   readonly endAll: () => void
 }
 
-/** A hub without subscribers. */
+/** A hub without streams. */
 export const makeHub = (options: HubOptions): Hub => {
   const sessions = new Map<SessionId, FollowedSession>()
   const subscriptions = new Set<Subscription>()
   const sizes = new Map<OrgId, number>()
-  let over = false
+  let isClosed = false
 
   const now = () => monotonicMillis(options.clock)
 
-  const sizeOf = (org_id: OrgId): number => sizes.get(org_id) ?? 0
+  const sizeOfOrganization = (org_id: OrgId): number => sizes.get(org_id) ?? 0
 
   const subscribe = (session: SessionKey, key_id: KeyId, cursor: number): Subscription => {
     let followed = sessions.get(session.session_id)
@@ -80,10 +88,10 @@ export const makeHub = (options: HubOptions): Hub => {
       followed,
       key_id,
       cursor,
-      nextChunk: "opening",
+      nextChunk: "preamble",
       isReading: false,
       mustRead: true,
-      hasEnded: over,
+      hasEnded: isClosed,
       heartbeatDueAt: now() + options.heartbeatMillis,
       writePendingSince: undefined,
       resume: undefined,
@@ -91,65 +99,66 @@ export const makeHub = (options: HubOptions): Hub => {
     }
     followed.subscriptions.add(subscription)
     subscriptions.add(subscription)
-    sizes.set(session.org_id, sizeOf(session.org_id) + 1)
+    sizes.set(session.org_id, sizeOfOrganization(session.org_id) + 1)
     return subscription
   }
 
   const unsubscribe = (subscription: Subscription): void => {
     const { followed } = subscription
+    const { org_id, session_id } = followed
     subscription.hasEnded = true
     subscription.fiber = undefined
     subscriptions.delete(subscription)
-    if (sizeOf(followed.org_id) > 1) sizes.set(followed.org_id, sizeOf(followed.org_id) - 1)
-    else sizes.delete(followed.org_id)
+    if (sizeOfOrganization(org_id) > 1) sizes.set(org_id, sizeOfOrganization(org_id) - 1)
+    else sizes.delete(org_id)
     followed.subscriptions.delete(subscription)
-    if (followed.subscriptions.size === 0 && sessions.get(followed.session_id) === followed) {
-      sessions.delete(followed.session_id)
-    }
+    if (followed.subscriptions.size === 0 && sessions.get(session_id) === followed)
+      sessions.delete(session_id)
   }
 
-  /** What is sent next, if there is something. */
-  const next = (subscription: Subscription): PullResult | undefined => {
+  /** Takes the next bytes of a stream, or its end; undefined if the stream has to wait. */
+  const takeNext = (subscription: Subscription): PullResult | undefined => {
     const { nextChunk } = subscription
-    if (nextChunk === "opening") return hand(subscription, PREAMBLE)
+    if (nextChunk === "preamble") return send(subscription, PREAMBLE)
     if (subscription.hasEnded) return Cause.done()
     if (nextChunk === undefined) return undefined
     subscription.cursor = nextChunk.last
     subscription.hasEnded = nextChunk.closes
-    return hand(subscription, nextChunk.bytes)
+    return send(subscription, nextChunk.bytes)
   }
 
-  const hand = (subscription: Subscription, bytes: Uint8Array): PullResult => {
+  const send = (subscription: Subscription, bytes: Uint8Array): PullResult => {
     subscription.nextChunk = undefined
     subscription.writePendingSince = now()
     return Effect.succeed([bytes])
   }
 
+  /** One pull of a stream. The HTTP server pulls again when the socket has accepted the bytes before. */
   const pull = (subscription: Subscription): PullResult =>
     Effect.withFiber((fiber): PullResult => {
       subscription.fiber = fiber
       subscription.writePendingSince = undefined
       return (
-        next(subscription) ??
+        takeNext(subscription) ??
         Effect.callback((resume) => {
           subscription.resume = resume
-          demand(subscription)
+          readIfBehind(subscription)
         })
       )
     })
 
-  /** Answers the pull that waits, if one does and there is something to say. */
-  const settle = (subscription: Subscription): void => {
+  /** Resumes the pull that waits, if there is one and there is something to send. */
+  const resumePull = (subscription: Subscription): void => {
     const { resume } = subscription
     if (resume === undefined) return
-    const answer = next(subscription)
-    if (answer === undefined) return
+    const result = takeNext(subscription)
+    if (result === undefined) return
     subscription.resume = undefined
-    resume(answer)
+    resume(result)
   }
 
-  /** Has a page read for a subscriber who waits and lags behind. */
-  const demand = (subscription: Subscription): void => {
+  /** Starts the read of a page for a stream that waits and is behind. Streams of one session at the same cursor share a read. */
+  const readIfBehind = (subscription: Subscription): void => {
     const { followed, cursor } = subscription
     if (subscription.isReading || subscription.resume === undefined) return
     if (!subscription.mustRead && followed.newest <= cursor) return
@@ -159,52 +168,52 @@ export const makeHub = (options: HubOptions): Hub => {
       shared.subscriptions.push(subscription)
       return
     }
-    const begun = { subscriptions: [subscription], newestAtStart: followed.newest }
-    followed.reads.set(cursor, begun)
-    const wanted = () => begun.subscriptions.some(({ hasEnded }) => !hasEnded)
+    const started: SharedRead = { subscriptions: [subscription], newestAtStart: followed.newest }
+    followed.reads.set(cursor, started)
+    const isWanted = () => started.subscriptions.some(({ hasEnded }) => !hasEnded)
     options.fork(
-      Effect.map(options.read(followed, cursor, wanted), (reading) => {
+      Effect.map(options.read(followed, cursor, isWanted), (result) => {
         followed.reads.delete(cursor)
-        learn(followed, begun.newestAtStart, reading)
-        for (const reader of begun.subscriptions) deliver(reader, reading)
+        updateNewest(followed, started.newestAtStart, result)
+        for (const one of started.subscriptions) deliver(one, result)
       })
     )
   }
 
-  /** What a reading says of the session: more than was heard of, or, when we were told too early, less. */
-  const learn = (followed: FollowedSession, heard: number, reading: ReadResult): void => {
-    if (reading._tag === "EventsRead") followed.newest = Math.max(followed.newest, reading.newest)
-    if (reading._tag === "Nothing" && followed.newest === heard) followed.newest = reading.newest
+  /** A read can raise the newest number, and lowers one that a premature signal set, unless another signal came during the read. */
+  const updateNewest = (followed: FollowedSession, newestAtStart: number, result: ReadResult): void => {
+    if (result._tag === "EventsRead") followed.newest = Math.max(followed.newest, result.newest)
+    if (result._tag === "UpToDate" && followed.newest === newestAtStart) followed.newest = result.newest
   }
 
-  const deliver = (subscription: Subscription, reading: ReadResult): void => {
+  const deliver = (subscription: Subscription, result: ReadResult): void => {
     subscription.isReading = false
     subscription.mustRead = false
-    switch (reading._tag) {
+    switch (result._tag) {
       case "EventsRead":
-        subscription.nextChunk = reading
-        return settle(subscription)
-      case "Nothing":
-        return demand(subscription)
+        subscription.nextChunk = result
+        return resumePull(subscription)
+      case "UpToDate":
+        return readIfBehind(subscription)
       case "Gap":
-        // Who connects again is told that the cursor has expired.
+        // A client that reconnects gets 410 CURSOR_EXPIRED.
         return end(subscription)
     }
   }
 
   const end = (subscription: Subscription): void => {
     subscription.hasEnded = true
-    if (subscription.resume !== undefined) settle(subscription)
-    // It ends when the socket has taken what it was handed, for which there is little time left.
+    if (subscription.resume !== undefined) resumePull(subscription)
+    // The stream ends when the client has read its last page; moving the timestamp back leaves it LAST_PAGE_MILLIS for that.
     else if (subscription.writePendingSince !== undefined) {
-      const left = options.sendTimeoutMillis - LAST_WORDS_MS
-      subscription.writePendingSince = Math.min(subscription.writePendingSince, now() - left)
+      const elapsed = options.sendTimeoutMillis - LAST_PAGE_MILLIS
+      subscription.writePendingSince = Math.min(subscription.writePendingSince, now() - elapsed)
     }
   }
 
   return {
     size: () => subscriptions.size,
-    sizeOfOrganization: sizeOf,
+    sizeOfOrganization,
     stream: (session, key_id, cursor) =>
       Stream.unwrap(
         Effect.map(
@@ -220,46 +229,42 @@ export const makeHub = (options: HubOptions): Hub => {
         const followed = sessions.get(session_id)
         if (followed === undefined || followed.newest >= newest) continue
         followed.newest = newest
-        followed.subscriptions.forEach(demand)
+        followed.subscriptions.forEach(readIfBehind)
       }
     },
     sweep: () => {
       const time = now()
-      let comments = 0
+      let heartbeats = 0
       let cut = 0
       for (const subscription of subscriptions) {
-        const { resume, writePendingSince } = subscription
+        const { heartbeatDueAt, resume, writePendingSince } = subscription
         if (writePendingSince !== undefined && time - writePendingSince >= options.sendTimeoutMillis) {
           cut++
           subscription.fiber?.interruptUnsafe()
-        } else if (
-          resume !== undefined &&
-          subscription.heartbeatDueAt <= time &&
-          comments < COMMENTS_PER_SWEEP
-        ) {
-          comments++
+        } else if (resume !== undefined && heartbeatDueAt <= time && heartbeats < HEARTBEATS_PER_SWEEP) {
+          heartbeats++
           subscription.heartbeatDueAt = time + options.heartbeatMillis
           subscription.resume = undefined
-          resume(hand(subscription, HEARTBEAT))
+          resume(send(subscription, HEARTBEAT))
         }
       }
-      return { comments, cut }
+      return { heartbeats, cut }
     },
     followedSessions: () => [...sessions.values()],
     keys: () => {
-      const keys = new Map<KeyId, { readonly org_id: OrgId; readonly key_id: KeyId }>()
+      const keys = new Map<KeyId, KeyRef>()
       for (const { followed, key_id } of subscriptions) {
         if (!keys.has(key_id)) keys.set(key_id, { org_id: followed.org_id, key_id })
       }
       return [...keys.values()]
     },
     endStreamsOfKeys: (keys) => {
-      const held = [...subscriptions].filter(({ key_id }) => keys.has(key_id))
-      held.forEach(end)
-      return held.length
+      const ended = [...subscriptions].filter(({ key_id }) => keys.has(key_id))
+      ended.forEach(end)
+      return ended.length
     },
     endAll: () => {
-      over = true
+      isClosed = true
       subscriptions.forEach(end)
     }
   }

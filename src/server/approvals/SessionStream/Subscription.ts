@@ -1,72 +1,72 @@
 import type { Fiber, Pull } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
 
-/** A session as the store keys it. */
+/** The primary key of a session. */
 export interface SessionKey {
   readonly org_id: OrgId
   readonly session_id: SessionId
 }
 
-/** What a reading of a session after a cursor found. `newest` is the number of its newest event then. */
+/** The result of reading a session's events after a cursor. `newest` is the number of its newest event at that time. */
 export type ReadResult =
   | {
       readonly _tag: "EventsRead"
-      /** The events, as every reader of them is sent them. */
+      /** The events as server-sent events, the same bytes for every stream that shares the read. */
       readonly bytes: Uint8Array
-      /** The number of the last of them. */
+      /** The number of the last event read. */
       readonly last: number
       readonly newest: number
-      /** `session:closed` is among them: nothing follows. */
+      /** Whether `session:closed` is among the events: no event follows it. */
       readonly closes: boolean
     }
-  | { readonly _tag: "Nothing"; readonly newest: number }
-  /** The event after the cursor is no longer kept. */
+  | { readonly _tag: "UpToDate"; readonly newest: number }
+  /** The event after the cursor was removed by retention. */
   | { readonly _tag: "Gap" }
 
 export type EventsRead = Extract<ReadResult, { readonly _tag: "EventsRead" }>
 
-/** A session that somebody in this process follows. */
+/** A session that has streams in this process. */
 export interface FollowedSession extends SessionKey {
   readonly subscriptions: Set<Subscription>
-  /** Readings on the way, by the cursor they go on from: those who go on from the same event share one. */
+  /** Reads in flight, by the cursor they start after. */
   readonly reads: Map<number, SharedRead>
-  /** The number of the newest event that this process has heard of. */
+  /** The number of the newest event that this process knows of. */
   newest: number
 }
 
-/** A reading on the way. */
+/** A read in flight. */
 export interface SharedRead {
   readonly subscriptions: Array<Subscription>
-  /** What was known of the session when it began. */
+  /** `FollowedSession.newest` when the read started. */
   readonly newestAtStart: number
 }
 
-/** What a pull of a stream is answered with: bytes, or its end. */
+/** The result of one pull of a stream: bytes, or its end. */
 export type PullResult = Pull.Pull<readonly [Uint8Array]>
 
 /**
- * One open stream. A plain object that changes in place, since there are ten thousand of them and nearly all do nothing: its one
- * fiber is the one that the HTTP server runs the request in, which waits in `resume`.
+ * One open stream. It is a plain mutable object, because there can be ten thousand and nearly all are idle. Its only fiber is the one in
+ * which the HTTP server runs the request, suspended in `resume`.
  */
 export interface Subscription {
   readonly followed: FollowedSession
   readonly key_id: KeyId
-  /** The number of the last event that was handed to the socket. */
+  /** The number of the last event that was passed to the socket. */
   cursor: number
-  /** What is sent next: the opening line first, then pages. */
-  nextChunk: EventsRead | "opening" | undefined
-  /** Whether a page is on the way. */
+  /** Sent next: the preamble first, then pages. */
+  nextChunk: EventsRead | "preamble" | undefined
+  /** Whether a read for this stream is in flight. */
   isReading: boolean
-  /** Whether to read though nothing was heard: events may have come between the look at the session and the place here. */
+  /** Whether to read without a signal: events may have been committed between the look-up of the session and the subscription. */
   mustRead: boolean
-  /** Nothing more is sent. */
+  /** Whether the stream ends once its last page was read. */
   hasEnded: boolean
-  /** When the next comment is due, in milliseconds. */
+  /** Monotonic milliseconds. */
   heartbeatDueAt: number
-  /** Since when the socket has bytes that it has not taken, in milliseconds; undefined: it has taken all. */
+  /** Monotonic milliseconds since when the client has unread bytes; undefined if it has read all. */
   writePendingSince: number | undefined
-  /** Answers the pull that waits. */
-  resume: ((answer: PullResult) => void) | undefined
-  /** The request's fiber: interrupting it cuts the connection. */
+  /** Completes the pull that waits. */
+  resume: ((result: PullResult) => void) | undefined
+  /** The request's fiber. Interrupting it cuts the connection. */
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 }

@@ -1,6 +1,6 @@
-/** The text of server-sent events (WHATWG HTML, 9.2.6), as bytes. */
+/** The wire format of server-sent events (WHATWG HTML, section 9.2.6), as bytes. */
 
-/** An event as the store holds it. */
+/** An event as stored. */
 export interface EventRecord {
   readonly number: number
   readonly type: string
@@ -8,14 +8,14 @@ export interface EventRecord {
   readonly data: string
 }
 
-/** What a stream begins with: after a break, wait three seconds before connecting again. */
+/** The first bytes of a stream: the client reconnects three seconds after a lost connection. */
 export const PREAMBLE: Uint8Array = Buffer.from("retry: 3000\n\n")
 
-/** What shows that a quiet stream lives. */
-export const HEARTBEAT: Uint8Array = Buffer.from(": still here\n\n")
+/** The heartbeat: a comment line, which clients ignore, and which keeps proxies from closing an idle connection. */
+export const HEARTBEAT: Uint8Array = Buffer.from(": heartbeat\n\n")
 
-/** Events in order. */
-export const renderEvents = (events: ReadonlyArray<EventRecord>): Uint8Array => {
+/** Encodes events in order. */
+export const encodeEvents = (events: ReadonlyArray<EventRecord>): Uint8Array => {
   let text = ""
   for (const { data, number, type } of events) text += `id: ${number}\nevent: ${type}\ndata: ${data}\n\n`
   return Buffer.from(text)

@@ -27,15 +27,15 @@ export const SessionsHttp = HttpApiBuilder.group(
           streams.open(params.id, headers["last-event-id"] ?? query.after),
           Option.match({
             onNone: () => HttpServerResponse.empty({ status: 204 }),
-            onSome: (events) => HttpServerResponse.stream(events, streamed)
+            onSome: (events) => HttpServerResponse.stream(events, streamResponse)
           })
         )
     })
   })
 )
 
-/** The head of a stream. Its frames are text already: the encoder of the contract knows neither comments nor `retry`. */
-const streamed: HttpServerResponse.Options.WithContentType = {
+/** Response options of a stream. Its frames are encoded already: Effect's `Sse` encoder supports neither comments nor `retry`. */
+const streamResponse: HttpServerResponse.Options.WithContentType = {
   contentType: "text/event-stream",
   headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
 }

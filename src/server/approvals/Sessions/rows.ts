@@ -6,6 +6,7 @@ import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/I
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
 const SessionRow = Schema.Struct({
   session_id: SessionId,
@@ -20,7 +21,7 @@ const SessionRow = Schema.Struct({
 
 const columns = Object.keys(SessionRow.fields).join(", ")
 
-const decodeSessions = Schema.decodeUnknownEffect(Schema.Array(SessionRow))
+const sessionRows = rowsOf(SessionRow)
 
 const toSession = (row: typeof SessionRow.Type): AgentSession => ({
   session_id: row.session_id,
@@ -33,14 +34,14 @@ const toSession = (row: typeof SessionRow.Type): AgentSession => ({
   closed_at: row.closed_at
 })
 
-/** A new session as it is written: its metadata as text, made once. */
+/** A new session, and its metadata as JSON text. */
 export interface NewSessionRow {
   readonly org_id: OrgId
   readonly session: AgentSession
   readonly metadata: string
 }
 
-/** Writes new sessions. */
+/** Inserts sessions in one statement. */
 export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewSessionRow>) => sql`
   INSERT INTO agent_sessions (
     org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name
@@ -58,57 +59,53 @@ export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
   ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
 `
 
-/** The session of this id, if the organization has one. */
-export const findSession = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  session_id: SessionId
-) {
-  const rows = yield* sql`
-    SELECT ${sql.literal(columns)}
-    FROM agent_sessions
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-  `
-  return Option.map(Option.fromUndefinedOr((yield* decodeSessions(rows))[0]), toSession)
-})
+/** The organization's session with this id. */
+export const findSession = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
+  sessionRows
+    .first(
+      sql`
+        SELECT ${sql.literal(columns)}
+        FROM agent_sessions
+        WHERE org_id = ${org_id}
+          AND session_id = ${session_id}
+      `
+    )
+    .pipe(Effect.map((row) => Option.map(Option.fromUndefinedOr(row), toSession)))
 
-/** The organization's sessions, newest first, for `pageOf`. */
+/** Rows of a page of the organization's sessions, newest first, for `toPage`. */
 export const listSessions = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   request: PageRequest<SessionId>
 ) {
-  const rows = yield* sql`
+  const rows = yield* sessionRows.all(sql`
     SELECT ${sql.literal(columns)}
     FROM agent_sessions
     WHERE org_id = ${org_id}
       ${beforeCursor(sql, "session_id", request.cursor)}
     ORDER BY session_id DESC
     LIMIT ${rowLimit(request)}
-  `
-  return (yield* decodeSessions(rows)).map(toSession)
+  `)
+  return rows.map(toSession)
 })
 
 /**
- * Holds a session's row to the end of the transaction: one step of a session is decided at a time, and its events are numbered there.
- * Of the session only what every step asks.
+ * Locks a session's row (FOR NO KEY UPDATE) until the transaction ends: the steps of a session are decided one at a time, and the row
+ * numbers the session's events. Returns only the columns that every step needs.
  */
 export const lockSessionForUpdate = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId
 ) {
-  const rows = yield* sql`
+  const row = yield* lockedRows.first(sql`
     SELECT task_id, closed_at IS NOT NULL AS closed
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
     FOR NO KEY UPDATE
-  `
-  return Option.fromUndefinedOr((yield* decodeHeld(rows))[0])
+  `)
+  return Option.fromUndefinedOr(row)
 })
 
-const decodeHeld = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))
-)
+const lockedRows = rowsOf(Schema.Struct({ task_id: Schema.NullOr(TaskId), closed: Schema.Boolean }))

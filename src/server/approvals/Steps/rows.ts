@@ -3,8 +3,9 @@ import type { SqlClient } from "effect/sql"
 import { type GovernedStep, StepDecision, type StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import { ApprovalId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** A governed step as it was first asked for, and its outcome once there is one. */
+/** A row of `governed_steps` when it is inserted: the first request of a step, and its decision. */
 const StepRow = Schema.Struct({
   org_id: OrgId,
   session_id: SessionId,
@@ -12,7 +13,7 @@ const StepRow = Schema.Struct({
   task_id: Schema.NullOr(TaskId),
   tool: Schema.String,
   action_class: Schema.String,
-  /** As JSON text; null where the agent gave no arguments at all, which is not the same as the text `null`. */
+  /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
   arguments: Schema.NullOr(Schema.String),
   arguments_digest: Schema.String,
   rule_id: Schema.NullOr(RuleId),
@@ -24,7 +25,7 @@ const StepRow = Schema.Struct({
 })
 type StepRow = typeof StepRow.Type
 
-/** What a resume needs to know of the saved step. */
+/** The columns of a saved step that a resume needs. */
 export const SavedStep = Schema.Struct({
   step_id: StepId,
   task_id: Schema.NullOr(TaskId),
@@ -36,26 +37,25 @@ export const SavedStep = Schema.Struct({
   reason: Schema.String,
   approval_id: Schema.NullOr(ApprovalId),
   requested_at: TimestampFromDate,
-  /** What the agent was last told. */
+  /** The decision of the last response to the agent. */
   last_decision: StepDecision,
   completed: Schema.Boolean
 })
 export type SavedStep = typeof SavedStep.Type
 
-/** Writes a new step. */
+/** Inserts a step. */
 export const insertStep = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: StepRow) {
   const values = yield* Schema.encodeEffect(StepRow)(row)
   yield* sql`INSERT INTO governed_steps ${sql.insert(values)}`
 })
 
-/** The saved step of this id, if there is one. */
-export const findStep = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  session_id: SessionId,
-  step_id: StepId
-) {
-  const rows = yield* sql`
+const savedSteps = rowsOf(SavedStep)
+
+/** The saved step with this id. */
+export const findStep = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId, step_id: StepId) =>
+  savedSteps
+    .first(
+      sql`
     SELECT
       step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id, requested_at,
       coalesce(last_decision, decision) AS last_decision,
@@ -65,12 +65,10 @@ export const findStep = Effect.fnUntraced(function* (
       AND session_id = ${session_id}
       AND step_id = ${step_id}
   `
-  return Option.fromUndefinedOr((yield* decodeSteps(rows))[0])
-})
+    )
+    .pipe(Effect.map(Option.fromUndefinedOr))
 
-const decodeSteps = Schema.decodeUnknownEffect(Schema.Array(SavedStep))
-
-/** Writes what the agent is told of a step now. */
+/** Stores the decision of the current response to the agent. */
 export const updateLastDecision = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -85,7 +83,7 @@ export const updateLastDecision = (
       AND step_id = ${answer.step_id}
   `
 
-/** Writes what became of a step. */
+/** Stores the outcome of a step. */
 export const updateOutcome = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

@@ -8,7 +8,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { Spans } from "../../telemetry/Spans.ts"
 import type { SavedStep } from "./rows.ts"
 
-/** The span of a step that was asked for the first time: from its decision to the commit. */
+/** Records the span of a step's first request, from its decision to the commit. */
 export const recordStepSpan = (
   spans: Spans["Service"],
   traces: ReadonlyMap<SessionId, TraceId>,
@@ -16,11 +16,11 @@ export const recordStepSpan = (
   session_id: SessionId,
   step: StepRequest,
   answer: GovernedStep,
-  decided: Timestamp
+  decided_at: Timestamp
 ): Effect.Effect<void> => {
   const trace_id = traces.get(session_id)
   if (trace_id === undefined) return Effect.void
-  const done = {
+  const attributes = {
     trace_id,
     session_id,
     step_id: step.step_id,
@@ -31,17 +31,17 @@ export const recordStepSpan = (
     decision: answer.decision,
     rule_id: answer.rule_id,
     approval_id: answer.approval_id,
-    start: decided.epochMilliseconds
+    start: decided_at.epochMilliseconds
   }
   return spans.record(org_id, {
     trace_id,
     count: 1,
     ...(step.arguments === undefined ? {} : { content: { arguments: step.arguments } }),
-    make: (end, content) => [stepSpan({ ...done, end, arguments: content["arguments"] })]
+    make: (end, content) => [stepSpan({ ...attributes, end, arguments: content["arguments"] })]
   })
 }
 
-/** The span of an outcome: from when the step was allowed, by a rule at once or by the approval's end. */
+/** Records the span of an outcome. It starts when the step was allowed: by a rule immediately, or when the approval closed. */
 export const recordOutcomeSpan = (
   spans: Spans["Service"],
   traces: ReadonlyMap<SessionId, TraceId>,
@@ -53,7 +53,7 @@ export const recordOutcomeSpan = (
 ): Effect.Effect<void> => {
   const trace_id = traces.get(session_id)
   if (trace_id === undefined) return Effect.void
-  const allowed = approval === null ? step.requested_at : (approval.decided_at ?? approval.expires_at)
+  const allowed_at = approval === null ? step.requested_at : (approval.decided_at ?? approval.expires_at)
   return spans.record(org_id, {
     trace_id,
     count: 1,
@@ -64,7 +64,7 @@ export const recordOutcomeSpan = (
         trace_id,
         session_id,
         status,
-        start: allowed.epochMilliseconds,
+        start: allowed_at.epochMilliseconds,
         end: occurred_at.epochMilliseconds,
         result: content["result"]
       })

@@ -3,11 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import { ApprovalId, OrgId, type SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import {
-  approvalColumnsWithoutArguments,
-  decodeApprovals,
-  toApproval
-} from "../../approvals/Approvals/rows.ts"
+import { approvalColumnsWithoutArguments, approvalRows, toApproval } from "../../approvals/Approvals/rows.ts"
 import { float8Array, textArray } from "../../store/pgArrays.ts"
 
 /** Events older than this are no news: of a session that nobody followed before, only these are read. */
@@ -24,7 +20,7 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
   after: Timestamp | undefined,
   after_id: ApprovalId | undefined
 ) {
-  const rows = yield* sql`
+  const rows = yield* approvalRows.all(sql`
     SELECT ${sql.literal(approvalColumnsWithoutArguments)}
     FROM approvals
     WHERE org_id = ${org_id}
@@ -36,7 +32,7 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
       }
     ORDER BY expires_at, approval_id
     LIMIT ${limit}
-  `.pipe(Effect.flatMap(decodeApprovals))
+  `)
   return rows.map((row): ApprovalSnapshot => toApproval(row))
 })
 

@@ -1,39 +1,61 @@
-import type { VerifiedKey } from "./rows.ts"
+import type { KeyId } from "../../../domain/Ids.ts"
+import { VERIFIED_KEY_TTL_MILLIS } from "../Revocations.ts"
+import type { KeyRef, VerifiedKey } from "./rows.ts"
 
-/** How long a key that was checked is believed: a revoked one works no longer than this on any replica. */
-const BELIEVED_FOR_MILLIS = 5_000
-/** How long a key that was checked is remembered as one; it is forgotten when the next key is checked. */
+/** How long a key counts as verified before, after its last query. Older keys are removed when another key is verified. */
 const REMEMBERED_MILLIS = 10 * 60_000
-/** How many checked keys one process remembers; past it the one that was checked longest ago is forgotten. */
-const REMEMBERED_KEYS = 10_000
+
+/** Keys that one process remembers; past that, the key whose last query is oldest is removed. */
+const MAX_REMEMBERED_KEYS = 10_000
+
+interface CachedKey {
+  readonly key: VerifiedKey
+  readonly verifiedAt: number
+  /** When the entry is no longer used. The key is still remembered as one that was verified. */
+  expiresAt: number
+}
 
 /**
- * Keys that the store knew a moment ago, by their whole text: one remembered by its public id alone would let any secret through.
- * Asked before the text is taken apart, so that a key in use costs neither a checksum nor a digest. Only keys of the store get in,
- * so nobody fills it from outside; the text is the one that every request brings, and is kept nowhere else. Times are of a monotonic
- * clock.
+ * TTL cache of verified keys, by the whole text of the key: by its public id alone, an entry would accept any secret. A lookup precedes
+ * parsing, so that a key in use costs neither a checksum nor a digest. Only keys that exist get in, so callers without one cannot fill
+ * the cache. All times are milliseconds of a monotonic clock.
+ *
+ * Not Effect's `Cache`: the TTL counts from before the query was sent, and an entry has a second, longer life (`wasVerified`).
  */
 export const makeVerifiedKeyCache = () => {
-  /** In the order in which they were checked. */
-  const known = new Map<string, { readonly key: VerifiedKey; readonly checkedAt: number; until: number }>()
+  /** In the order of their last query. */
+  const entries = new Map<string, CachedKey>()
   return {
+    /** The key, if it was verified within `VERIFIED_KEY_TTL_MILLIS` and has not been invalidated since. */
     get: (text: string, now: number): VerifiedKey | undefined => {
-      const found = known.get(text)
-      return found !== undefined && now < found.until ? found.key : undefined
+      const entry = entries.get(text)
+      return entry !== undefined && now < entry.expiresAt ? entry.key : undefined
     },
-    /** Whether it was a key when the store was last asked for it. */
-    wasVerified: (text: string): boolean => known.has(text),
-    remember: (text: string, key: VerifiedKey, now: number): void => {
-      known.delete(text)
-      known.set(text, { key, checkedAt: now, until: now + BELIEVED_FOR_MILLIS })
-      for (const [oldest, { checkedAt }] of known) {
-        if (known.size <= REMEMBERED_KEYS && now - checkedAt < REMEMBERED_MILLIS) return
-        known.delete(oldest)
+    /** Whether the key existed at its last query. */
+    wasVerified: (text: string): boolean => entries.has(text),
+    /** `now` is the time before the query was sent. */
+    set: (text: string, key: VerifiedKey, now: number): void => {
+      entries.delete(text)
+      entries.set(text, { key, verifiedAt: now, expiresAt: now + VERIFIED_KEY_TTL_MILLIS })
+      for (const [oldest, { verifiedAt }] of entries) {
+        if (entries.size <= MAX_REMEMBERED_KEYS && now - verifiedAt < REMEMBERED_MILLIS) return
+        entries.delete(oldest)
       }
     },
-    /** Believes none any more: revoking is rare, and asking the store again is cheap. */
-    invalidateAll: (): void => {
-      for (const entry of known.values()) entry.until = Number.NEGATIVE_INFINITY
+    /** The keys that `get` returns at this time and that are not revoked. */
+    keysInUse: (now: number): ReadonlyArray<KeyRef> => {
+      const keys: Array<KeyRef> = []
+      for (const { expiresAt, key } of entries.values()) {
+        const { actor, org_id } = key.principal
+        if (now < expiresAt && key.revoked_at === null) keys.push({ org_id, key_id: actor.id })
+      }
+      return keys
+    },
+    /** Expires the entries of these keys: their next request queries the database. */
+    invalidate: (keys: ReadonlySet<KeyId>): void => {
+      for (const entry of entries.values()) {
+        if (keys.has(entry.key.principal.actor.id)) entry.expiresAt = Number.NEGATIVE_INFINITY
+      }
     }
   }
 }

@@ -8,8 +8,9 @@ import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { beforeCursor } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** A key as the store holds it, without its digest. */
+/** A row of `api_keys` without the digest. */
 export const KeyRow = Schema.Struct({
   org_id: OrgId,
   key_id: KeyId,
@@ -26,17 +27,17 @@ export const KeyRow = Schema.Struct({
 })
 export type KeyRow = typeof KeyRow.Type
 
-/** The scopes of a key as `text[]`, for a statement over `api_keys`: its own, else its preset's. */
-export const grantedScopes = (sql: SqlClient.SqlClient) => sql.literal(HELD_SCOPES)
+/** SQL of the scopes of a key as `text[]`, for statements over `api_keys`: the key's own scopes, else those of its preset. */
+export const grantedScopes = (sql: SqlClient.SqlClient) => sql.literal(GRANTED_SCOPES)
 
-const HELD_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
+const GRANTED_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
   .map((preset) => `WHEN '${preset}' THEN '{${presetScopes(preset).join(",")}}'::text[]`)
   .join(" ")} END)`
 
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(KeyRow))
+const keyRows = rowsOf(KeyRow)
 
-/** A key as it is listed. */
-export const decodeKey = (row: KeyRow): ApiKey => ({
+/** A row as the API returns it. */
+export const toApiKey = (row: KeyRow): ApiKey => ({
   id: row.key_id,
   name: row.name,
   hint: apiKeyHint(row.public_id),
@@ -49,7 +50,13 @@ export const decodeKey = (row: KeyRow): ApiKey => ({
   revoked_at: row.revoked_at
 })
 
-/** What checking a key needs to know, kept small: one of these is remembered for each key in use. */
+/** Names a key. */
+export interface KeyRef {
+  readonly org_id: OrgId
+  readonly key_id: KeyId
+}
+
+/** An existing key, reduced to what verification needs, because the cache holds one for each key in use. */
 export interface VerifiedKey {
   readonly principal: Principal
   /** Epoch milliseconds. */
@@ -57,30 +64,31 @@ export interface VerifiedKey {
   readonly revoked_at: number | null
 }
 
-const VerifiedRow = Schema.Struct({
-  org_id: OrgId,
-  key_id: KeyId,
-  name: Schema.String,
-  scopes: Schema.Array(Scope),
-  expires_at: Schema.NullOr(Schema.Date),
-  revoked_at: Schema.NullOr(Schema.Date),
-  digest: Schema.Uint8Array
-})
+const verifiedRows = rowsOf(
+  Schema.Struct({
+    org_id: OrgId,
+    key_id: KeyId,
+    name: Schema.String,
+    scopes: Schema.Array(Scope),
+    expires_at: Schema.NullOr(Schema.Date),
+    revoked_at: Schema.NullOr(Schema.Date),
+    digest: Schema.Uint8Array
+  })
+)
 
-/** The key of this public id, if its SHA-256 digest is this one; else null. Compared in constant time. */
+/** The key with this public id, if its SHA-256 digest equals `digest` (constant-time comparison); else null. */
 export const findKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   public_id: string,
   digest: Uint8Array
 ) {
-  const rows = yield* sql`
+  const row = yield* verifiedRows.first(sql`
     SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, expires_at, revoked_at, digest
     FROM api_keys
     WHERE public_id = ${public_id}
-  `
-  const [row] = yield* Schema.decodeUnknownEffect(Schema.Array(VerifiedRow))(rows)
+  `)
   if (row === undefined || !digestsEqual(row.digest, digest)) return null
-  const known: VerifiedKey = {
+  const key: VerifiedKey = {
     principal: {
       org_id: row.org_id,
       actor: { id: row.key_id, name: row.name },
@@ -89,10 +97,13 @@ export const findKey = Effect.fnUntraced(function* (
     expires_at: row.expires_at?.getTime() ?? null,
     revoked_at: row.revoked_at?.getTime() ?? null
   }
-  return known
+  return key
 })
 
-/** Writes a new key. With `followsPreset` its scopes are not written: it holds those of its preset, also such as are added later. */
+/**
+ * Inserts a key. With `followsPreset` its scopes are not stored: it has the scopes of its preset, including those that a later version
+ * of the service adds to the preset.
+ */
 export const insertKey = (
   sql: SqlClient.SqlClient,
   row: KeyRow,
@@ -104,14 +115,9 @@ export const insertKey = (
     yield* sql`INSERT INTO api_keys ${sql.insert({ ...values, digest, scopes: followsPreset ? null : scopes })}`
   })
 
-/** Keys of an organization, newest first. */
-export const listKeys = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  limit: number,
-  before: KeyId | undefined
-) {
-  const rows = yield* sql`
+/** The organization's keys, newest first, from the one after `before`. */
+export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number, before: KeyId | undefined) =>
+  keyRows.all(sql`
     SELECT
       org_id, key_id, public_id, name, preset, ${grantedScopes(sql)} AS scopes, email, created_at, created_by_id, created_by_name,
       expires_at, revoked_at
@@ -120,11 +126,9 @@ export const listKeys = Effect.fnUntraced(function* (
       ${beforeCursor(sql, "key_id", before)}
     ORDER BY key_id DESC
     LIMIT ${limit}
-  `
-  return yield* decodeRows(rows)
-})
+  `)
 
-/** The organization's keys that hold every scope and work: at most two are told, which is enough to know the last. */
+/** Ids of the organization's usable keys that have all of `scopes`: at most two, enough to tell whether a key is the last one. */
 export const usableAdminKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -143,7 +147,10 @@ export const usableAdminKeys = Effect.fnUntraced(function* (
   return rows.map((row) => row.key_id)
 })
 
-/** Revokes a key, once: whether it was not before; undefined where the organization has no such key. Call it in a transaction. */
+/**
+ * Revokes a key within the caller's transaction. Returns true if this call revoked it, false if it was revoked before, undefined if the
+ * organization has no such key.
+ */
 export const revokeKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -167,3 +174,23 @@ export const revokeKey = Effect.fnUntraced(function* (
   `
   return true
 })
+
+const endedRows = rowsOf(Schema.Struct({ key_id: KeyId }))
+
+/** Of these keys, those that are revoked, expired or deleted. */
+export const findEndedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<KeyRef>, now: Timestamp) =>
+  endedRows
+    .all(
+      sql`
+        SELECT key_id
+        FROM unnest(
+          ${textArray(keys.map(({ org_id }) => org_id))},
+          ${textArray(keys.map(({ key_id }) => key_id))}
+        ) AS in_use (org_id, key_id)
+        LEFT JOIN api_keys USING (org_id, key_id)
+        WHERE api_keys.digest IS NULL
+          OR api_keys.revoked_at IS NOT NULL
+          OR api_keys.expires_at <= ${toDate(now)}::timestamptz
+      `
+    )
+    .pipe(Effect.map((rows) => rows.map(({ key_id }) => key_id)))

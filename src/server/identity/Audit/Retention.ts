@@ -1,29 +1,30 @@
-import { DateTime, Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/Database/transaction.ts"
-import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
+import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { layerWorker } from "../../concurrency/Worker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
-/** How often it is looked after. */
+/** Pause between two runs. */
 const EVERY = Duration.hours(1)
 
-/** Entries of one statement. */
-const STEP_ROWS = 1_000
+/** Entries that one statement deletes. */
+const BATCH_ROWS = 1_000
 
-/** Statements of one run; what is left is for the next. */
-const STEPS = 200
+/** Statements of one run; the next run deletes the rest. */
+const MAX_BATCHES = 200
 
-/** How long entries are kept. */
 export interface RetentionOptions {
+  /** How long entries are retained. */
   readonly keep: Duration.Input
 }
 
-/** Removes the entries of the audit log that are older than they are kept; answers with how many. Several replicas share it out. */
+/** Deletes audit entries past their retention. Replicas can run this concurrently: each skips the rows that another has locked. */
 export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }: RetentionOptions) {
   const sql = yield* SqlClient.SqlClient
   const cutoff = toDate(DateTime.subtractDuration(yield* (yield* StoreClock).now, keep))
-  const step = atomic(sql)(
+  const deleteBatch = atomic(sql)(
     Effect.gen(function* () {
       yield* sql`SELECT set_config('countersign.audit_retention', 'on', true)`
       const rows = yield* sql`
@@ -32,7 +33,7 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
           SELECT org_id, entry_id
           FROM audit_log
           WHERE occurred_at < ${cutoff}
-          LIMIT ${STEP_ROWS}
+          LIMIT ${BATCH_ROWS}
           FOR UPDATE SKIP LOCKED
         )
         RETURNING 1 AS removed
@@ -40,11 +41,16 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
       return rows.length
     })
   )
-  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
+  return yield* deleteInBatches(deleteBatch, { rows: BATCH_ROWS, steps: MAX_BATCHES })
 })
 
-/** Runs at once and then every hour. Where more is left, it goes on at once. */
+/** The worker `audit_retention`: runs hourly, and after a second if a run left entries past their retention. */
 export const layer = (
   options: RetentionOptions
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(Effect.forkScoped(repeatEvery("Old audit entries", runOnce(options), EVERY)))
+  layerWorker({
+    name: "audit_retention",
+    runOnce: Effect.map(runOnce(options), toWorkerRun),
+    every: EVERY,
+    retryAfter: EVERY
+  })

@@ -13,7 +13,7 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   const read = (after: number): ReadResult => {
     store.reads++
     if (store.gap) return { _tag: "Gap" }
-    if (store.newest <= after) return { _tag: "Nothing", newest: store.newest }
+    if (store.newest <= after) return { _tag: "UpToDate", newest: store.newest }
     const last = Math.min(store.newest, after + (options.pageEvents ?? 100))
     return {
       _tag: "EventsRead",
@@ -57,7 +57,7 @@ const follow = Effect.fnUntraced(function* (stream: Stream.Stream<Uint8Array>) {
 const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
 
 const OPENING = "retry: 3000\n\n"
-const COMMENT = ": still here\n\n"
+const HEARTBEAT = ": heartbeat\n\n"
 
 const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followedSessions().length })
 
@@ -111,16 +111,16 @@ describe("the hub of streams", () => {
       const { add, hub, stream } = yield* hubOver()
       const reader = yield* follow(stream())
       yield* TestClock.adjust("14 seconds")
-      assert.deepStrictEqual(hub.sweep(), { comments: 0, cut: 0 })
+      assert.deepStrictEqual(hub.sweep(), { heartbeats: 0, cut: 0 })
       add(1)
       yield* settled
       yield* TestClock.adjust("1 second")
-      assert.deepStrictEqual(hub.sweep(), { comments: 1, cut: 0 })
+      assert.deepStrictEqual(hub.sweep(), { heartbeats: 1, cut: 0 })
       yield* settled
       yield* TestClock.adjust("15 seconds")
       hub.sweep()
       yield* settled
-      assert.strictEqual(reader.text, `${OPENING}1-1;${COMMENT}${COMMENT}`)
+      assert.strictEqual(reader.text, `${OPENING}1-1;${HEARTBEAT}${HEARTBEAT}`)
     })
   )
 
@@ -135,7 +135,7 @@ describe("the hub of streams", () => {
       const quiet = yield* follow(stream())
       yield* settled
       yield* TestClock.adjust("29 seconds")
-      assert.deepStrictEqual(hub.sweep(), { comments: 1, cut: 0 })
+      assert.deepStrictEqual(hub.sweep(), { heartbeats: 1, cut: 0 })
       yield* settled
       yield* TestClock.adjust("1 second")
       assert.strictEqual(hub.sweep().cut, 1)

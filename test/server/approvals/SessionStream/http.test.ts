@@ -7,6 +7,9 @@ import { EventSource } from "eventsource"
 import { connect, type Socket } from "node:net"
 import { type OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { layerListen } from "../../../../src/server/http/listen.ts"
+import { Revocations } from "../../../../src/server/identity/Revocations.ts"
+import { SessionEvents } from "../../../../src/server/approvals/SessionEvents.ts"
+import { SessionSignals } from "../../../../src/server/approvals/SessionSignals.ts"
 import { SessionStream, type SessionStreamOptions } from "../../../../src/server/approvals/SessionStream.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
@@ -198,12 +201,17 @@ const served = (options: SessionStreamOptions) =>
     const built = yield* SessionStream.layerEndAtStop.pipe(
       Layer.provideMerge(HttpRouter.serve(route, { disableLogger: true, disableListenLog: true })),
       Layer.provideMerge(SessionStream.layer(options)),
+      Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer())),
+      Layer.provideMerge(SessionSignals.layer()),
       Layer.provide(StoreClock.layer),
       Layer.provideMerge(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" })),
       Layer.buildWithScope(scope)
     )
     return {
       principal,
+      // The event log of these streams, so that events signal them.
+      record: (...args: Parameters<typeof recordOutcomes>) =>
+        Effect.provideContext(recordOutcomes(...args), Context.pick(SessionEvents)(built)),
       port: portOf(Context.get(built, HttpServer.HttpServer)),
       streams: Context.get(built, SessionStream),
       stop: Scope.close(scope, Exit.void)
@@ -225,12 +233,12 @@ const openSocket = (port: number, id: SessionId): Effect.Effect<Socket, never, S
 layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it) => {
   it.effect("one who does not read is cut, and the others are not", () =>
     Effect.gen(function* () {
-      const { port, principal, stop, streams } = yield* served({
+      const { port, principal, record, stop, streams } = yield* served({
         sendTimeout: "300 millis",
         sweep: "20 millis"
       })
       const session = yield* seedSession(principal)
-      yield* recordOutcomes(session, 1)
+      yield* record(session, 1)
       const idle = yield* openSocket(port, session.session_id)
       idle.pause()
       const closed = yield* Deferred.make<void>()
@@ -240,7 +248,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
       reading.on("data", (data: Buffer) => void (bytes += data.length))
       yield* Effect.repeat(streams.size, { until: (size) => size === 2 })
       // More than the sockets' buffers hold: about 30 MB.
-      yield* Effect.forEach(range(1, 100), () => recordOutcomes(session, 1_000), { discard: true })
+      yield* Effect.forEach(range(1, 100), () => record(session, 1_000), { discard: true })
       yield* Effect.repeat(Effect.andThen(Effect.yieldNow, streams.size), { until: (size) => size === 1 })
       yield* eventually(
         Effect.sync(() => bytes),

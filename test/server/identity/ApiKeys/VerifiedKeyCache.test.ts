@@ -16,34 +16,34 @@ const key: VerifiedKey = {
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
 
-describe("a key that was checked", () => {
-  it("is believed for five seconds, and not after a doubt", () => {
-    const believed = makeVerifiedKeyCache()
-    believed.remember("one", key, 0)
-    assert.strictEqual(believed.get("one", 5 * SECOND - 1), key)
-    assert.isUndefined(believed.get("one", 5 * SECOND))
-    believed.remember("one", key, MINUTE)
-    believed.invalidateAll()
-    assert.isUndefined(believed.get("one", MINUTE))
-    assert.isTrue(believed.wasVerified("one"))
+describe("VerifiedKeyCache", () => {
+  it("a key is used for five seconds after it was verified, and not after it was invalidated", () => {
+    const cache = makeVerifiedKeyCache()
+    cache.set("one", key, 0)
+    assert.strictEqual(cache.get("one", 5 * SECOND - 1), key)
+    assert.isUndefined(cache.get("one", 5 * SECOND))
+    cache.set("one", key, MINUTE)
+    cache.invalidate(new Set([key.principal.actor.id]))
+    assert.isUndefined(cache.get("one", MINUTE))
+    assert.isTrue(cache.wasVerified("one"))
   })
 
-  it("is forgotten when others are checked and it was not for ten minutes", () => {
-    const believed = makeVerifiedKeyCache()
-    believed.remember("idle", key, 0)
-    believed.remember("in use", key, MINUTE)
-    believed.remember("in use", key, 9 * MINUTE)
-    assert.isTrue(believed.wasVerified("idle"))
-    believed.remember("other", key, 10 * MINUTE)
-    assert.isFalse(believed.wasVerified("idle"))
-    assert.isTrue(believed.wasVerified("in use"))
+  it("a key that was not verified for ten minutes is removed when another key is verified", () => {
+    const cache = makeVerifiedKeyCache()
+    cache.set("idle", key, 0)
+    cache.set("in use", key, MINUTE)
+    cache.set("in use", key, 9 * MINUTE)
+    assert.isTrue(cache.wasVerified("idle"))
+    cache.set("other", key, 10 * MINUTE)
+    assert.isFalse(cache.wasVerified("idle"))
+    assert.isTrue(cache.wasVerified("in use"))
   })
 
-  it("is forgotten when ten thousand others were checked since", () => {
-    const believed = makeVerifiedKeyCache()
-    for (let index = 0; index <= 10_000; index++) believed.remember(String(index), key, 0)
-    assert.isFalse(believed.wasVerified("0"))
-    assert.isTrue(believed.wasVerified("1"))
-    assert.isTrue(believed.wasVerified("10000"))
+  it("a key is removed after ten thousand other keys were verified", () => {
+    const cache = makeVerifiedKeyCache()
+    for (let index = 0; index <= 10_000; index++) cache.set(String(index), key, 0)
+    assert.isFalse(cache.wasVerified("0"))
+    assert.isTrue(cache.wasVerified("1"))
+    assert.isTrue(cache.wasVerified("10000"))
   })
 })

@@ -1,0 +1,77 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import type { KeyId, OrgId } from "../../../domain/Ids.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import type { KeyRef } from "../../identity/ApiKeys/rows.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
+
+/** Names a session, and the key that opened it. */
+export interface SessionRef extends KeyRef {
+  /** SHA-256 of the session's secret, in hexadecimal. */
+  readonly digest: string
+}
+
+interface WatchedSession {
+  readonly session: SessionRef
+  readonly waiters: Set<() => void>
+}
+
+/** The sessions of this process that have open streams, which outlast the request that opened them. */
+export const makeSessionWatch = () => {
+  const watched = new Map<string, WatchedSession>()
+
+  const end = (digest: string): void => {
+    const waiters = watched.get(digest)?.waiters
+    watched.delete(digest)
+    waiters?.forEach((resume) => resume())
+  }
+
+  const sessions = (): ReadonlyArray<SessionRef> => [...watched.values()].map(({ session }) => session)
+
+  return {
+    /** Completes when the session is ended through `end` or `endSessionsOfKeys`. */
+    awaitEnd: (session: SessionRef): Effect.Effect<void> =>
+      Effect.callback((resume) => {
+        const { waiters } = watched.get(session.digest) ?? { waiters: new Set<() => void>() }
+        watched.set(session.digest, { session, waiters })
+        const waiter = () => resume(Effect.void)
+        waiters.add(waiter)
+        return Effect.sync(() => {
+          waiters.delete(waiter)
+          if (waiters.size === 0 && watched.get(session.digest)?.waiters === waiters) {
+            watched.delete(session.digest)
+          }
+        })
+      }),
+    end,
+    endSessionsOfKeys: (keys: ReadonlySet<KeyId>): void => {
+      for (const { digest, key_id } of sessions()) if (keys.has(key_id)) end(digest)
+    },
+    sessions
+  }
+}
+
+const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
+
+/** Of these sessions, those that have expired or were signed out, in one statement. `Revocations` ends those of ended keys. */
+export const findEndedSessions = (
+  sql: SqlClient.SqlClient,
+  sessions: ReadonlyArray<{ readonly org_id: OrgId; readonly digest: string }>,
+  now: Timestamp
+) =>
+  endedRows
+    .all(
+      sql`
+        SELECT open.digest
+        FROM unnest(
+          ${textArray(sessions.map(({ org_id }) => org_id))},
+          ${textArray(sessions.map(({ digest }) => digest))}
+        ) AS open (org_id, digest)
+          LEFT JOIN console_sessions AS session
+            ON session.org_id = open.org_id AND session.digest = decode(open.digest, 'hex')
+        WHERE session.digest IS NULL
+          OR session.expires_at <= ${toDate(now)}::timestamptz
+      `
+    )
+    .pipe(Effect.map((rows) => rows.map(({ digest }) => digest)))

@@ -1,0 +1,119 @@
+/**
+ * The rule about ended keys: **a key that was revoked or has expired is refused everywhere, on every replica, within five seconds.**
+ * This module states the rule, owns its constants and keeps it:
+ *
+ * ```
+ *  ApiKeys.revoke ──after the commit──▶ publish ─┐  (immediately, on this replica)
+ *                                                ├─▶ subscribers: the verified-key cache, session streams, console streams
+ *  api_keys ◀──every 4 s, all keys in use── poll ┘  (every replica: revoked, expired and deleted keys)
+ * ```
+ *
+ * - A request verifies its key by the database or by the verified-key cache, which uses an entry for `VERIFIED_KEY_TTL_MILLIS` at most:
+ *   for requests the rule holds even while the poll fails.
+ * - A request of the console reads its session together with its key, and so refuses an ended key immediately.
+ * - A stream outlasts the request that opened it: its key is checked by the poll.
+ *
+ * Revocations are not sent by NOTIFY. A listener would reserve one of the pool's connections on every replica, and the poll would still
+ * be needed: notifications can be lost, and an expiry sends none.
+ */
+import { Array as Arr, Context, type Duration, Effect, Layer, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
+import type { KeyId } from "../../domain/Ids.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { findEndedKeys, type KeyRef } from "./ApiKeys/rows.ts"
+
+/** The longest time after which an ended key is refused. The other constants of this file follow from it. */
+export const REVOCATION_LIMIT_MILLIS = 5_000
+
+/** How long a verified key is used without a query, counted from before the query that verified it. */
+export const VERIFIED_KEY_TTL_MILLIS = REVOCATION_LIMIT_MILLIS
+
+/** Pause between two polls. The rest of the limit is for the poll's query, and for one retry if it fails. */
+export const REVOCATION_POLL_MILLIS = 4_000
+
+/** Pause after a poll that failed. */
+const RETRY_MILLIS = 500
+
+/** Keys that one statement of a poll checks. */
+const KEYS_PER_STATEMENT = 10_000
+
+/** A part of the process that uses keys for longer than one request. */
+export interface RevocationSubscriber {
+  /** The keys to check at the next poll; a key may occur more than once. */
+  readonly keysInUse: () => ReadonlyArray<KeyRef>
+  /** Runs synchronously when keys have ended, and must not throw. The set can contain keys that this subscriber does not use. */
+  readonly onEnded: (keys: ReadonlySet<KeyId>) => void
+}
+
+/** Options of the poll. */
+export interface RevocationOptions {
+  /** Pause between two polls. Default {@link REVOCATION_POLL_MILLIS}. */
+  readonly pollEvery?: Duration.Input
+}
+
+/** Notifies subscribers of keys that have ended. */
+export class Revocations extends Context.Service<
+  Revocations,
+  {
+    /** Subscribes until the scope closes. */
+    readonly subscribe: (subscriber: RevocationSubscriber) => Effect.Effect<void, never, Scope.Scope>
+    /** Notifies the subscribers of this replica that a key was revoked. To be called after the commit. */
+    readonly publish: (key_id: KeyId) => Effect.Effect<void>
+    /** Checks all keys in use and notifies the subscribers of those that have ended. Returns how many those are. */
+    readonly poll: Effect.Effect<number>
+  }
+>()("countersign/server/identity/Revocations") {
+  static readonly layer = (
+    options: RevocationOptions = {}
+  ): Layer.Layer<Revocations, never, SqlClient.SqlClient | StoreClock> =>
+    Layer.effect(Revocations, make(options))
+}
+
+const make = Effect.fnUntraced(function* (options: RevocationOptions) {
+  const sql = yield* SqlClient.SqlClient
+  const clock = yield* StoreClock
+  const subscribers = new Set<RevocationSubscriber>()
+
+  const notify = (keys: ReadonlySet<KeyId>): void => {
+    for (const { onEnded } of subscribers) onEnded(keys)
+  }
+
+  const keysInUse = (): ReadonlyArray<KeyRef> => {
+    const keys = new Map<KeyId, KeyRef>()
+    for (const subscriber of subscribers) {
+      for (const key of subscriber.keysInUse()) keys.set(key.key_id, key)
+    }
+    return [...keys.values()]
+  }
+
+  const poll = Effect.gen(function* () {
+    let ended = 0
+    for (const keys of Arr.chunksOf(keysInUse(), KEYS_PER_STATEMENT)) {
+      const found = yield* findEndedKeys(sql, keys, yield* clock.now)
+      if (found.length > 0) notify(new Set(found))
+      ended += found.length
+    }
+    return ended
+  }).pipe(Effect.orDie)
+
+  yield* startWorkers([
+    runWorker({
+      name: "key_revocations",
+      runOnce: Effect.map(poll, (ended) => ({ counts: { ended } })),
+      every: options.pollEvery ?? REVOCATION_POLL_MILLIS,
+      retryAfter: RETRY_MILLIS,
+      firstRun: "after_pause"
+    })
+  ])
+
+  return Revocations.of({
+    subscribe: (subscriber) =>
+      Effect.acquireRelease(
+        Effect.sync(() => subscribers.add(subscriber)),
+        () => Effect.sync(() => subscribers.delete(subscriber))
+      ),
+    publish: (key_id) => Effect.sync(() => notify(new Set([key_id]))),
+    poll
+  })
+})
