@@ -21,19 +21,23 @@ import { Comparisons } from "./tasks/Comparisons.ts"
 import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
 import * as Console from "./console/Console.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
+import { MAX_CONNECTIONS } from "./store/Database.ts"
+import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/Database/migrate.ts"
 import { DatasetChanges } from "./console/DatasetChanges.ts"
 import { Datasets } from "./tasks/Datasets.ts"
 import { DatasetsHttp } from "./tasks/Datasets/http.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
-import { Delivery } from "./delivery/Delivery.ts"
+import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
+import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { DeliveryHealth } from "./console/DeliveryHealth.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
 import * as MailChannel from "./notifications/Email/MailChannel.ts"
 import { Feedback } from "./tasks/Feedback.ts"
 import { FeedbackHttp } from "./tasks/Feedback/http.ts"
-import { layerEnvelope, layerProblemFrame } from "./http/ProblemFrame.ts"
+import * as Envelope from "./http/Envelope.ts"
+import * as ProblemFrame from "./http/ProblemFrame.ts"
 import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
@@ -196,7 +200,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
       Authentication.layerGates,
       RequestBody.layer,
       Idempotency.layer,
-      layerProblemFrame
+      ProblemFrame.layer
     ])
   )
 
@@ -207,7 +211,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
     Console.layerRoutes({ publicUrl: settings.publicUrl, contract: layerContract }),
     HttpApiScalar.layer(Api, { path: "/docs" }),
     System.layer({ metricsToken: Option.fromUndefinedOr(settings.metricsToken) }),
-    layerEnvelope
+    Envelope.layer
   ).pipe(Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit })))
 
 /** The whole service: a migrated store, the services, their schedulers, and the routes, listening. */
@@ -229,7 +233,14 @@ export const layer = (settings: Settings) =>
     ),
     Layer.provideMerge(layerSchedulers(settings)),
     Layer.provideMerge(OwnTelemetry.layerPeriodicCollection(settings.ownTelemetry)),
-    Layer.provideMerge(Metrics.layer),
+    Layer.provideMerge(
+      Metrics.layer(
+        Effect.all([
+          makeDeliveryCollector,
+          makeDatabaseCollector({ maxConnections: MAX_CONNECTIONS + ENGINE_CONNECTIONS })
+        ])
+      )
+    ),
     Layer.provideMerge(layerServices(settings)),
     Layer.provideMerge(MasterKeys.layerCheckMasterKeys),
     Layer.provideMerge(layerMigrated),

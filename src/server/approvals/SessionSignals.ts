@@ -13,7 +13,6 @@ import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import type { SessionId } from "../../domain/Ids.ts"
 import { startWorkers } from "../concurrency/Worker.ts"
 import { makePgNotify } from "../store/Database/PgNotify.ts"
-import { afterCommit } from "../store/Database/transaction.ts"
 import { makeSignalBuffer, parsePayload } from "./SessionSignals/SignalBuffer.ts"
 
 /** Says that a session has events up to this number. */
@@ -64,7 +63,7 @@ const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
 
   return SessionSignals.of({
     publish: (signals) =>
-      afterCommit(
+      sql.afterCommit(
         Effect.sync(() => {
           broadcast(signals)
           outgoing.add(signals)

@@ -28,7 +28,7 @@ import {
 import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { makeBatcher } from "../concurrency/Batcher.ts"
+import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
 
 /** Approvals that one batch expires when a session closes. */
 const CLOSE_BATCH = 1_000
@@ -62,7 +62,7 @@ export class Sessions extends Context.Service<
       const spans = yield* Spans
       const events = yield* SessionEvents
 
-      const insert = yield* makeBatcher({
+      const insert = yield* makeStatementBatcher({
         maxBatch: INSERT_BATCH,
         run: (rows: ReadonlyArray<NewSessionRow>) => Effect.as(insertSessions(sql, rows), rows)
       })

@@ -1,53 +1,73 @@
 import { Array as Arr, Cause, Effect, Exit, Fiber, FiberSet, type Scope } from "effect"
-import type { SqlError } from "effect/sql"
-import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
-import { isInTransaction } from "../store/Database/transaction.ts"
 
-/** Statements of one kind under way at once: while they are, what comes next gathers. */
-const UNDER_WAY = 2
+/** Batches in flight at a time. While they run, new requests gather for the next batch. */
+const MAX_IN_FLIGHT = 2
 
-interface PendingRequest<Input, Output> {
+/** A request and the batch that it is part of. */
+interface PendingRequest<Input, Output, E> {
   readonly input: Input
-  readonly resume: (exit: Exit.Exit<Output, SqlError.SqlError>) => void
-  /** The statement it is in; undefined while it waits for one. */
-  statement: { callers: number; readonly callOff: () => void } | undefined
-  gone: boolean
+  readonly resume: (exit: Exit.Exit<Output, E>) => void
+  /** Undefined while the request waits for a batch. */
+  batch: { requests: number; readonly cancel: () => void } | undefined
+  cancelled: boolean
+}
+
+/** How a batcher runs its batches. */
+export interface BatcherOptions<Input, Output, E> {
+  /** The largest number of inputs in one batch. */
+  readonly maxBatch: number
+  /** Inputs that run alone and immediately, so that small inputs do not wait for a large one. Default: none. */
+  readonly isLarge?: (input: Input) => boolean
+  /** Whether a request runs alone, as part of its caller's work, such as in an open transaction. Default: never. */
+  readonly runsAlone?: Effect.Effect<boolean>
+  /**
+   * Whether the inputs of a failed batch run again one by one, so that a faulty input fails its own caller only. Pointless for errors that
+   * are no input's fault, such as a lost connection. Default: always.
+   */
+  readonly isolates?: (error: E) => boolean
+  /** Runs a batch: one output for each input, in the order of the inputs. */
+  readonly run: (inputs: Arr.NonEmptyReadonlyArray<Input>) => Effect.Effect<ReadonlyArray<Output>, E>
 }
 
 /**
- * One statement for many callers, who are strangers to each other: whoever asks while statements are under way goes into the next one,
- * `atOnce` of them at most. Nobody waits for others to come, so that a lone caller is as fast as without this. `run` answers with one
- * output for each input, in their order. What the store refuses is run again one by one: a caller's fault stays its own. A statement whose
- * callers have all gone is called off: one that hangs holds up nobody longer than its callers wait. Within a transaction a caller is alone,
- * and its statement part of it; so is an input of which `isLarge` is true, for which others would wait.
+ * Batches concurrent calls (group commit): while batches are in flight, new calls gather for the next one. There is no delay window, so a
+ * lone call is as fast as an unbatched one. A batch is interrupted when all its callers are, so that a hanging statement delays nobody
+ * longer than its callers wait.
+ *
+ * Effect's `RequestResolver` batches by a delay window, keeps running a batch that no caller waits for, and does not isolate a faulty input.
  */
-export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: {
-  readonly maxBatch: number
-  readonly isLarge?: (input: Input) => boolean
-  readonly run: (
-    inputs: Arr.NonEmptyReadonlyArray<Input>
-  ) => Effect.Effect<ReadonlyArray<Output>, SqlError.SqlError>
-}): Effect.fn.Return<(input: Input) => Effect.Effect<Output, SqlError.SqlError>, never, Scope.Scope> {
-  // Ended when this is, in the order of what was made: what ends before it may still ask.
-  const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
-  const waiting = new Set<PendingRequest<Input, Output>>()
-  let underWay = 0
+export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
+  options: BatcherOptions<Input, Output, E>
+): Effect.fn.Return<(input: Input) => Effect.Effect<Output, E>, never, Scope.Scope> {
+  // Finalizers run in reverse order: a service that is built after the batcher may still call it while it shuts down.
+  const fork = yield* FiberSet.makeRuntime<never, unknown, E>()
+  const { isolates = () => true, runsAlone = Effect.succeed(false) } = options
+  const pending = new Set<PendingRequest<Input, Output, E>>()
+  let inFlight = 0
   let gathering = false
 
-  const begin = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output>>) => {
-    // What throws before it begins fails its callers too, and keeps no place under way.
+  const start = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output, E>>) => {
+    // Suspended, so that a `run` that throws fails its callers and frees its place in flight.
     const fiber = fork(Effect.suspend(() => options.run(Arr.map(group, ({ input }) => input))))
-    const statement = { callers: group.length, callOff: () => fiber.interruptUnsafe() }
-    for (const one of group) one.statement = statement
+    const batch = { requests: group.length, cancel: () => fiber.interruptUnsafe() }
+    for (const request of group) request.batch = batch
     return fiber
   }
 
-  const runAll = (group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output>>): Effect.Effect<void> =>
+  const hasFaultyInput = (exit: Exit.Exit<unknown, E>): boolean =>
+    Exit.isFailure(exit) &&
+    exit.cause.reasons.some((reason) => Cause.isFailReason(reason) && isolates(reason.error))
+
+  const runBatch = (
+    group: Arr.NonEmptyReadonlyArray<PendingRequest<Input, Output, E>>
+  ): Effect.Effect<void> =>
     Effect.flatMap(
-      Effect.suspend(() => Fiber.await(begin(group))),
+      Effect.suspend(() => Fiber.await(start(group))),
       (exit) => {
-        if (group.length > 1 && isRefused(exit)) {
-          return Effect.forEach(group, (one) => (one.gone ? Effect.void : runAll([one])), { discard: true })
+        if (group.length > 1 && hasFaultyInput(exit)) {
+          return Effect.forEach(group, (request) => (request.cancelled ? Effect.void : runBatch([request])), {
+            discard: true
+          })
         }
         return Effect.sync(() =>
           group.forEach(({ resume }, index) =>
@@ -57,61 +77,62 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output>(options: 
       }
     )
 
-  const leave = (one: PendingRequest<Input, Output>): void => {
-    one.gone = true
-    if (one.statement === undefined) waiting.delete(one)
-    else if (--one.statement.callers === 0) one.statement.callOff()
+  const cancel = (request: PendingRequest<Input, Output, E>): void => {
+    request.cancelled = true
+    if (request.batch === undefined) pending.delete(request)
+    else if (--request.batch.requests === 0) request.batch.cancel()
   }
 
-  /** Who goes into the next statement. A flight that finds nobody has ended by then: who comes next begins another. */
-  const next = (): ReadonlyArray<PendingRequest<Input, Output>> => {
+  /** Takes the requests of the next batch. A drain that gets none ends, and the next request starts another. */
+  const takeBatch = (): ReadonlyArray<PendingRequest<Input, Output, E>> => {
     gathering = false
-    const group: Array<PendingRequest<Input, Output>> = []
-    for (const one of waiting) {
+    const group: Array<PendingRequest<Input, Output, E>> = []
+    for (const request of pending) {
       if (group.length === options.maxBatch) break
-      group.push(one)
-      waiting.delete(one)
+      group.push(request)
+      pending.delete(request)
     }
-    if (group.length === 0) underWay--
+    if (group.length === 0) inFlight--
     return group
   }
 
-  const flight = Effect.gen(function* () {
-    // Whoever came in the same turn of the event loop is there after this.
+  /** Runs batches until no request is pending. */
+  const drain = Effect.gen(function* () {
+    // Requests of the same tick of the event loop gather before the first batch is taken.
     yield* Effect.yieldNow
     for (;;) {
-      const group = next()
+      const group = takeBatch()
       if (!Arr.isReadonlyArrayNonEmpty(group)) return
-      yield* runAll(group)
+      yield* runBatch(group)
     }
   })
 
   return (input) =>
-    Effect.flatMap(isInTransaction, (inside) => {
-      if (inside || options.isLarge?.(input) === true) {
+    Effect.flatMap(runsAlone, (alone) => {
+      if (alone || options.isLarge?.(input) === true) {
         return Effect.flatMap(options.run([input]), (outputs) => outputAt(outputs, 0))
       }
-      return Effect.callback<Output, SqlError.SqlError>((resume) => {
-        const one: PendingRequest<Input, Output> = { input, resume, statement: undefined, gone: false }
-        waiting.add(one)
-        if (!gathering && underWay < UNDER_WAY) {
-          gathering = true
-          underWay++
-          fork(flight)
+      return Effect.callback<Output, E>((resume) => {
+        const request: PendingRequest<Input, Output, E> = {
+          input,
+          resume,
+          batch: undefined,
+          cancelled: false
         }
-        return Effect.sync(() => leave(one))
+        pending.add(request)
+        if (!gathering && inFlight < MAX_IN_FLIGHT) {
+          gathering = true
+          inFlight++
+          fork(drain)
+        }
+        return Effect.sync(() => cancel(request))
       })
     })
 })
 
-/** The store said no to a statement, and not that it is away. */
-const isRefused = (exit: Exit.Exit<unknown, SqlError.SqlError>): boolean =>
-  Exit.isFailure(exit) &&
-  exit.cause.reasons.some((reason) => Cause.isFailReason(reason) && !isDatabaseUnavailable(reason.error))
-
 const outputAt = <Output>(outputs: ReadonlyArray<Output>, index: number): Exit.Exit<Output> => {
   const output = outputs[index]
   return output === undefined
-    ? Exit.die(new Error("A statement has no answer for one of its inputs"))
+    ? Exit.die(new Error("A batch has no output for one of its inputs"))
     : Exit.succeed(output)
 }

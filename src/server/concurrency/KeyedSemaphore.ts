@@ -1,54 +1,66 @@
-import { Effect, Option, Semaphore } from "effect"
-import { SqlError } from "effect/sql"
+import { type Duration, Effect, Option, Semaphore } from "effect"
 
-/** How long one waits for a turn; then the request is answered 503. */
+/** Default wait for a permit. */
 const WAIT_MILLIS = 5_000
 
-/**
- * Gives each holder so many turns at once at what holds a connection of the pool, so that nobody has all of them. What comes beyond these
- * waits in its order, without a connection, and no longer than five seconds.
- */
-export const makeKeyedSemaphore = (each: number) => {
-  /** Of those who have a turn, or wait for one. */
-  const holders = new Map<string, { readonly turns: Semaphore.Semaphore; users: number }>()
+/** Limits of a keyed semaphore. */
+export interface KeyedSemaphoreOptions<E> {
+  /** Permits of each key. */
+  readonly permits: number
+  /** Longest wait for a permit. Default 5 s. */
+  readonly timeout?: Duration.Input
+  /** Runs in place of an effect that waited too long for its permit. */
+  readonly onTimeout: Effect.Effect<never, E>
+}
 
-  return (holder: string) =>
-    <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+/**
+ * A semaphore for each key (a bulkhead): one key cannot use up the permits of the others. Waiters get permits in order. The time-out applies
+ * to the wait alone; an effect that has started takes as long as it takes.
+ *
+ * Effect's `PartitionedSemaphore` shares one pool of permits among its keys and has no limit per key.
+ */
+export const makeKeyedSemaphore = <E>(options: KeyedSemaphoreOptions<E>) => {
+  const { onTimeout, permits, timeout = WAIT_MILLIS } = options
+  /** Semaphores in use: `users` hold a permit or wait for one. */
+  const semaphores = new Map<string, { readonly semaphore: Semaphore.Semaphore; users: number }>()
+
+  return (key: string) =>
+    <A, E2, R>(self: Effect.Effect<A, E2, R>): Effect.Effect<A, E | E2, R> =>
       Effect.suspend(() => {
-        const held = holders.get(holder) ?? { turns: Semaphore.makeUnsafe(each), users: 0 }
-        holders.set(holder, held)
-        held.users++
-        return held.turns
+        const entry = semaphores.get(key) ?? { semaphore: Semaphore.makeUnsafe(permits), users: 0 }
+        semaphores.set(key, entry)
+        entry.users++
+        return entry.semaphore
           .withPermitsIfAvailable(1)(self)
           .pipe(
-            Effect.flatMap(Option.match({ onNone: () => inLine(held.turns, self), onSome: Effect.succeed })),
+            Effect.flatMap(
+              Option.match({
+                onNone: () => withTimeout(entry.semaphore, self, timeout, onTimeout),
+                onSome: Effect.succeed
+              })
+            ),
             Effect.ensuring(
               Effect.sync(() => {
-                if (--held.users === 0) holders.delete(holder)
+                if (--entry.users === 0) semaphores.delete(key)
               })
             )
           )
       })
 }
 
-/** Waits for a turn, for a time; what has begun takes as long as it takes. */
-const inLine = <A, E, R>(turns: Semaphore.Semaphore, self: Effect.Effect<A, E, R>) =>
+/** Waits for a permit, at most `timeout`. */
+const withTimeout = <A, E, E2, R>(
+  semaphore: Semaphore.Semaphore,
+  self: Effect.Effect<A, E2, R>,
+  timeout: Duration.Input,
+  onTimeout: Effect.Effect<never, E>
+) =>
   Effect.suspend(() => {
-    let begun = false
+    let started = false
     const run = Effect.suspend(() => {
-      begun = true
+      started = true
       return self
     })
-    const tooLong = Effect.suspend(() => (begun ? Effect.never : noTurn))
-    return Effect.raceFirst(turns.withPermit(run), Effect.andThen(Effect.sleep(WAIT_MILLIS), tooLong))
+    const expire = Effect.suspend(() => (started ? Effect.never : onTimeout))
+    return Effect.raceFirst(semaphore.withPermit(run), Effect.andThen(Effect.sleep(timeout), expire))
   })
-
-const noTurn = Effect.fail(
-  new SqlError.SqlError({
-    reason: new SqlError.LockTimeoutError({
-      cause: undefined,
-      message: "The organization's other transactions did not end in time",
-      operation: "transaction"
-    })
-  })
-)

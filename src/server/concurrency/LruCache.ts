@@ -1,7 +1,7 @@
-/** Values by key, bounded by number and by weight: past either the one that was asked for longest ago goes first. */
+/** LRU cache limited by the number of entries and by their total weight: past either limit it evicts the least recently read entry. */
 export class LruCache<A> {
   readonly #limit: { readonly entries: number; readonly weight: number }
-  /** A map is walked in the order of insertion; what is asked for is inserted anew. */
+  /** A `Map` iterates in insertion order; a read moves its entry to the end. */
   readonly #entries = new Map<string, { readonly value: A; readonly weight: number }>()
   #weight = 0
 

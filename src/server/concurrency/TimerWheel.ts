@@ -1,48 +1,48 @@
 import { Clock, Effect, FiberSet, type Scope } from "effect"
 import { monotonicMillis } from "./monotonicMillis.ts"
 
-/** Alarms of the same span ring together, at its end: this late at most, in milliseconds. */
+/** The resolution of the wheel: callbacks fire at the end of their tick, at most this late, in milliseconds. */
 const TICK_MILLIS = 25
 
 /**
- * Deadlines for what runs thousands of times a second. A race of each with a sleep of its own costs two fibers and a timer more than
- * the work at hand, and hardly ever rings; here a fiber serves all that are due in the same span.
+ * Coarse time-outs for work that starts thousands of times a second. `Effect.timeout` costs two fibers and a timer each, more than the work
+ * itself, and hardly ever fires; here one fiber serves all callbacks of a tick.
  */
 export interface TimerWheel {
-  /** Calls `ring` once so many milliseconds have passed, up to 25 ms late. Answers with how to call it off. */
-  readonly schedule: (millis: number, ring: () => void) => () => void
+  /** Calls `callback` after `millis` milliseconds, up to 25 ms late. Returns a function that cancels it. */
+  readonly schedule: (millis: number, callback: () => void) => () => void
 }
 
-/** Alarms that ring as long as the scope is open. */
+/** A timer wheel that runs until the scope closes. */
 export const makeTimerWheel: Effect.Effect<TimerWheel, never, Scope.Scope> = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const fork = yield* FiberSet.makeRuntime<never, void, never>()
-  const spans = new Map<number, Set<() => void>>()
+  const ticks = new Map<number, Set<() => void>>()
 
-  const spanOf = (number: number, now: number): Set<() => void> => {
-    const found = spans.get(number)
+  const callbacksOf = (tick: number, now: number): Set<() => void> => {
+    const found = ticks.get(tick)
     if (found !== undefined) return found
-    const made = new Set<() => void>()
-    spans.set(number, made)
+    const callbacks = new Set<() => void>()
+    ticks.set(tick, callbacks)
     fork(
-      Effect.flatMap(Effect.sleep(number * TICK_MILLIS - now), () =>
+      Effect.flatMap(Effect.sleep(tick * TICK_MILLIS - now), () =>
         Effect.sync(() => {
-          spans.delete(number)
-          for (const ring of made) ring()
+          ticks.delete(tick)
+          for (const callback of callbacks) callback()
         })
       )
     )
-    return made
+    return callbacks
   }
 
   return {
-    schedule: (millis, ring) => {
+    schedule: (millis, callback) => {
       const now = monotonicMillis(clock)
-      const span = spanOf(Math.ceil((now + millis) / TICK_MILLIS), now)
-      // A function of its own: the same one may be set twice.
-      const entry = () => ring()
-      span.add(entry)
-      return () => void span.delete(entry)
+      const callbacks = callbacksOf(Math.ceil((now + millis) / TICK_MILLIS), now)
+      // A new function each time: the same callback may be scheduled twice.
+      const entry = () => callback()
+      callbacks.add(entry)
+      return () => void callbacks.delete(entry)
     }
   }
 })

@@ -1,21 +1,23 @@
-/** Rows, and bytes of what they stand for, that are read at once. */
-const ROWS_AT_ONCE = 200
-const BYTES_AT_ONCE = 4 * 2 ** 20
+/** The largest number of rows in a chunk. */
+const MAX_ROWS = 200
 
-/** Rows in the pieces in which what they stand for is read: at most 200 and some 4 MiB, one at least. */
+/** The largest total of `bytes` in a chunk of more than one row. */
+const MAX_BYTES = 4 * 2 ** 20
+
+/** Splits rows into chunks of at most 200 rows and 4 MiB by their `bytes`. A larger row is a chunk of its own. */
 export function* chunksByBytes<Row extends { readonly bytes: number }>(
   rows: Iterable<Row>
 ): Generator<ReadonlyArray<Row>> {
-  let piece: Array<Row> = []
+  let chunk: Array<Row> = []
   let bytes = 0
   for (const row of rows) {
-    if (piece.length === ROWS_AT_ONCE || (piece.length > 0 && bytes + row.bytes > BYTES_AT_ONCE)) {
-      yield piece
-      piece = []
+    if (chunk.length === MAX_ROWS || (chunk.length > 0 && bytes + row.bytes > MAX_BYTES)) {
+      yield chunk
+      chunk = []
       bytes = 0
     }
-    piece.push(row)
+    chunk.push(row)
     bytes += row.bytes
   }
-  if (piece.length > 0) yield piece
+  if (chunk.length > 0) yield chunk
 }

@@ -3,7 +3,7 @@ import { type Clock, Effect } from "effect"
 /** Milliseconds on Effect's monotonic clock. */
 export const monotonicMillis = (clock: Clock.Clock): number => Number(clock.monotonicTimeNanosUnsafe()) / 1e6
 
-/** The same of the clock at hand. */
+/** Milliseconds on the monotonic clock of the current fiber. */
 export const monotonicNow: Effect.Effect<number> = Effect.clockWith((clock) =>
   Effect.sync(() => monotonicMillis(clock))
 )

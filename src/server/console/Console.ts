@@ -15,7 +15,7 @@ import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
 import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
 import * as Pages from "./Console/pages.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
-import { layerProblemFrame } from "../http/ProblemFrame.ts"
+import * as ProblemFrame from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
 
 /** Routes that are added to the router given here lie under `/console/api`. */
@@ -42,7 +42,7 @@ export const layerRoutes = <E, R>(options: {
           ConsoleAuthentication.layer,
           Authentication.layerGates,
           RequestBody.layer,
-          layerProblemFrame
+          ProblemFrame.layer
         ])
       )
     ).pipe(Layer.provide(Guard.layer(options.publicUrl))),

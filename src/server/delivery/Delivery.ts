@@ -30,7 +30,6 @@ import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { drain } from "./Delivery/drain.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
-import { afterCommit } from "../store/Database/transaction.ts"
 import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -203,7 +202,7 @@ const make = Effect.fnUntraced(function* (
       })
   }
 
-  const replayed = afterCommit(
+  const replayed = callers.afterCommit(
     Effect.sync(() => {
       reader.signalNewRows()
       tellOthers()

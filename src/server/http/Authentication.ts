@@ -12,7 +12,7 @@ import {
 import { InsufficientScope } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
-import { problemResponse } from "./ProblemFrame.ts"
+import { problemResponse } from "./problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
 /** Turns the bearer key of a request into its principal, as often as its limit lets it. */

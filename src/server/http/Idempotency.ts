@@ -1,11 +1,11 @@
-import { Effect, Latch, Layer, Option, Redacted, Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Schema } from "effect"
 import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlClient, type SqlError } from "effect/sql"
 import { createHash } from "node:crypto"
 import { CurrentPrincipal } from "../../api/Authorization.ts"
 import { Idempotent } from "../../api/Middleware.ts"
 import { toDate } from "../../domain/Time.ts"
-import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
+import { dieOnDatabaseError, permitTimeout } from "../store/Database/databaseErrors.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { withDnsPrefetch } from "../egress/Egress/PrefetchedDns.ts"
@@ -23,16 +23,16 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
- * Operations under a key that one process runs at once for an organization. Each holds a connection of the pool to its end, and one that
- * comes second while it waits for the first: a handful must not leave the others without one. Names are looked up without one.
+ * Operations with a key that one process runs concurrently for an organization. Each holds a connection of the pool until it ends, and a
+ * duplicate holds one while it waits for the first request: a crowd of them must leave connections for others. DNS lookups happen before.
  */
-const AT_ONCE = 4
+const MAX_CONCURRENT = 4
 
 /**
- * The same `Idempotency-Key` with the same body gives the same answer. The key's row, what the operation writes and its answer
- * are one transaction: a process that dies in between leaves nothing, and a second request waits at the row until the first
- * has committed. Answers are sealed, since some hold a secret that is shown once. A refused request leaves no row: it created
- * nothing, and may be sent again.
+ * Requests with the same `Idempotency-Key` and the same body get the same answer. The key's row, the writes of the operation and its answer
+ * are one transaction: if the process dies, nothing is left, and a duplicate on another replica waits for the row lock until the first request
+ * has committed. Answers are sealed, because some hold a secret that is shown once. A failed request leaves no row: it created nothing and may
+ * be sent again.
  */
 export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretBox | StoreClock> =
   Layer.effect(
@@ -43,18 +43,19 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
       const box = yield* SecretBox
       const clock = yield* StoreClock
 
-      /** Takes the key; where another transaction has it, waits for that one's end. */
-      const take = Effect.fnUntraced(
+      /** Claims the key. If another transaction is claiming it, waits for the end of that transaction. */
+      const claim = Effect.fnUntraced(
         function* (key: IdempotencyKey, fingerprint: Uint8Array, at: Date, leftMillis: number) {
           yield* sql`SELECT set_config('lock_timeout', ${`${Math.max(1, Math.ceil(leftMillis))}ms`}, true)`
-          const taken = yield* claimKey(sql, key, fingerprint, at)
+          const claimed = yield* claimKey(sql, key, fingerprint, at)
           yield* sql`SET LOCAL lock_timeout TO DEFAULT`
-          return taken
+          return claimed
         },
         Effect.catchIf(isLockTimeout, () => requestInProgress)
       )
 
-      const once = Effect.fnUntraced(function* <E, R>(
+      /** Runs the operation, or returns the stored answer of an earlier request. */
+      const runOnce = Effect.fnUntraced(function* <E, R>(
         operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
         name: string,
         key: string,
@@ -65,51 +66,43 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const request = yield* HttpServerRequest.HttpServerRequest
         const body = takesBody ? yield* Effect.orDie(request.arrayBuffer) : new ArrayBuffer(0)
         const fingerprint = createHash("sha256")
-          // Another key of the organization is another caller: the answer may hold a secret that is the first one's alone.
+          // Another API key of the organization is another caller: the answer may hold a secret for the first caller alone.
           .update(principal.actor.id)
           .update("\n")
           .update(request.url)
           .update("\n")
           .update(new Uint8Array(body))
           .digest()
-        const mine = { org_id: principal.org_id, operation: name, key }
+        const idempotencyKey = { org_id: principal.org_id, operation: name, key }
         const at = toDate(yield* clock.now)
-        if (!(yield* take(mine, fingerprint, at, until - (yield* monotonicNow)))) {
-          const kept = yield* findAnswer(sql, mine, fingerprint)
-          // Keys and answers are committed together.
-          const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), Option.getOrThrow(kept)))
+        if (!(yield* claim(idempotencyKey, fingerprint, at, until - (yield* monotonicNow)))) {
+          const sealed = yield* findAnswer(sql, idempotencyKey, fingerprint)
+          // A key and its answer are committed together, so the answer exists.
+          const opened = yield* Effect.orDie(
+            box.unseal(answerPlace(idempotencyKey), Option.getOrThrow(sealed))
+          )
           return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
         }
         const response = yield* operation
         const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
-        yield* storeAnswer(sql, mine, at, yield* box.seal(answerPlace(mine), Redacted.make(answer)))
+        yield* storeAnswer(
+          sql,
+          idempotencyKey,
+          at,
+          yield* box.seal(answerPlace(idempotencyKey), Redacted.make(answer))
+        )
         return response
       })
 
-      const turnOf = makeKeyedSemaphore(AT_ONCE)
-      /** What is under way in this process, by its key. */
-      const underWay = new Map<string, Latch.Latch>()
-
-      /** Runs what nothing else under its key runs beside here: who comes second takes no turn meanwhile that others wait for. */
-      const alone = Effect.fnUntraced(function* <A, E, R>(
-        name: string,
-        run: (until: number) => Effect.Effect<A, E, R>
-      ) {
-        const until = (yield* monotonicNow) + WAIT_MILLIS
-        for (let first = underWay.get(name); first !== undefined; first = underWay.get(name)) {
-          const ended = yield* Effect.timeoutOption(first.await, Math.max(0, until - (yield* monotonicNow)))
-          if (Option.isNone(ended)) return yield* requestInProgress
-        }
-        const end = Latch.makeUnsafe(false)
-        return yield* Effect.acquireUseRelease(
-          Effect.sync(() => underWay.set(name, end)),
-          () => run(until),
-          () =>
-            Effect.sync(() => {
-              underWay.delete(name)
-              end.openUnsafe()
-            })
-        )
+      const withOrganizationPermit = makeKeyedSemaphore({
+        permits: MAX_CONCURRENT,
+        onTimeout: permitTimeout
+      })
+      /** Duplicates in one process wait here, where they hold neither a connection nor a permit of the organization. */
+      const withKeyPermit = makeKeyedSemaphore({
+        permits: 1,
+        timeout: WAIT_MILLIS,
+        onTimeout: requestInProgress
       })
 
       return Idempotent.of((operation, { endpoint, group }) =>
@@ -117,11 +110,15 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           const key = headers["idempotency-key"]
           if (key === undefined || key.length === 0 || key.length > 255) return operation
           const name = `${group.identifier}.${endpoint.identifier}`
-          const run = (until: number) =>
-            atomically(once(operation, name, key, endpoint.payload.size > 0, until))
-          return Effect.flatMap(CurrentPrincipal, ({ org_id }) =>
-            alone(`${org_id} ${name} ${key}`, (until) => withDnsPrefetch(turnOf(org_id)(run(until))))
-          ).pipe(dieOnDatabaseError, Effect.provideService(SqlClient.SqlClient, sql))
+          return Effect.gen(function* () {
+            const { org_id } = yield* CurrentPrincipal
+            // The wait here and the wait for the row lock share one time limit.
+            const until = (yield* monotonicNow) + WAIT_MILLIS
+            const run = atomically(runOnce(operation, name, key, endpoint.payload.size > 0, until))
+            return yield* withKeyPermit(`${org_id} ${name} ${key}`)(
+              withDnsPrefetch(withOrganizationPermit(org_id)(run))
+            )
+          }).pipe(dieOnDatabaseError, Effect.provideService(SqlClient.SqlClient, sql))
         })
       )
     })
@@ -129,7 +126,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
 
 const isLockTimeout = (error: SqlError.SqlError) => error.reason._tag === "LockTimeoutError"
 
-/** An answer as it is kept: every operation that creates answers with a JSON text. */
+/** A stored answer. Every operation that accepts a key responds with a JSON text. */
 const Answer = Schema.fromJsonString(
   Schema.Struct({
     status: Schema.Int,
@@ -147,7 +144,7 @@ const fromResponse = ({ body, headers, status }: HttpServerResponse.HttpServerRe
         headers: { ...headers },
         body: body.text ?? Buffer.from(body.body).toString()
       })
-    : Effect.die(new Error("An operation that creates answers with a body of bytes"))
+    : Effect.die(new Error("An operation with an idempotency key responded with a binary body"))
 
 const toResponse = ({ body, headers, status }: typeof Answer.Type) =>
   HttpServerResponse.raw(undefined, { status, headers }).pipe(

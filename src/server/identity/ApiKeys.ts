@@ -22,7 +22,7 @@ import { insertKey, type KeyRow, listKeys, revokeKey, toApiKey, usableAdminKeys 
 import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
 import { Organizations } from "./Organizations.ts"
 import { Revocations } from "./Revocations.ts"
-import { afterCommit, atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/Database/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -142,7 +142,7 @@ export class ApiKeys extends Context.Service<
             const revoked = yield* revokeKey(sql, org_id, id, now)
             if (revoked === undefined) return yield* notFound("key")
             if (revoked) yield* audit.record(author, "key.revoked", id)
-            yield* afterCommit(revocations.publish(id))
+            yield* sql.afterCommit(revocations.publish(id))
           })
         )
       })

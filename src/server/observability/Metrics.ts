@@ -1,88 +1,68 @@
-import { Context, Effect, Layer, Metric } from "effect"
+import { type Cause, Context, Effect, Layer, Metric, type Scope } from "effect"
 import { PrometheusMetrics } from "effect/observability"
-import { SqlClient } from "effect/sql"
-import { Delivery } from "../delivery/Delivery.ts"
-import {
-  deliveryCoolingDestinations,
-  metricsFailures,
-  deliveryInFlight,
-  deliveryOldestDue,
-  deliveryQueueFull,
-  deliveryShards,
-  deliveryQueueDepth
-} from "./metricDefinitions.ts"
+import { metricsFailures } from "./metricDefinitions.ts"
 import { makeProcessCollector } from "./Metrics/processCollector.ts"
-import { collectDatabase } from "./Metrics/store.ts"
 
-/** Who asks more often than this is told the same: looking must not become a load of its own. */
+/** Within this time after a collection, readers get its values: scraping must not become a load of its own. */
 const FRESH_FOR = "5 seconds"
 
-/** The longest that the store is asked. */
-const ASK_MILLIS = 3_000
+/** The longest run of the collectors. */
+const COLLECT_TIMEOUT_MILLIS = 3_000
+
+/** Updates gauges from their source. A failure leaves them as they were. */
+export type MetricCollector = Effect.Effect<void, unknown>
 
 /**
- * What operators see of the service: `Metrics/definitions.ts` has each metric with its meaning. What is counted while it happens is always
- * up to date; what is looked at is looked at when somebody asks.
+ * The metrics of the service; `metricDefinitions.ts` has each with its meaning. Counters and histograms are updated as things happen, gauges
+ * when metrics are read.
  */
 export class Metrics extends Context.Service<
   Metrics,
   {
-    /** Looks at the process, the engine and the store. Does not fail: what cannot be asked stays as it was. */
+    /** Updates all gauges. Does not fail: gauges whose collector fails keep their values. */
     readonly collect: Effect.Effect<void>
-    /** All of it as Prometheus text, version 0.0.4. */
+    /** All metrics as Prometheus text, version 0.0.4. */
     readonly text: Effect.Effect<string>
   }
 >()("countersign/server/observability/Metrics") {
-  static readonly layer = Layer.effect(
-    Metrics,
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const delivery = yield* Delivery
-      const registry = yield* Metric.MetricRegistry
-      const collectProcess = yield* makeProcessCollector
-
-      const collectDelivery = Effect.gen(function* () {
-        const figures = yield* delivery.stats
-        yield* Metric.update(deliveryShards, figures.shards)
-        for (const [channel, of] of figures.channels) {
-          yield* Metric.update(deliveryQueueDepth(channel), of.waiting)
-          yield* Metric.update(deliveryOldestDue(channel), of.overdueSeconds)
-          yield* Metric.update(deliveryInFlight(channel), of.inFlight)
-          yield* Metric.update(deliveryCoolingDestinations(channel), of.coolingDown)
-          // There before the first of them: a rise is seen only from a number.
-          yield* Metric.update(deliveryQueueFull(channel), 0)
-        }
-      })
-
-      const ask = Effect.all([collectDelivery, collectDatabase(sql)], { discard: true }).pipe(
-        Effect.timeout(ASK_MILLIS),
-        Effect.andThen(Metric.update(metricsFailures, 0)),
-        Effect.catchCause((cause) =>
-          Effect.andThen(
-            Metric.update(metricsFailures, 1),
-            Effect.logDebug("The store could not be asked for metrics", cause)
+  /** The process's own gauges, and those of the given collectors, which run in order. */
+  static readonly layer = <E, R>(
+    collectors: Effect.Effect<ReadonlyArray<MetricCollector>, E, R>
+  ): Layer.Layer<Metrics, E, Exclude<R, Scope.Scope>> =>
+    Layer.effect(
+      Metrics,
+      Effect.gen(function* () {
+        const registry = yield* Metric.MetricRegistry
+        const collectProcess = yield* makeProcessCollector
+        const collectOthers = Effect.all(yield* collectors, { discard: true }).pipe(
+          Effect.timeout(COLLECT_TIMEOUT_MILLIS),
+          Effect.andThen(Metric.update(metricsFailures, 0)),
+          Effect.catchCause((cause: Cause.Cause<unknown>) =>
+            Effect.andThen(
+              Metric.update(metricsFailures, 1),
+              Effect.logDebug("Metric collection failed", cause)
+            )
           )
         )
-      )
 
-      const collect = yield* Effect.cachedWithTTL(
-        // Whose request it is matters neither for the series nor for the spans.
-        Effect.andThen(collectProcess, ask).pipe(
-          Effect.provideService(Metric.MetricRegistry, registry),
-          Effect.withTracerEnabled(false)
-        ),
-        FRESH_FOR
-      )
-
-      return Metrics.of({
-        collect,
-        text: Effect.andThen(collect, PrometheusMetrics.format()).pipe(
-          Effect.provideService(Metric.MetricRegistry, registry)
+        const collect = yield* Effect.cachedWithTTL(
+          // The reader's own registry and tracer must affect neither the series nor the spans.
+          Effect.andThen(collectProcess, collectOthers).pipe(
+            Effect.provideService(Metric.MetricRegistry, registry),
+            Effect.withTracerEnabled(false)
+          ),
+          FRESH_FOR
         )
+
+        return Metrics.of({
+          collect,
+          text: Effect.andThen(collect, PrometheusMetrics.format()).pipe(
+            Effect.provideService(Metric.MetricRegistry, registry)
+          )
+        })
       })
-    })
-  )
+    )
 }
 
-/** A registry of its own: of several services in one process each tells of itself. */
+/** A registry of its own for each service: several services in one process do not share their metrics. */
 export const layerRegistry: Layer.Layer<never> = Layer.sync(Metric.MetricRegistry, () => new Map())

@@ -1,30 +1,33 @@
 import { Metric } from "effect"
 
 /**
- * Every metric of the service, by Prometheus' conventions: base units in the names, `_total` on what only rises. Labels are operations,
- * channels, outcomes and states: nothing that grows with tenants, and nothing that names one.
+ * Every metric of the service. `docs/metrics.md` is generated from the exports.
+ *
+ * Prometheus' conventions hold: base units in the names, `_total` on counters. Labels are operations, channels, outcomes and states, so the
+ * number of series does not grow with tenants and no label identifies one.
  */
 
-/** Upper bounds in seconds, of requests and of attempts alike. */
+/** Upper bounds of the histogram buckets, in seconds, of requests and of delivery attempts. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** One object for each set of labels: the registry finds its series by it without making a key again. */
+/** Memoizes a metric per set of labels, because the registry finds the series of a known object without computing its key. */
 const series = <A extends ReadonlyArray<string>, M>(make: (...labels: A) => M): ((...labels: A) => M) => {
-  const made = new Map<string, M>()
+  const metrics = new Map<string, M>()
   return (...labels) => {
     const key = labels.join("\n")
-    const found = made.get(key)
+    const found = metrics.get(key)
     if (found !== undefined) return found
     const metric = make(...labels)
-    made.set(key, metric)
+    metrics.set(key, metric)
     return metric
   }
 }
 
-/** `status`: of the answer; 499 where the caller left before it. */
+/** `status`: of the response; 499 if the client disconnected first. */
 export const httpRequests = series((operation: string, status: string) =>
   Metric.counter("countersign_http_requests_total", {
-    description: "Requests to operations of the contract, by operation and status of the answer",
+    description:
+      "API requests by operation and response status; 499: the client disconnected before the response",
     attributes: { operation, status },
     incremental: true
   })
@@ -32,16 +35,16 @@ export const httpRequests = series((operation: string, status: string) =>
 
 export const httpRequestDuration = series((operation: string) =>
   Metric.histogram("countersign_http_request_duration_seconds", {
-    description: "Time from a request to its answer; of a stream, to its beginning",
+    description: "Time from request to response; for a stream, to its first byte",
     attributes: { operation, unit: "s" },
     boundaries: DURATION_BUCKETS
   })
 )
 
-/** `outcome`: delivered, partial, retry, failed, gone, or refused where nothing was sent. */
+/** `outcome`: delivered, partial, retry, failed, gone; refused if the attempt was not sent. */
 export const deliveryAttempts = series((channel: string, outcome: string) =>
   Metric.counter("countersign_delivery_attempts_total", {
-    description: "Attempts at deliveries that this process made, by channel and outcome",
+    description: "Delivery attempts of this process by channel and outcome",
     attributes: { channel, outcome },
     incremental: true
   })
@@ -49,7 +52,7 @@ export const deliveryAttempts = series((channel: string, outcome: string) =>
 
 export const deliveryAttemptDuration = series((channel: string) =>
   Metric.histogram("countersign_delivery_attempt_duration_seconds", {
-    description: "Time that attempts took",
+    description: "Duration of delivery attempts",
     attributes: { channel, unit: "s" },
     boundaries: DURATION_BUCKETS
   })
@@ -57,7 +60,7 @@ export const deliveryAttemptDuration = series((channel: string) =>
 
 export const deliveryQueueFull = series((channel: string) =>
   Metric.counter("countersign_delivery_queue_full_total", {
-    description: "Deliveries that failed at once: so many waited for their destination already",
+    description: "Deliveries rejected because the destination's queue was full",
     attributes: { channel },
     incremental: true
   })
@@ -66,7 +69,7 @@ export const deliveryQueueFull = series((channel: string) =>
 export const deliveryQueueDepth = series((channel: string) =>
   Metric.gauge("countersign_delivery_queue_depth", {
     description:
-      "Deliveries that wait or are being sent, in the shards of this process; the sum over all processes is the whole queue",
+      "Queued deliveries in the shards of this process, attempts in flight included; the sum over all replicas is the whole queue",
     attributes: { channel }
   })
 )
@@ -74,56 +77,56 @@ export const deliveryQueueDepth = series((channel: string) =>
 export const deliveryOldestDue = series((channel: string) =>
   Metric.gauge("countersign_delivery_oldest_due_seconds", {
     description:
-      "How long the oldest delivery in the shards of this process was due at the last sweep, those aside that wait for a cooldown",
+      "How long the oldest due delivery in the shards of this process had been due at the last sweep, without destinations in cooldown",
     attributes: { channel, unit: "s" }
   })
 )
 
 export const deliveryInFlight = series((channel: string) =>
   Metric.gauge("countersign_delivery_in_flight", {
-    description: "Attempts that are under way in this process",
+    description: "Delivery attempts in flight in this process",
     attributes: { channel }
   })
 )
 
 export const deliveryCoolingDestinations = series((channel: string) =>
   Metric.gauge("countersign_delivery_cooling_destinations", {
-    description: "Destinations of this process with deliveries that wait for a cooldown",
+    description: "Destinations in cooldown with queued deliveries in the shards of this process",
     attributes: { channel }
   })
 )
 
 export const deliveryShards = Metric.gauge("countersign_delivery_shards", {
-  description: "Shards of the queue that this process owns"
+  description: "Shards of the delivery queue that this process owns"
 })
 
 export const oldestSnapshot = Metric.gauge("countersign_store_oldest_snapshot_seconds", {
   description:
-    "Age of the oldest transaction in the database that keeps dead rows from being removed, as far as this role may see",
+    "Age of the oldest transaction in the database that prevents the removal of dead rows, as far as the service's role can see",
   attributes: { unit: "s" }
 })
 
 export const xminAge = Metric.gauge("countersign_store_xmin_age_transactions", {
   description:
-    "Transactions since the oldest snapshot, prepared transaction or replication slot that keeps dead rows"
+    "Transactions since the oldest snapshot, prepared transaction or replication slot that prevents the removal of dead rows"
 })
 
 /** `state`: active, idle or in_transaction. */
 export const databaseConnections = series((state: string) =>
   Metric.gauge("countersign_store_connections", {
-    description: "Connections of this process to the store, by state",
+    description: "Database connections of this process by state",
     attributes: { state }
   })
 )
 
 export const databaseConnectionsMax = Metric.gauge("countersign_store_connections_max", {
-  description: "Connections that this process opens at most"
+  description: "Maximum number of database connections of this process"
 })
 
-/** `state`: waiting for a connection, or open. */
+/** `state`: waiting (for a connection) or open. */
 export const databaseTransactions = series((state: string) =>
   Metric.gauge("countersign_store_transactions", {
-    description: "Transactions of this process that wait for a connection, and those that have one",
+    description: "Transactions of this process by state: waiting for a connection, or open",
     attributes: { state }
   })
 )
@@ -131,46 +134,45 @@ export const databaseTransactions = series((state: string) =>
 /** `quantile`: 0.5, 0.99 or 1. */
 export const eventLoopDelay = series((quantile: string) =>
   Metric.gauge("countersign_event_loop_delay_seconds", {
-    description: "How late the event loop was since the last collection",
+    description: "Event-loop lag since the previous scrape",
     attributes: { quantile, unit: "s" }
   })
 )
 
 export const residentMemory = Metric.gauge("process_resident_memory_bytes", {
-  description: "Memory of the process that is in RAM",
+  description: "Resident memory of the process",
   attributes: { unit: "By" }
 })
 
 export const heapUsed = Metric.gauge("nodejs_heap_used_bytes", {
-  description: "Memory that JavaScript's objects take",
+  description: "Used JavaScript heap",
   attributes: { unit: "By" }
 })
 
 export const processCpu = Metric.counter("process_cpu_seconds_total", {
-  description: "Processor time, of the user and of the system",
+  description: "User and system CPU time of the process",
   attributes: { unit: "s" },
   incremental: true
 })
 
 export const processStartTime = Metric.gauge("process_start_time_seconds", {
-  description: "When the process started, in seconds since the epoch",
+  description: "Start time of the process, in seconds since the Unix epoch",
   attributes: { unit: "s" }
 })
 
 export const buildInfo = series((version: string) =>
   Metric.gauge("countersign_build_info", {
-    description: "1, with the version that runs",
+    description: "Always 1; the label has the running version",
     attributes: { version }
   })
 )
 
 export const metricsFailures = Metric.counter("countersign_metrics_failures_total", {
-  description:
-    "Collections that could not ask the store: what it tells is then as old as the last that could",
+  description: "Failed metric collections; gauges then keep their values of the last successful one",
   incremental: true
 })
 
-/** `worker`: the name of a background loop of this process. */
+/** `worker`: the name of a background worker of this process. */
 export const workerLastSuccess = series((worker: string) =>
   Metric.gauge("countersign_worker_last_success_timestamp_seconds", {
     description: "When a background worker of this process last completed a run, in seconds since the epoch",
@@ -178,7 +180,7 @@ export const workerLastSuccess = series((worker: string) =>
   })
 )
 
-/** `worker`: the name of a background loop of this process. */
+/** `worker`: the name of a background worker of this process. */
 export const workerFailures = series((worker: string) =>
   Metric.counter("countersign_worker_failures_total", {
     description: "Failed runs of a background worker of this process; each is retried",

@@ -3,23 +3,23 @@ import type { SqlClient } from "effect/sql"
 import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 
-/** How long an answer is kept. */
+/** How long a key and its answer are kept. */
 export const RETENTION = "24 hours"
 
-/** How long a second request waits for the first one's answer. */
+/** How long a duplicate request waits for the answer of the first, in milliseconds. */
 export const WAIT_MILLIS = 5_000
 
-/** Nothing takes as long that is done under a key: one that has no answer after this was left by a process that died. */
+/** Longer than any operation under a key takes: a key without an answer after this time belongs to a process that died. */
 const ABANDONED_AFTER = "150 seconds"
 
-/** A key of an organization, for one operation. */
+/** An idempotency key is scoped to an organization and an operation. */
 export interface IdempotencyKey {
   readonly org_id: OrgId
   readonly operation: string
   readonly key: string
 }
 
-/** Where a key's answer is sealed to. */
+/** The place that a key's answer is sealed for. */
 export const answerPlace = ({ key, operation, org_id }: IdempotencyKey) => ({
   org_id,
   table: "idempotency_keys",
@@ -27,13 +27,13 @@ export const answerPlace = ({ key, operation, org_id }: IdempotencyKey) => ({
   column: "answer"
 })
 
-const rowOf = (sql: SqlClient.SqlClient, { key, operation, org_id }: IdempotencyKey) => sql`
+const isKey = (sql: SqlClient.SqlClient, { key, operation, org_id }: IdempotencyKey) => sql`
   org_id = ${org_id}
   AND operation = ${operation}
   AND key = ${key}
 `
 
-/** Takes a key as of now; false where it is taken. */
+/** Claims a key as of `now`. Returns false if another request has claimed it; an expired or abandoned claim is taken over. */
 export const claimKey = (
   sql: SqlClient.SqlClient,
   { key, operation, org_id }: IdempotencyKey,
@@ -41,61 +41,60 @@ export const claimKey = (
   now: Date
 ) =>
   sql`
-    INSERT INTO idempotency_keys AS kept (org_id, operation, key, fingerprint, created_at)
+    INSERT INTO idempotency_keys AS existing (org_id, operation, key, fingerprint, created_at)
     VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
     ON CONFLICT (org_id, operation, key) DO UPDATE
     SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = NULL
-    WHERE kept.created_at < ${now}::timestamptz - ${RETENTION}::interval
-      OR (kept.answer IS NULL AND kept.created_at < ${now}::timestamptz - ${ABANDONED_AFTER}::interval)
-    RETURNING 1 AS taken
+    WHERE existing.created_at < ${now}::timestamptz - ${RETENTION}::interval
+      OR (existing.answer IS NULL AND existing.created_at < ${now}::timestamptz - ${ABANDONED_AFTER}::interval)
+    RETURNING 1 AS claimed
   `.pipe(Effect.map((rows) => rows.length > 0))
 
-const decodeKept = Schema.decodeUnknownEffect(
+const decodeRows = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.NullOr(Schema.Uint8Array) }))
 )
 
-/** The sealed answer under a key that was taken for the same request; none where there is none yet. */
+/** The sealed answer of a key, or none if its request is in progress. Fails if the key was claimed by a different request. */
 export const findAnswer = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
   fingerprint: Uint8Array
 ) {
-  const rows = yield* sql`
+  const [row] = yield* sql`
     SELECT fingerprint, answer
     FROM idempotency_keys
-    WHERE ${rowOf(sql, key)}
-  `.pipe(Effect.flatMap(decodeKept), Effect.orDie)
-  const [kept] = rows
-  if (kept !== undefined && !Buffer.from(kept.fingerprint).equals(fingerprint)) {
+    WHERE ${isKey(sql, key)}
+  `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+  if (row !== undefined && !Buffer.from(row.fingerprint).equals(fingerprint)) {
     return yield* new IdempotencyKeyReused({
-      detail: "An Idempotency-Key is for one request of one API key: use another"
+      detail: "This Idempotency-Key was used for a different request or by another API key. Use a new key."
     })
   }
-  return Option.fromNullishOr(kept?.answer)
+  return Option.fromNullishOr(row?.answer)
 })
 
-/** Keeps the sealed answer of what took the key then: another may have taken it over since. */
+/** Stores the sealed answer of the claim made at `claimedAt`. Does nothing if another request has taken the key over since. */
 export const storeAnswer = (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
-  taken: Date,
+  claimedAt: Date,
   sealed: Uint8Array
 ) => sql`
   UPDATE idempotency_keys
   SET answer = ${sealed}
-  WHERE ${rowOf(sql, key)}
-    AND created_at = ${taken}
+  WHERE ${isKey(sql, key)}
+    AND created_at = ${claimedAt}
 `
 
-/** Gives a key back that was taken then and has no answer. */
-export const releaseKey = (sql: SqlClient.SqlClient, key: IdempotencyKey, taken: Date) => sql`
+/** Releases the claim made at `claimedAt` if it has no answer. */
+export const releaseKey = (sql: SqlClient.SqlClient, key: IdempotencyKey, claimedAt: Date) => sql`
   DELETE FROM idempotency_keys
-  WHERE ${rowOf(sql, key)}
-    AND created_at = ${taken}
+  WHERE ${isKey(sql, key)}
+    AND created_at = ${claimedAt}
     AND answer IS NULL
 `
 
-/** What a second request is answered with that has waited long enough. */
+/** The failure of a duplicate request that waited too long for the answer of the first. */
 export const requestInProgress = Effect.fail(
-  new IdempotencyKeyInUse({ detail: "The first request with this key is still at work; ask again" })
+  new IdempotencyKeyInUse({ detail: "The first request with this key is still in progress. Retry shortly." })
 )

@@ -21,7 +21,7 @@ import {
   toComparison
 } from "./Comparisons/rows.ts"
 import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
-import { afterCommit, atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/Database/transaction.ts"
 import { findVersion } from "./Datasets/versionRows.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
@@ -224,7 +224,7 @@ export class Comparisons extends Context.Service<
                   task_id,
                   dataset_id: row.dataset_id
                 })
-                yield* afterCommit(Effect.asVoid(Queue.offer(news, undefined)))
+                yield* sql.afterCommit(Effect.asVoid(Queue.offer(news, undefined)))
                 return toComparison(row)
               })
             )

@@ -49,7 +49,7 @@ import { findRun } from "./Runs/rows.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { makeBatcher } from "../concurrency/Batcher.ts"
+import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
 
 /** Feedback that is written in one statement, and the characters from which a correction has one of its own. */
 const AT_ONCE = 64
@@ -113,11 +113,11 @@ export class Feedback extends Context.Service<
       const spans = yield* Spans
 
       // Feedback comes by the thousand: what comes at once is read for and written together.
-      const taskOf = yield* makeBatcher({
+      const taskOf = yield* makeStatementBatcher({
         maxBatch: AT_ONCE,
         run: (runs: ReadonlyArray<RunKey>) => findRunTasks(sql, runs)
       })
-      const insert = yield* makeBatcher({
+      const insert = yield* makeStatementBatcher({
         maxBatch: AT_ONCE,
         isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE,
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)

@@ -14,7 +14,6 @@ import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
 import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
-import { afterCommitSync } from "../store/Database/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
@@ -242,12 +241,14 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
 
   return Spans.of({
     record: (org_id, ...recorded) =>
-      afterCommitSync(() => {
-        const at = millisUnsafe(clock)
-        const time = now()
-        for (const one of recorded) take(org_id, one, at, time)
-        wake()
-      }),
+      sql.afterCommit(
+        Effect.sync(() => {
+          const at = millisUnsafe(clock)
+          const time = now()
+          for (const one of recorded) take(org_id, one, at, time)
+          wake()
+        })
+      ),
     invalidateDestination: (org_id) => Effect.sync(() => known.invalidate(org_id)),
     localCounts: (org_id) => {
       const orgBuffer = known.peek(org_id)

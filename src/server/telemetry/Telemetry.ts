@@ -22,7 +22,7 @@ import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
 import { exportSource, testSpan } from "../../domain/telemetry/SpanConventions.ts"
 import type { TelemetryDelivery, TelemetryDestination } from "../../domain/telemetry/TelemetryDestination.ts"
 import { Audit } from "../identity/Audit.ts"
-import { afterCommit, atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/Database/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
@@ -179,7 +179,7 @@ export class Telemetry extends Context.Service<
                   url_hint: row.url_hint,
                   content: row.content
                 })
-                yield* afterCommit(spans.invalidateDestination(org_id))
+                yield* sql.afterCommit(spans.invalidateDestination(org_id))
               })
             )
             return { id: destination_id, url_hint: row.url_hint }
@@ -202,7 +202,7 @@ export class Telemetry extends Context.Service<
                 if (Option.isNone(waiting)) return yield* destinationNotFound
                 yield* delivery.discard(org_id, id)
                 yield* audit.record(principal, "destination.removed", id, { dropped_spans: waiting.value })
-                yield* afterCommit(spans.invalidateDestination(org_id))
+                yield* sql.afterCommit(spans.invalidateDestination(org_id))
                 return waiting.value
               })
             )

@@ -3,179 +3,186 @@ import { Deferred, Effect, Exit, Fiber } from "effect"
 import { ConnectionError, SqlError, UniqueViolation } from "effect/sql/SqlError"
 import { makeBatcher } from "../../../src/server/concurrency/Batcher.ts"
 
-/** A store that notes its statements, and answers once it is let to. */
-const store = Effect.gen(function* () {
-  const statements: Array<ReadonlyArray<number>> = []
-  const free = yield* Deferred.make<void>()
-  const failure = { refuses: undefined as number | undefined, away: false }
-  const ask = yield* makeBatcher({
+/** A batcher that notes its batches, and completes them once it is released. */
+const setUp = Effect.gen(function* () {
+  const batches: Array<ReadonlyArray<number>> = []
+  const released = yield* Deferred.make<void>()
+  const failure = { rejected: undefined as number | undefined, unavailable: false }
+  const call = yield* makeBatcher({
     maxBatch: 10,
+    isolates: (error) => error.reason._tag === "UniqueViolation",
     isLarge: (input) => input >= 1_000,
     run: (inputs: ReadonlyArray<number>) =>
       Effect.gen(function* () {
-        statements.push(inputs)
-        yield* Deferred.await(free)
-        if (failure.away) return yield* new SqlError({ reason: new ConnectionError({ cause: "away" }) })
-        if (failure.refuses !== undefined && inputs.includes(failure.refuses)) {
-          return yield* new SqlError({ reason: new UniqueViolation({ cause: "there", constraint: "key" }) })
+        batches.push(inputs)
+        yield* Deferred.await(released)
+        if (failure.unavailable) {
+          return yield* new SqlError({ reason: new ConnectionError({ cause: "unavailable" }) })
+        }
+        if (failure.rejected !== undefined && inputs.includes(failure.rejected)) {
+          return yield* new SqlError({
+            reason: new UniqueViolation({ cause: "duplicate", constraint: "key" })
+          })
         }
         return inputs.map((input) => input * 2)
       })
   })
-  return { ask, failure, free: Deferred.succeed(free, undefined), statements }
+  return { batches, call, failure, release: Deferred.succeed(released, undefined) }
 })
 
-/** Lets fibers go on that have something to do. */
-const turns = Effect.repeat(Effect.yieldNow, { times: 3 })
+/** Lets other fibers run. */
+const yieldToFibers = Effect.repeat(Effect.yieldNow, { times: 3 })
 
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => index)
 
-describe("statements for many callers", () => {
+describe("Batcher", () => {
   it.effect(
-    "take whoever comes while others are under way, as many as they may, and give each its own answer",
+    "calls during a batch gather for the next one, up to the limit, and each gets its own output",
     () =>
       Effect.gen(function* () {
-        const { ask, free, statements } = yield* store
-        const first = yield* Effect.forkChild(ask(100))
-        const second = yield* Effect.forkChild(ask(101))
+        const { batches, call, release } = yield* setUp
+        const first = yield* Effect.forkChild(call(100))
+        const second = yield* Effect.forkChild(call(101))
         yield* Effect.yieldNow
-        const others = yield* Effect.forkChild(Effect.forEach(numbers(25), ask, { concurrency: "unbounded" }))
+        const others = yield* Effect.forkChild(
+          Effect.forEach(numbers(25), call, { concurrency: "unbounded" })
+        )
         yield* Effect.yieldNow
-        yield* free
+        yield* release
         assert.deepStrictEqual(
           yield* Fiber.join(others),
           numbers(25).map((input) => input * 2)
         )
         assert.deepStrictEqual([yield* Fiber.join(first), yield* Fiber.join(second)], [200, 202])
-        assert.isBelow(statements.length, 7)
-        assert.isTrue(statements.every((inputs) => inputs.length <= 10))
-        assert.sameMembers(statements.flat(), [100, 101, ...numbers(25)])
+        assert.isBelow(batches.length, 7)
+        assert.isTrue(batches.every((inputs) => inputs.length <= 10))
+        assert.sameMembers(batches.flat(), [100, 101, ...numbers(25)])
       })
   )
 
-  it.effect("answer a lone caller without waiting for others", () =>
+  it.effect("a lone call runs without waiting for others", () =>
     Effect.gen(function* () {
-      const { ask, free, statements } = yield* store
-      yield* free
-      for (const input of numbers(3)) assert.strictEqual(yield* ask(input), input * 2)
-      assert.deepStrictEqual(statements, [[0], [1], [2]])
+      const { batches, call, release } = yield* setUp
+      yield* release
+      for (const input of numbers(3)) assert.strictEqual(yield* call(input), input * 2)
+      assert.deepStrictEqual(batches, [[0], [1], [2]])
     })
   )
 
-  it.effect("that the store refuses fail for the caller at fault alone", () =>
+  it.effect("a rejected input fails its own caller alone", () =>
     Effect.gen(function* () {
-      const { ask, failure, free } = yield* store
-      failure.refuses = 3
-      yield* free
-      const exits = yield* Effect.forEach(numbers(8), (input) => Effect.exit(ask(input)), {
+      const { call, failure, release } = yield* setUp
+      failure.rejected = 3
+      yield* release
+      const exits = yield* Effect.forEach(numbers(8), (input) => Effect.exit(call(input)), {
         concurrency: "unbounded"
       })
       exits.forEach((exit, input) => assert.strictEqual(Exit.isSuccess(exit), input !== 3, `${input}`))
     })
   )
 
-  it.effect("fail for all of them where the store is away, and are not sent again", () =>
+  it.effect("an unavailable database fails the whole batch, which does not run again", () =>
     Effect.gen(function* () {
-      const { ask, failure, free, statements } = yield* store
-      failure.away = true
-      yield* free
-      const exits = yield* Effect.forEach(numbers(5), (input) => Effect.exit(ask(input)), {
+      const { batches, call, failure, release } = yield* setUp
+      failure.unavailable = true
+      yield* release
+      const exits = yield* Effect.forEach(numbers(5), (input) => Effect.exit(call(input)), {
         concurrency: "unbounded"
       })
       assert.isTrue(exits.every(Exit.isFailure))
-      assert.lengthOf(statements.flat(), 5)
+      assert.lengthOf(batches.flat(), 5)
     })
   )
 
-  it.effect("fail for their callers where they throw before they begin, and others go on", () =>
+  it.effect("a batch that throws before it starts fails its callers, and later batches run", () =>
     Effect.gen(function* () {
-      const ask = yield* makeBatcher({
+      const call = yield* makeBatcher({
         maxBatch: 1,
         run: ([input]: readonly [number, ...Array<number>]) => {
-          if (input < 3) throw new Error("a fault of ours")
+          if (input < 3) throw new Error("a defect")
           return Effect.succeed([input])
         }
       })
-      const exits = yield* Effect.forEach(numbers(4), (input) => Effect.exit(ask(input)), {
+      const exits = yield* Effect.forEach(numbers(4), (input) => Effect.exit(call(input)), {
         concurrency: "unbounded"
       })
       assert.deepStrictEqual(exits.map(Exit.isSuccess), [false, false, false, true])
-      assert.strictEqual(yield* ask(3), 3)
+      assert.strictEqual(yield* call(3), 3)
     })
   )
 
-  it.effect("leave out whoever has gone while waiting, and go on for the others", () =>
+  it.effect("a call that is interrupted while it waits is left out of its batch", () =>
     Effect.gen(function* () {
-      const { ask, free, statements } = yield* store
-      yield* Effect.forkChild(ask(100))
+      const { batches, call, release } = yield* setUp
+      yield* Effect.forkChild(call(100))
       yield* Effect.yieldNow
-      yield* Effect.forkChild(ask(101))
+      yield* Effect.forkChild(call(101))
       yield* Effect.yieldNow
-      const gone = yield* Effect.forkChild(ask(1))
-      const stays = yield* Effect.forkChild(ask(2))
+      const leaver = yield* Effect.forkChild(call(1))
+      const stays = yield* Effect.forkChild(call(2))
       yield* Effect.yieldNow
-      yield* Fiber.interrupt(gone)
-      yield* free
+      yield* Fiber.interrupt(leaver)
+      yield* release
       assert.strictEqual(yield* Fiber.join(stays), 4)
-      assert.notInclude(statements.flat(), 1)
+      assert.notInclude(batches.flat(), 1)
     })
   )
 
-  it.effect("that hang are called off when nobody waits for them any more, and others go on", () =>
+  it.effect("a hanging batch is interrupted with its last caller, and the next batch runs", () =>
     Effect.gen(function* () {
-      const { ask, free, statements } = yield* store
-      const first = yield* Effect.forkChild(ask(1))
-      yield* turns
-      const second = yield* Effect.forkChild(ask(2))
-      yield* turns
-      const late = yield* Effect.forkChild(Effect.forEach([3, 4], ask, { concurrency: "unbounded" }))
-      yield* turns
+      const { batches, call, release } = yield* setUp
+      const first = yield* Effect.forkChild(call(1))
+      yield* yieldToFibers
+      const second = yield* Effect.forkChild(call(2))
+      yield* yieldToFibers
+      const late = yield* Effect.forkChild(Effect.forEach([3, 4], call, { concurrency: "unbounded" }))
+      yield* yieldToFibers
       yield* Fiber.interrupt(first)
-      yield* turns
-      assert.deepStrictEqual(statements, [[1], [2], [3, 4]])
+      yield* yieldToFibers
+      assert.deepStrictEqual(batches, [[1], [2], [3, 4]])
       yield* Fiber.interrupt(second)
-      yield* free
+      yield* release
       assert.deepStrictEqual(yield* Fiber.join(late), [6, 8])
     })
   )
 
-  it.effect("have what is large go by itself, at once, so that nobody waits for it", () =>
+  it.effect("a large input runs alone and immediately", () =>
     Effect.gen(function* () {
-      const { ask, free, statements } = yield* store
-      const asked = yield* Effect.forkChild(
-        Effect.forEach([100, 101, 1, 2, 1_000], ask, { concurrency: "unbounded" })
+      const { batches, call, release } = yield* setUp
+      const calls = yield* Effect.forkChild(
+        Effect.forEach([100, 101, 1, 2, 1_000], call, { concurrency: "unbounded" })
       )
       yield* Effect.yieldNow
       yield* Effect.yieldNow
-      assert.deepInclude(statements, [1_000])
-      yield* free
-      assert.deepStrictEqual(yield* Fiber.join(asked), [200, 202, 2, 4, 2_000])
+      assert.deepInclude(batches, [1_000])
+      yield* release
+      assert.deepStrictEqual(yield* Fiber.join(calls), [200, 202, 2, 4, 2_000])
       assert.lengthOf(
-        statements.filter((inputs) => inputs.includes(1_000)),
+        batches.filter((inputs) => inputs.includes(1_000)),
         1
       )
     })
   )
 
-  it.effect("end after what was made after them: it may still have their answers when it ends", () =>
+  it.effect("a finalizer registered after the batcher can still call it", () =>
     Effect.gen(function* () {
-      const answers = yield* Effect.scoped(
+      const outputs = yield* Effect.scoped(
         Effect.gen(function* () {
-          const { ask, free } = yield* store
+          const { call, release } = yield* setUp
           const found: Array<number> = []
-          const asked = yield* Deferred.make<Fiber.Fiber<number, SqlError>>()
+          const calls = yield* Deferred.make<Fiber.Fiber<number, SqlError>>()
           yield* Effect.addFinalizer(() =>
             Effect.gen(function* () {
-              yield* free
-              found.push(yield* Fiber.join(yield* Deferred.await(asked)), yield* ask(2))
+              yield* release
+              found.push(yield* Fiber.join(yield* Deferred.await(calls)), yield* call(2))
             }).pipe(Effect.orDie)
           )
-          yield* Deferred.succeed(asked, yield* Effect.forkDetach(ask(1)))
-          yield* turns
+          yield* Deferred.succeed(calls, yield* Effect.forkDetach(call(1)))
+          yield* yieldToFibers
           return found
         })
       )
-      assert.deepStrictEqual(answers, [2, 4])
+      assert.deepStrictEqual(outputs, [2, 4])
     })
   )
 })

@@ -1,58 +1,65 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { isDatabaseUnavailable } from "../../../src/server/store/Database/databaseErrors.ts"
 import { makeKeyedSemaphore } from "../../../src/server/concurrency/KeyedSemaphore.ts"
 
-/** Two turns each, and an effect that ends when it is told to. */
-const two = Effect.gen(function* () {
+/** A semaphore with two permits per key, and an effect that ends once it is released. */
+const setUp = Effect.gen(function* () {
   const end = yield* Deferred.make<void>()
-  return { end: Deferred.succeed(end, undefined), held: Deferred.await(end), turnOf: makeKeyedSemaphore(2) }
+  return {
+    release: Deferred.succeed(end, undefined),
+    untilReleased: Deferred.await(end),
+    withPermit: makeKeyedSemaphore({ permits: 2, onTimeout: Effect.fail("timed out") })
+  }
 })
 
-describe("turns", () => {
-  it.effect("are as many for each holder, whatever others hold", () =>
+describe("KeyedSemaphore", () => {
+  it.effect("a key whose permits are taken waits, while another key runs immediately", () =>
     Effect.gen(function* () {
-      const { end, held, turnOf } = yield* two
-      const first = yield* Effect.forkChild(Effect.replicateEffect(turnOf("a")(held), 2, { concurrency: 2 }))
-      const third = yield* Effect.forkChild(turnOf("a")(Effect.succeed("after them")))
+      const { release, untilReleased, withPermit } = yield* setUp
+      const both = yield* Effect.forkChild(
+        Effect.replicateEffect(withPermit("a")(untilReleased), 2, { concurrency: 2 })
+      )
+      const third = yield* Effect.forkChild(withPermit("a")(Effect.succeed("after them")))
       yield* Effect.yieldNow
-      assert.strictEqual(yield* turnOf("b")(Effect.succeed("at once")), "at once")
+      assert.strictEqual(yield* withPermit("b")(Effect.succeed("immediately")), "immediately")
       assert.isUndefined(third.pollUnsafe())
-      yield* end
-      yield* Fiber.join(first)
+      yield* release
+      yield* Fiber.join(both)
       assert.strictEqual(yield* Fiber.join(third), "after them")
     })
   )
 
-  it.effect("are waited for five seconds at most; what has begun takes as long as it takes", () =>
+  it.effect("a waiter times out after five seconds, and an effect that has started does not", () =>
     Effect.gen(function* () {
-      const { end, held, turnOf } = yield* two
-      const first = yield* Effect.forkChild(Effect.replicateEffect(turnOf("a")(held), 2, { concurrency: 2 }))
+      const { release, untilReleased, withPermit } = yield* setUp
+      const both = yield* Effect.forkChild(
+        Effect.replicateEffect(withPermit("a")(untilReleased), 2, { concurrency: 2 })
+      )
       yield* Effect.yieldNow
-      const third = yield* Effect.forkChild(Effect.flip(turnOf("a")(Effect.die("never begun"))))
+      const third = yield* Effect.forkChild(Effect.flip(withPermit("a")(Effect.die("must not start"))))
       yield* Effect.yieldNow
       yield* TestClock.adjust("5 seconds")
-      assert.isTrue(isDatabaseUnavailable(yield* Fiber.join(third)))
+      assert.strictEqual(yield* Fiber.join(third), "timed out")
 
-      const again = yield* Effect.forkChild(turnOf("a")(Effect.sleep("10 seconds")))
+      const long = yield* Effect.forkChild(withPermit("a")(Effect.sleep("10 seconds")))
       yield* Effect.yieldNow
-      yield* end
-      yield* Fiber.join(first)
+      yield* release
+      yield* Fiber.join(both)
       yield* TestClock.adjust("10 seconds")
-      yield* Fiber.join(again)
+      yield* Fiber.join(long)
     })
   )
 
-  it.effect("are given back by whoever is interrupted, at work or in line", () =>
+  it.effect("interruption returns the permit, of a running effect and of a waiter", () =>
     Effect.gen(function* () {
-      const { turnOf } = yield* two
-      const many = yield* Effect.forkChild(
-        Effect.replicateEffect(turnOf("a")(Effect.never), 5, { concurrency: 5 })
+      const { withPermit } = yield* setUp
+      const crowd = yield* Effect.forkChild(
+        Effect.replicateEffect(withPermit("a")(Effect.never), 5, { concurrency: 5 })
       )
       yield* Effect.yieldNow
-      yield* Fiber.interrupt(many)
-      const done = yield* Effect.timeoutOption(turnOf("a")(Effect.void), "1 second")
+      yield* Fiber.interrupt(crowd)
+      const done = yield* Effect.timeoutOption(withPermit("a")(Effect.void), "1 second")
       assert.isTrue(Option.isSome(done))
     })
   )

@@ -282,7 +282,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
         assert.strictEqual(lost.status, 503)
         assert.strictEqual(lost.body["code"], "UNAVAILABLE")
         assert.strictEqual(lost.headers.get("retry-after"), "1")
-        const line = logged.find((text) => text.includes("The store is out of reach"))
+        const line = logged.find((text) => text.includes("Database unavailable"))
         assert.include(line, `"request_id":"${lost.headers.get("x-request-id")}"`)
         assert.strictEqual((yield* create).status, 201)
       })

@@ -6,7 +6,7 @@ import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { parseAllowedNetworks } from "../../../../src/domain/network/PublicAddress.ts"
 import { generateSigningSecret } from "../../../../src/domain/delivery/WebhookSignature.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
-import { afterCommitSync, transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/Database/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { Egress } from "../../../../src/server/egress/Egress.ts"
@@ -131,11 +131,7 @@ const publishTo = (to: Arr.NonEmptyReadonlyArray<Subscriber>) =>
         { discard: true }
       ).pipe(
         // Registered first, so that the time is taken before the engine's own hook, which starts sending.
-        (inside) =>
-          Effect.andThen(
-            afterCommitSync(() => void (at = nowMicros())),
-            inside
-          )
+        (inside) => Effect.andThen(sql.afterCommit(Effect.sync(() => void (at = nowMicros()))), inside)
       )
     )
     return { ids: events.map(({ event_id }) => event_id), at }

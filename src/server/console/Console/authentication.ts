@@ -2,7 +2,7 @@ import { Effect, Layer, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
-import { problemResponse } from "../../http/ProblemFrame.ts"
+import { problemResponse } from "../../http/problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { sessionToken } from "./browserRequest.ts"
 

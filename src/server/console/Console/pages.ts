@@ -2,7 +2,7 @@ import { Context, Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
-import { problemResponse } from "../../http/ProblemFrame.ts"
+import { problemResponse } from "../../http/problemResponse.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
 
 /** Where the built page comes from; undefined: there is none. A reference, so that a test can say. */

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CrossSite } from "../../../api/Console.ts"
-import { problemResponse } from "../../http/ProblemFrame.ts"
+import { problemResponse } from "../../http/problemResponse.ts"
 import { isSameOrigin } from "./browserRequest.ts"
 
 /** In front of every operation of the console: what another site's page asks for is refused unread, and no answer is kept by a cache. */

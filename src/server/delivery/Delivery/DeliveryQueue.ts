@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { afterCommit, onCompletion, requireTransaction } from "../../store/Database/transaction.ts"
+import { onCompletion, requireTransaction } from "../../store/Database/transaction.ts"
 import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "./Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
@@ -84,7 +84,7 @@ export const makeDeliveryQueue = (
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) {
       const failed = yield* insertUnderLock(destination, at)
-      yield* afterCommit(Metric.update(deliveryQueueFull(destination[0].channel), failed))
+      yield* sql.afterCommit(Metric.update(deliveryQueueFull(destination[0].channel), failed))
     }
     return ids
   })

@@ -22,7 +22,7 @@ import { Egress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/Egress/Exchange.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
-import { makeBatcher } from "../../concurrency/Batcher.ts"
+import { makeStatementBatcher } from "../../store/Database/makeStatementBatcher.ts"
 import { endpointPlace } from "./rows.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
 
@@ -99,7 +99,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
-  const read = yield* makeBatcher({
+  const read = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
     run: (parcels: ReadonlyArray<DeliveryRef>) => sql<Loaded>`
       SELECT

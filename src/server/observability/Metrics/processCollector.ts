@@ -3,16 +3,16 @@ import { monitorEventLoopDelay } from "node:perf_hooks"
 import { VERSION } from "../../../domain/Version.ts"
 import {
   buildInfo,
-  processCpu,
-  heapUsed,
   eventLoopDelay,
-  residentMemory,
-  processStartTime
+  heapUsed,
+  processCpu,
+  processStartTime,
+  residentMemory
 } from "../metricDefinitions.ts"
 
 type IntervalHistogram = ReturnType<typeof monitorEventLoopDelay>
 
-/** How often the event loop is looked at. The delay is what comes on top. */
+/** The sampling interval of the event loop. The histogram contains it; the lag is the rest. */
 const RESOLUTION_MILLIS = 20
 
 const quantiles = [
@@ -21,7 +21,7 @@ const quantiles = [
   ["1", (histogram: IntervalHistogram) => histogram.max]
 ] as const
 
-/** Sets what the process tells of itself. The event loop is watched from the first time on. */
+/** Updates the gauges of the process. Event-loop sampling starts with the first run, so that it costs nothing if metrics are not read. */
 export const makeProcessCollector: Effect.Effect<Effect.Effect<void>, never, Scope.Scope> = Effect.gen(
   function* () {
     let histogram: IntervalHistogram | undefined
@@ -35,12 +35,12 @@ export const makeProcessCollector: Effect.Effect<Effect.Effect<void>, never, Sco
         yield* Metric.update(processStartTime, Math.round(performance.timeOrigin) / 1000)
         yield* Metric.update(buildInfo(VERSION), 1)
       }
-      for (const [quantile, of] of quantiles) {
-        // Without a sample yet the figures are none.
-        const late = histogram.count === 0 ? 0 : of(histogram) / 1e9 - RESOLUTION_MILLIS / 1000
-        yield* Metric.update(eventLoopDelay(quantile), Math.max(0, late))
+      for (const [quantile, read] of quantiles) {
+        // An empty histogram has no meaningful values.
+        const lag = histogram.count === 0 ? 0 : read(histogram) / 1e9 - RESOLUTION_MILLIS / 1000
+        yield* Metric.update(eventLoopDelay(quantile), Math.max(0, lag))
       }
-      // The sample after a reset is not taken: a stall that begins within 20 ms of a collection is not seen.
+      // Node drops the first sample after a reset: a stall that begins within 20 ms of a collection is missed.
       histogram.reset()
       const memory = process.memoryUsage()
       yield* Metric.update(residentMemory, memory.rss)

@@ -2,8 +2,8 @@ import { Effect, Schema } from "effect"
 import { SqlError } from "effect/sql"
 
 /**
- * What no caller can act on dies, and only domain errors are left: that the store is away (the frame answers 503), or that a row of our own
- * does not decode. Where there is no domain error to leave, `Effect.orDie` says the same.
+ * Turns the errors that no caller can handle into defects, so that only domain errors are left: an unavailable database, which is answered
+ * with 503, and a row of our own that does not decode. If there are no domain errors, `Effect.orDie` does the same.
  */
 export const dieOnDatabaseError = <A, E, R>(
   self: Effect.Effect<A, E, R>
@@ -21,8 +21,9 @@ const isDatabaseError = (error: unknown): error is SqlError.SqlError | Schema.Sc
   SqlError.isSqlError(error) || Schema.isSchemaError(error)
 
 /**
- * Faults of the store that pass by themselves: no connection, no time, no room, a lost race. The client knows them by their kind alone
- * and takes a server that stops, starts or cuts a connection (57P01 to 57P03), or has no room (class 53), for a fault of the statement.
+ * Whether an error is transient: no connection, a time-out, no disk space, or a lost race for a lock. The library classifies a server that
+ * stops, starts or closes a connection (57P01 to 57P03) and a lack of resources (class 53) as faults of the statement, so the SQLSTATE is
+ * checked too.
  */
 export const isDatabaseUnavailable = (error: SqlError.SqlError): boolean => {
   switch (error.reason._tag) {
@@ -38,9 +39,20 @@ export const isDatabaseUnavailable = (error: SqlError.SqlError): boolean => {
   }
 }
 
-/** The five-character state of a PostgreSQL error, where the driver's error carries one. */
+/** The five-character SQLSTATE of a PostgreSQL error, or an empty string if the driver's error has none. */
 const sqlState = (error: SqlError.SqlError): string => {
   const { cause } = error.reason
   if (typeof cause !== "object" || cause === null || !("code" in cause)) return ""
   return typeof cause.code === "string" ? cause.code : ""
 }
+
+/** Fails like a lock time-out: for a caller that waited too long for a permit to open a transaction. */
+export const permitTimeout: Effect.Effect<never, SqlError.SqlError> = Effect.fail(
+  new SqlError.SqlError({
+    reason: new SqlError.LockTimeoutError({
+      cause: undefined,
+      message: "Timed out waiting for other transactions of the organization to end",
+      operation: "transaction"
+    })
+  })
+)

@@ -1,40 +1,38 @@
-import { Cause, Context, Effect, Exit, Option } from "effect"
-import { SqlClient, SqlError } from "effect/sql"
-import { CurrentPrincipal } from "../../../api/Authorization.ts"
-import { dieOnDatabaseError } from "./databaseErrors.ts"
-import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
-
 /**
- * Connections that the transactions of one organization's requests may hold at once: where they wait for each other's rows, those of others
- * go on.
+ * Transactions: nested ones are savepoints, lost races are retried, and hooks run at the end.
+ *
+ * Effects that only follow a commit are registered with `SqlClient.afterCommit` of the library. `onCompletion` is our own, because the
+ * delivery queue must also learn of a rollback, which the library does not report.
  */
-const MAX_CONNECTIONS_EACH = 8
+import { Cause, Context, Effect, Exit } from "effect"
+import { SqlClient, SqlError } from "effect/sql"
+import { dieOnDatabaseError } from "./databaseErrors.ts"
 
-/** What hears of the end of a transaction. */
+/** Runs when a transaction has ended: with true if it is known to have committed, else with false. */
 type CompletionHook = (committed: boolean) => Effect.Effect<void>
 
-/** What is to run once the transaction at hand has ended; undefined outside of one. */
+/** The completion hooks of the current transaction; undefined outside a transaction. */
 const CompletionHooks = Context.Reference<Array<CompletionHook> | undefined>(
-  "countersign/server/store/Database/transaction/EndHooks",
+  "countersign/server/store/Database/transaction/CompletionHooks",
   {
     defaultValue: () => undefined
   }
 )
 
-/** How often a transaction that lost a race for locks is run again before its caller hears of it. */
+/** Retries of a transaction that PostgreSQL rolled back because of a deadlock or a serialization failure. */
 const RACE_RETRIES = 3
 
 /**
- * Runs an effect in one transaction; within another it is a savepoint of that. A connection that is lost on the way surfaces as
- * the `SqlError` that it is (the client itself reports a defect), so that callers see a typed failure. Deadlocks and serialization
- * failures, which roll everything back, are tried again.
+ * Runs an effect in one transaction, or in a savepoint if a transaction is open. A connection that is lost during the transaction fails with
+ * its `SqlError`; the library's client reports it as a defect. Deadlocks and serialization failures, which roll back the whole transaction,
+ * are retried three times.
  */
 export const transaction = <A, E, R>(
   self: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient> =>
   joined(self, Effect.retry(outermost(self), { while: isLostRace, times: RACE_RETRIES }))
 
-/** A savepoint of the transaction that is open; where none is, `alone`. */
+/** Runs `self` in a savepoint of the current transaction, or runs `alone` if no transaction is open. */
 const joined = <A, E, R>(
   self: Effect.Effect<A, E, R>,
   alone: Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient>
@@ -43,27 +41,30 @@ const joined = <A, E, R>(
 const outermost = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
     const hooks: Array<CompletionHook> = []
-    // A caller that goes away between the commit and the hooks must not take them with it.
+    // Interruption of the caller between the commit and the hooks must not skip the hooks.
     return Effect.uninterruptibleMask((restore) =>
-      Effect.onExit(restore(Effect.provideService(watched(self), CompletionHooks, hooks)), (exit) =>
+      Effect.onExit(restore(Effect.provideService(inTransaction(self), CompletionHooks, hooks)), (exit) =>
         runHooks(hooks, Exit.isSuccess(exit))
       )
     )
   })
 
-/** `transaction` for a service that holds the client: what none of its callers can act on dies, and only domain errors are left. */
+/**
+ * `transaction` on a client, for services: database errors, which no caller can handle, become defects, so that only domain errors are left
+ * in the error channel.
+ */
 export const atomic =
   (sql: SqlClient.SqlClient) =>
   <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    withoutStoreFaults(sql, transaction(self))
+    onClient(sql, transaction(self))
 
-/** The same for what takes from a source that gives everything once: it is not run again. */
+/** `atomic` without retries, for an effect that consumes a source which can be read only once, such as a request's stream. */
 export const atomicWithoutRetry =
   (sql: SqlClient.SqlClient) =>
   <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    withoutStoreFaults(sql, joined(self, outermost(self)))
+    onClient(sql, joined(self, outermost(self)))
 
-const withoutStoreFaults = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
+const onClient = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R>) =>
   Effect.provideService(dieOnDatabaseError(self), SqlClient.SqlClient, sql)
 
 /** Whether a transaction is open. */
@@ -73,35 +74,30 @@ export const isInTransaction: Effect.Effect<boolean> = Effect.map(
 )
 
 /**
- * Runs once the transaction at hand, or the savepoint, has ended: with true if it is known to have committed, else with false. Outside
- * of one, at once and with true.
+ * Runs a hook when the current transaction, or the current savepoint if that is rolled back, has ended. Hooks run in the order of their
+ * registration, after the effects of `SqlClient.afterCommit`. Outside a transaction the hook runs immediately, with true.
+ *
+ * Only for `delivery/Delivery/Queue.ts`, whose dispatcher must learn of rollbacks too: until the transaction has ended it does not trust
+ * reads of the queue that began meanwhile. All others use `SqlClient.afterCommit`.
  */
 export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
   Effect.flatMap(CompletionHooks, (hooks) =>
     hooks === undefined ? hook(true) : Effect.sync(() => void hooks.push(hook))
   )
 
-/** Runs an effect once the transaction at hand has committed, and never if it does not; outside of one, at once. */
-export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void> =>
-  onCompletion((committed) => (committed ? effect : Effect.void))
+/** Runs an effect after the current transaction has committed, and never if it rolls back; immediately outside a transaction. */
+export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void, never, SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.afterCommit(effect))
 
-/** The same for what is done at once: one step of its fiber, on the path of every request. */
-export const afterCommitSync = (run: () => void): Effect.Effect<void> =>
-  Effect.withFiberSucceed((fiber) => {
-    const hooks = fiber.getRef(CompletionHooks)
-    if (hooks === undefined) run()
-    else hooks.push((committed) => (committed ? Effect.sync(run) : Effect.void))
-  })
-
-/** Dies where no transaction is open: for what must stand or fall with the caller's changes. */
+/** Dies if no transaction is open: for writes that must commit or roll back with the caller's. */
 export const requireTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>
-  inside ? Effect.void : Effect.die(new Error("This is written within its caller's transaction"))
+  inside ? Effect.void : Effect.die(new Error("This write needs an open transaction of its caller"))
 )
 
 const runHooks = (hooks: ReadonlyArray<CompletionHook>, committed: boolean) =>
   Effect.forEach(hooks, (hook) => hook(committed), { discard: true })
 
-/** A savepoint that is rolled back is the end of what was done in it. */
+/** A savepoint that is rolled back runs the hooks that were registered in it, with false. */
 const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<CompletionHook>) =>
   Effect.suspend(() => {
     const before = hooks.length
@@ -121,66 +117,6 @@ const inTransaction = <A, E, R>(
       return Effect.failCause(cause)
     })
   )
-
-/** What a service has under way at its store. */
-interface Ledger {
-  waiting: number
-  open: number
-  readonly turnOf: ReturnType<typeof makeKeyedSemaphore>
-}
-
-/** By client: two services in one process, each on a client of its own, count apart, as two processes would. */
-const ledgers = new WeakMap<SqlClient.SqlClient, Ledger>()
-
-const ledgerOf = (sql: SqlClient.SqlClient): Ledger => {
-  const known = ledgers.get(sql) ?? { waiting: 0, open: 0, turnOf: makeKeyedSemaphore(MAX_CONNECTIONS_EACH) }
-  ledgers.set(sql, known)
-  return known
-}
-
-/** Counts the transactions of a second client with those of the first. */
-export const countTogether = (first: SqlClient.SqlClient, second: SqlClient.SqlClient): void =>
-  void ledgers.set(second, ledgerOf(first))
-
-/**
- * Transactions of this client, and of those beside it, that wait for a connection, or for their turn to have one, and those that have
- * one.
- */
-export const transactionCounts = (
-  sql: SqlClient.SqlClient
-): { readonly waiting: number; readonly open: number } => {
-  const { open, waiting } = ledgerOf(sql)
-  return { waiting, open }
-}
-
-/** In a turn of the organization whose request is answered; what nobody asked for needs none. */
-const inTurn = <A, E, R>(
-  { turnOf }: Ledger,
-  self: Effect.Effect<A, E, R>
-): Effect.Effect<A, E | SqlError.SqlError, R> =>
-  Effect.flatMap(Effect.serviceOption(CurrentPrincipal), (principal) =>
-    Option.isNone(principal) ? self : turnOf(principal.value.org_id)(self)
-  )
-
-/** `inTransaction`, in turn and counted. */
-const watched = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => {
-    const ledger = ledgerOf(sql)
-    let begun = false
-    ledger.waiting++
-    const counted = Effect.suspend(() => {
-      begun = true
-      ledger.waiting--
-      ledger.open++
-      return self
-    })
-    return Effect.onExit(inTurn(ledger, inTransaction(counted)), () =>
-      Effect.sync(() => {
-        if (begun) ledger.open--
-        else ledger.waiting--
-      })
-    )
-  })
 
 const isLostRace = (error: unknown): boolean =>
   SqlError.isSqlError(error) &&

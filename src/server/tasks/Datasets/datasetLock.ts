@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
+import { permitTimeout } from "../../store/Database/databaseErrors.ts"
 import { isInTransaction } from "../../store/Database/transaction.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
 
@@ -27,7 +28,7 @@ export const tryAcquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, t
     Effect.orDie
   )
 
-const turnOf = makeKeyedSemaphore(1)
+const withDatasetPermit = makeKeyedSemaphore({ permits: 1, onTimeout: permitTimeout })
 
 /**
  * Runs the transactions of this process that are to hold a dataset one after another. Who waits for its turn has no connection, and takes
@@ -37,4 +38,6 @@ const turnOf = makeKeyedSemaphore(1)
 export const oneAfterAnother =
   (org_id: OrgId, task_id: TaskId) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
-    Effect.flatMap(isInTransaction, (inside) => (inside ? self : turnOf(`${org_id}/${task_id}`)(self)))
+    Effect.flatMap(isInTransaction, (inside) =>
+      inside ? self : withDatasetPermit(`${org_id}/${task_id}`)(self)
+    )

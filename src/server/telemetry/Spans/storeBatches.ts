@@ -1,7 +1,7 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
-import { afterCommitSync, transaction } from "../../store/Database/transaction.ts"
+import { transaction } from "../../store/Database/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
@@ -124,9 +124,11 @@ export const storeBatches = Effect.fnUntraced(function* (
       }
       if (Arr.isArrayNonEmpty(queued)) {
         // Before the engine hears of them, which then need not read what is sent at once.
-        yield* afterCommitSync(() => {
-          for (const { batch, batch_id } of queued) written.keep(batch_id, batch.request)
-        })
+        yield* sql.afterCommit(
+          Effect.sync(() => {
+            for (const { batch, batch_id } of queued) written.keep(batch_id, batch.request)
+          })
+        )
         const delivery_ids = yield* delivery.enqueue(
           queued.map(({ batch, batch_id }) => ({
             org_id: batch.buffer.org_id,

@@ -11,7 +11,7 @@ import { Egress } from "../../egress/Egress.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { OTLP, payloadPlace } from "../Spans/storeBatches.ts"
 import { RecentPayloads } from "../Spans/RecentPayloads.ts"
-import { makeBatcher } from "../../concurrency/Batcher.ts"
+import { makeStatementBatcher } from "../../store/Database/makeStatementBatcher.ts"
 import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
 /** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
@@ -64,7 +64,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     deadlineMillis: EXPORT_MILLIS
   }
 
-  const read = yield* makeBatcher({
+  const read = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
     run: (refs: ReadonlyArray<DeliveryRef>) => {
       const requests = refs.map(({ event_id }) => written.take(event_id))

@@ -1,21 +1,34 @@
 import { assert, layer } from "@effect/vitest"
-import { PgClient } from "@effect/sql-pg"
-import { Context, Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Database from "../../../../src/server/store/Database.ts"
 import {
+  afterCommit,
   atomic,
   atomicWithoutRetry,
-  transactionCounts
+  onCompletion,
+  requireTransaction,
+  transaction
 } from "../../../../src/server/store/Database/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it) => {
+layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) => {
   const deadlock = Effect.flatMap(SqlClient.SqlClient, (sql) =>
     sql.unsafe(`DO $$ BEGIN RAISE EXCEPTION 'lost' USING ERRCODE = 'deadlock_detected'; END $$`)
   )
 
-  it.effect("that lost a race is run again, unless what it takes from gives everything once", () =>
+  /** Registers both kinds of hooks under a name, and notes which of them run. */
+  const makeHooks = () => {
+    const log: Array<string> = []
+    const note = (line: string) => Effect.sync(() => void log.push(line))
+    const register = (name: string) =>
+      Effect.andThen(
+        onCompletion((committed) => note(`${name}: ${committed ? "committed" : "rolled back"}`)),
+        afterCommit(note(`${name}: after commit`))
+      )
+    return { log, note, register }
+  }
+
+  it.effect("a transaction that lost a race runs four times, and one without retries runs once", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       let runs = 0
@@ -31,20 +44,87 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a transaction", (it
     })
   )
 
-  it.effect("is counted for its client and those beside it, and for no other of the process", () =>
+  it.effect("hooks run after the outermost commit, those after commit before those on completion", () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const built = yield* Layer.build(Layer.fresh(Database.layerDedicatedPool(1)))
-      const beside = Context.get(built, PgClient.PgClient)
-      const { url } = yield* TestDatabase
-      const other = Context.get(yield* Layer.build(Layer.fresh(Database.layer({ url }))), PgClient.PgClient)
-      const during = yield* atomic(beside)(Effect.sync(() => [sql, beside, other].map(transactionCounts)))
-      assert.deepStrictEqual(during, [
-        { waiting: 0, open: 1 },
-        { waiting: 0, open: 1 },
-        { waiting: 0, open: 0 }
+      const { log, note, register } = makeHooks()
+      yield* transaction(
+        Effect.andThen(register("outer"), Effect.andThen(transaction(register("inner")), note("body ends")))
+      )
+      assert.deepStrictEqual(log, [
+        "body ends",
+        "outer: after commit",
+        "inner: after commit",
+        "outer: committed",
+        "inner: committed"
       ])
-      assert.deepStrictEqual(transactionCounts(sql), { waiting: 0, open: 0 })
+    })
+  )
+
+  it.effect("hooks run immediately outside a transaction", () =>
+    Effect.gen(function* () {
+      const { log, register } = makeHooks()
+      yield* register("alone")
+      assert.deepStrictEqual(log, ["alone: committed", "alone: after commit"])
+    })
+  )
+
+  it.effect("a rolled-back transaction runs only the hooks on completion", () =>
+    Effect.gen(function* () {
+      const { log, register } = makeHooks()
+      yield* Effect.exit(transaction(Effect.andThen(register("outer"), Effect.fail("no"))))
+      assert.deepStrictEqual(log, ["outer: rolled back"])
+    })
+  )
+
+  it.effect("a rolled-back savepoint drops its hooks after commit, and the transaction keeps its own", () =>
+    Effect.gen(function* () {
+      const { log, register } = makeHooks()
+      yield* transaction(
+        Effect.andThen(
+          register("outer"),
+          Effect.ignore(transaction(Effect.andThen(register("inner"), Effect.fail("no"))))
+        )
+      )
+      assert.deepStrictEqual(log, ["inner: rolled back", "outer: after commit", "outer: committed"])
+    })
+  )
+
+  it.effect("a retried transaction runs the hooks after commit of its last run alone", () =>
+    Effect.gen(function* () {
+      const { log, register } = makeHooks()
+      let runs = 0
+      yield* transaction(
+        Effect.suspend(() => {
+          runs++
+          return Effect.andThen(register(`run ${runs}`), runs === 1 ? Effect.asVoid(deadlock) : Effect.void)
+        })
+      )
+      assert.deepStrictEqual(log, ["run 1: rolled back", "run 2: after commit", "run 2: committed"])
+    })
+  )
+
+  it.effect("an interrupted transaction rolls back and runs the hooks on completion", () =>
+    Effect.gen(function* () {
+      const { log, register } = makeHooks()
+      const registered = yield* Deferred.make<void>()
+      const fiber = yield* Effect.forkChild(
+        transaction(
+          Effect.andThen(
+            register("outer"),
+            Effect.andThen(Deferred.succeed(registered, undefined), Effect.never)
+          )
+        )
+      )
+      yield* Deferred.await(registered)
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(log, ["outer: rolled back"])
+    })
+  )
+
+  it.effect("a write that requires its caller's transaction dies without one", () =>
+    Effect.gen(function* () {
+      assert.strictEqual((yield* Effect.exit(requireTransaction))._tag, "Failure")
+      yield* transaction(requireTransaction)
     })
   )
 })

@@ -1,0 +1,29 @@
+import { Effect, Metric } from "effect"
+import type { MetricCollector } from "../../observability/Metrics.ts"
+import {
+  deliveryCoolingDestinations,
+  deliveryInFlight,
+  deliveryOldestDue,
+  deliveryQueueDepth,
+  deliveryQueueFull,
+  deliveryShards
+} from "../../observability/metricDefinitions.ts"
+import { Delivery } from "../Delivery.ts"
+
+/** Updates the gauges of the delivery engine. */
+export const makeDeliveryCollector: Effect.Effect<MetricCollector, never, Delivery> = Effect.map(
+  Delivery,
+  (delivery) =>
+    Effect.gen(function* () {
+      const stats = yield* delivery.stats
+      yield* Metric.update(deliveryShards, stats.shards)
+      for (const [channel, one] of stats.channels) {
+        yield* Metric.update(deliveryQueueDepth(channel), one.waiting)
+        yield* Metric.update(deliveryOldestDue(channel), one.overdueSeconds)
+        yield* Metric.update(deliveryInFlight(channel), one.inFlight)
+        yield* Metric.update(deliveryCoolingDestinations(channel), one.coolingDown)
+        // Prometheus sees an increase only from an existing value, so the counter exists before its first increment.
+        yield* Metric.update(deliveryQueueFull(channel), 0)
+      }
+    })
+)

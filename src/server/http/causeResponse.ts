@@ -1,0 +1,56 @@
+import { Cause, Effect } from "effect"
+import { HttpServerError, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { SqlError } from "effect/sql"
+import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
+import { RequestId } from "../observability/RequestId.ts"
+import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
+import { allowedMethods } from "./causeResponse/allowedMethods.ts"
+import { problemResponse } from "./problemResponse.ts"
+
+/**
+ * The response for a failure that no handler caught: 404 or 405 for an unknown route, 503 if the database is unavailable, otherwise 500.
+ * Interruption passes through, because the server answers it.
+ */
+export const causeResponse = (
+  cause: Cause.Cause<unknown>
+): Effect.Effect<HttpServerResponse.HttpServerResponse> => {
+  if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+  for (const reason of cause.reasons) {
+    const error = Cause.isFailReason(reason)
+      ? reason.error
+      : Cause.isDieReason(reason)
+        ? reason.defect
+        : undefined
+    if (HttpServerResponse.isHttpServerResponse(error)) return Effect.succeed(error)
+    if (HttpServerError.isHttpServerError(error)) {
+      if (error.reason._tag === "RouteNotFound") return unknownRoute(error.reason.request)
+      if (error.reason._tag === "RequestParseError")
+        return problemResponse(new InvalidRequest({ detail: "The request could not be read." }))
+    }
+    if (SqlError.isSqlError(error) && isDatabaseUnavailable(error)) {
+      return Effect.andThen(
+        withRequestId(Effect.logWarning("Database unavailable", error.reason._tag)),
+        problemResponse(new Unavailable({ detail: "The database is unavailable; retry shortly." }))
+      )
+    }
+  }
+  return Effect.andThen(
+    withRequestId(Effect.logError("Unhandled error while serving a request", cause)),
+    problemResponse(new InternalError({ detail: "Internal error. Include the request id if you report it." }))
+  )
+}
+
+/** Adds the request id to a log line, so that the id of a response finds the line. */
+const withRequestId = (line: Effect.Effect<void>): Effect.Effect<void> =>
+  Effect.flatMap(RequestId, (request_id) => Effect.annotateLogs(line, { request_id }))
+
+const unknownRoute = (request: HttpServerRequest.HttpServerRequest) => {
+  const methods = allowedMethods(request.url)
+  // The router also fails for a known path with a known method if a path parameter does not match: no such resource exists.
+  return methods.length === 0 || methods.includes(request.method)
+    ? problemResponse(new NotFound({ detail: "Unknown path. See /docs for the API reference." }))
+    : Effect.map(
+        problemResponse(new MethodNotAllowed({ detail: `This path supports ${methods.join(", ")}.` })),
+        HttpServerResponse.setHeader("allow", methods.join(", "))
+      )
+}

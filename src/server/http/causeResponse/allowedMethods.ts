@@ -1,0 +1,31 @@
+import { Api } from "../../../api/Api.ts"
+
+/** The paths outside the API contract. All of them are read-only. */
+const operatorPaths = /^\/(?:healthz|readyz|metrics|openapi\.json|docs|console(?:\/.*)?)\/?$/
+
+/** The path of each operation as a regular expression, with its method. */
+const routes: ReadonlyArray<{ readonly path: RegExp; readonly method: string }> = [
+  { path: operatorPaths, method: "GET" },
+  ...Object.values(Api.groups).flatMap((group) =>
+    Object.values(group.endpoints).map((endpoint) => ({
+      path: new RegExp(`^${endpoint.path.replaceAll(/:\w+/g, "[^/]+").replace(/(?<=.)\/$/, "")}/?$`),
+      method: endpoint.method
+    }))
+  )
+]
+
+/**
+ * The methods of a path; empty if the path is unknown. Effect's router answers 404 for a wrong method, so this tells 405 from 404. It runs
+ * for unmatched requests only.
+ */
+export const allowedMethods = (url: string): ReadonlyArray<string> => {
+  const path = url.split(/[?#]/, 1)[0] ?? ""
+  const methods = new Set<string>()
+  for (const route of routes) {
+    if (!route.path.test(path)) continue
+    methods.add(route.method)
+    // Every GET route also answers HEAD.
+    if (route.method === "GET") methods.add("HEAD")
+  }
+  return [...methods]
+}

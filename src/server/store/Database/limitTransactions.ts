@@ -1,0 +1,92 @@
+import { Effect, Option } from "effect"
+import type { SqlClient, SqlError } from "effect/sql"
+import { CurrentPrincipal } from "../../../api/Authorization.ts"
+import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
+import { permitTimeout } from "./databaseErrors.ts"
+
+/**
+ * Connections that the transactions of one organization's requests may hold at a time. Transactions that wait for each other's row locks
+ * then leave connections for other organizations (a bulkhead).
+ */
+const MAX_CONNECTIONS_PER_ORGANIZATION = 8
+
+/** Transactions of one client, or of several that are counted together. */
+interface TransactionLimits {
+  waiting: number
+  open: number
+  readonly permitFor: ReturnType<typeof makeKeyedSemaphore<SqlError.SqlError>>
+}
+
+/** The property of a client that holds its limits: two services in one process, each on a client of its own, are limited separately. */
+const LIMITS = Symbol.for("countersign/server/store/Database/limitTransactions")
+
+interface LimitedClient {
+  readonly [LIMITS]: TransactionLimits
+}
+
+const isLimited = (client: object): client is LimitedClient => LIMITS in client
+
+const noLimits = { waiting: 0, open: 0 }
+
+/**
+ * Limits and counts the transactions of a client, by replacing its `withTransaction`. A transaction of a request needs one of its
+ * organization's permits; background work, which has no principal, needs none. Savepoints need none either. `sharedWith`: a client whose
+ * limits also apply to this one.
+ */
+export const limitTransactions = <Client extends SqlClient.SqlClient>(
+  client: Client,
+  sharedWith?: SqlClient.SqlClient
+): Client => {
+  const limits: TransactionLimits =
+    sharedWith !== undefined && isLimited(sharedWith)
+      ? sharedWith[LIMITS]
+      : {
+          waiting: 0,
+          open: 0,
+          permitFor: makeKeyedSemaphore({
+            permits: MAX_CONNECTIONS_PER_ORGANIZATION,
+            onTimeout: permitTimeout
+          })
+        }
+  const { transactionService, withTransaction } = client
+
+  const limited = <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+    Effect.flatMap(Effect.serviceOption(CurrentPrincipal), (principal) => {
+      let begun = false
+      limits.waiting++
+      const counted = Effect.suspend(() => {
+        begun = true
+        limits.waiting--
+        limits.open++
+        return self
+      })
+      const run = withTransaction(counted)
+      return Effect.onExit(
+        Option.isNone(principal) ? run : limits.permitFor(principal.value.org_id)(run),
+        () =>
+          Effect.sync(() => {
+            if (begun) limits.open--
+            else limits.waiting--
+          })
+      )
+    })
+
+  return Object.assign(client, {
+    [LIMITS]: limits,
+    withTransaction: <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+      Effect.flatMap(Effect.serviceOption(transactionService), (outer) =>
+        Option.isSome(outer) ? withTransaction(self) : limited(self)
+      )
+  })
+}
+
+/**
+ * Current transactions of a client and of the clients that share its limits: `open` have a connection, `waiting` wait for a connection or for
+ * a permit of their organization.
+ */
+export const transactionCounts = (
+  client: SqlClient.SqlClient
+): { readonly waiting: number; readonly open: number } => {
+  const { open, waiting } = isLimited(client) ? client[LIMITS] : noLimits
+  return { waiting, open }
+}
