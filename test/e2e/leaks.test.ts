@@ -149,7 +149,7 @@ describe("what the service was told in confidence", () => {
         yield* service.kill("SIGUSR2")
         const crashed = yield* service.ended
         assert.strictEqual(crashed.code, 1)
-        assert.include(crashed.err, "A request failed by a fault of ours")
+        assert.include(crashed.err, "Unhandled error while serving a request")
         assert.include(crashed.err, "uncaught error; exiting")
         assert.include(crashed.err, fileURLToPath(new URL("../support/leaks/crash.ts", import.meta.url)))
         hunt.search("stdout", crashed.out)

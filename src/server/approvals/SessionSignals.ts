@@ -8,7 +8,7 @@
  *
  * A signal is a hint: subscribers read the events from the database. A lost signal is made up for by their own polls.
  */
-import type { PgClient } from "@effect/sql-pg"
+import { PgClient } from "@effect/sql-pg"
 import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import type { SessionId } from "../../domain/Ids.ts"
 import { startWorkers } from "../concurrency/Worker.ts"
@@ -46,6 +46,7 @@ export class SessionSignals extends Context.Service<
 }
 
 const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
+  const sql = yield* PgClient.PgClient
   const { listen, notifyDebounced } = yield* makePgNotify("countersign_session_events")
   const listeners = new Set<SessionSignalListener>()
   const outgoing = makeSignalBuffer()
