@@ -45,6 +45,7 @@ export const configCommand = Command.make(
   },
   config
 ).pipe(
+  Command.withShortDescription("Show and check the configuration"),
   Command.withDescription(
     "List every environment variable with its meaning, unit, default and current value. Secrets are hidden. Exits with code 1 if the configuration is invalid."
   ),

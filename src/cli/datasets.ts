@@ -61,6 +61,7 @@ const importCommand = Command.make(
     yield* Console.log(dataset.id)
   })
 ).pipe(
+  Command.withShortDescription("Create the next version of a dataset from a file"),
   Command.withDescription(
     "Create the next version of a task's dataset from a JSON Lines file. The import is atomic: if a line does not match the task's schemas, nothing is imported."
   ),
@@ -97,6 +98,7 @@ const exportCommand = Command.make(
     )
   })
 ).pipe(
+  Command.withShortDescription("Print a dataset version as JSON Lines"),
   Command.withDescription("Print a dataset version as JSON Lines, one example per line, newest first."),
   Command.withExamples([
     {
@@ -107,6 +109,7 @@ const exportCommand = Command.make(
 )
 
 export const datasetsCommand = Command.make("datasets").pipe(
+  Command.withShortDescription("Import and export dataset examples"),
   Command.withDescription(
     "Import and export dataset examples. Connects to the database, so it needs no API key and no running service."
   ),

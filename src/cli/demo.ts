@@ -28,12 +28,17 @@ export const demoCommand = Command.make(
     key: Flag.Redacted("key").pipe(Flag.withDescription("Admin key of that service"), Flag.optional)
   },
   Effect.fnUntraced(function* (flags) {
-    yield* Console.log("Starting a receiver and, without --url, a service …")
+    yield* Console.log(
+      Option.isNone(flags.url)
+        ? "Starting a service and a webhook receiver …"
+        : "Starting a webhook receiver …"
+    )
     const receiver = yield* startReceiver
     const service = yield* resolveService(flags, receiver.port)
     yield* playDemo(service, receiver)
   }, Effect.scoped)
 ).pipe(
+  Command.withShortDescription("Run one approval end to end"),
   Command.withDescription(
     "Run one approval end to end with a real receiver: an agent requests a step, a reviewer approves it, and both webhooks arrive with valid signatures. Exits with code 0 only if everything succeeded."
   ),

@@ -79,7 +79,7 @@ const create = Command.make(
     const text = Redacted.value(secret)
     if (isNew) yield* Console.error(`Created organization ${flags.org}.`)
     yield* Console.error(
-      `Created key ${key.id} (${key.name}) of organization ${flags.org} in ${describeDatabase(settings.store)}. It is shown only once:`
+      `Created key ${key.id} (${key.name}) of organization ${flags.org} (database: ${describeDatabase(settings.store)}). It is shown only once:`
     )
     if (flags.json) {
       return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))
@@ -88,6 +88,7 @@ const create = Command.make(
     yield* Console.log(text)
   })
 ).pipe(
+  Command.withShortDescription("Create an API key"),
   Command.withDescription(
     "Create an API key and print it once. Creates the organization if it does not exist."
   ),
@@ -107,6 +108,7 @@ const create = Command.make(
 const generateKey = Command.make("generate", {}, () =>
   Effect.flatMap(generateApiKey, ({ key }) => Console.log(Redacted.value(key)))
 ).pipe(
+  Command.withShortDescription("Print a new API key without storing it"),
   Command.withDescription(
     "Print a new API key without storing it, for COUNTERSIGN_ADMIN_KEY: an empty database gets it as its first admin key. Needs no configuration."
   ),
@@ -162,6 +164,7 @@ const list = Command.make(
     )
   })
 ).pipe(
+  Command.withShortDescription("List an organization's keys"),
   Command.withDescription(
     "List an organization's keys, newest first. The keys themselves are not stored and cannot be shown."
   ),
@@ -184,6 +187,7 @@ const revoke = Command.make(
     yield* Console.log(`Revoked ${flags.id}. Running services reject it within 5 seconds.`)
   })
 ).pipe(
+  Command.withShortDescription("Revoke a key"),
   Command.withDescription("Revoke a key. The last usable admin key of an organization cannot be revoked."),
   Command.withExamples([
     {
@@ -225,6 +229,7 @@ const rotateMaster = Command.make(
     }).pipe(Effect.provide(layerSecrets(settings.store)))
   })
 ).pipe(
+  Command.withShortDescription("Reseal every secret with the newest master key"),
   Command.withDescription(
     "Reseal every secret in the database with the newest master key, without stopping the service. Before that, deploy COUNTERSIGN_MASTER_KEY=old,new to every replica, so that all can unseal with the new key, and then new,old."
   ),
@@ -237,6 +242,7 @@ const rotateMaster = Command.make(
 )
 
 export const keysCommand = Command.make("keys").pipe(
+  Command.withShortDescription("Manage API keys and the master key"),
   Command.withDescription(
     "Create, list and revoke API keys, and rotate the master key. Connects to the database, so it needs no API key and no running service."
   ),

@@ -40,7 +40,7 @@ export const listenCommand = Command.make(
       Flag.withDescription("Port on 127.0.0.1; default: 4000"),
       Flag.filter(
         (port) => port > 0 && port < 65_536,
-        (port) => `${port} is not a port: use 1 to 65535`
+        () => "a port from 1 to 65535"
       ),
       Flag.withDefault(4000)
     ),
@@ -48,6 +48,7 @@ export const listenCommand = Command.make(
   },
   (flags) => endsBySignal(listen(flags))
 ).pipe(
+  Command.withShortDescription("Run a local webhook receiver"),
   Command.withDescription(
     "Run a local webhook receiver that verifies deliveries and prints their headers, body and result."
   ),

@@ -14,6 +14,7 @@ const migrate = Effect.gen(function* () {
 })
 
 export const migrateCommand = Command.make("migrate", {}, () => migrate).pipe(
+  Command.withShortDescription("Apply pending database migrations and exit"),
   Command.withDescription(
     "Apply pending database migrations and exit. `serve` applies them too; use this command to migrate before a rollout."
   ),

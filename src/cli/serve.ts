@@ -77,6 +77,7 @@ const firstKeyLines = (settings: Settings, first: Option.Option<CreatedKey>): Re
 }
 
 export const serveCommand = Command.make("serve", {}, () => endsBySignal(serve)).pipe(
+  Command.withShortDescription("Run the service"),
   Command.withDescription(
     "Run the service until SIGTERM or Ctrl-C. The first start with an empty database prints an admin key once."
   ),
