@@ -4,13 +4,13 @@ import { fileURLToPath } from "node:url"
 
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
-/** The rows of the table of promises: what is promised, where it is kept, what holds it. */
+/** The rows of the table of guarantees: the promise, its implementation, its tests. */
 const promises = readFileSync(at("SECURITY.md"), "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (?:promise|-)/i.test(line))
   .map((line) => line.split("|").slice(1, -1))
 
-/** What stands in backquotes and is a path. */
+/** Paths in backquotes. */
 const pathsIn = (cell = ""): ReadonlyArray<string> =>
   [...cell.matchAll(/`([^`\s]+)`/g)].map(([, path = ""]) => path)
 
@@ -18,7 +18,7 @@ const exists = (path: string): boolean =>
   [path, `${path}.ts`, `${path}.test.ts`].some((name) => existsSync(at(name)))
 
 describe("SECURITY.md", () => {
-  it("names for each promise where it is kept and a test that holds it, and all of them are there", () => {
+  it("names an implementation and a test for each guarantee, and all of them exist", () => {
     assert.isAbove(promises.length, 10)
     for (const [promise, kept, held] of promises) {
       const tests = pathsIn(held)

@@ -4,7 +4,7 @@ import { variableNames } from "../../src/server/config/Settings/variables.ts"
 import { cli } from "../support/cli.ts"
 
 describe("countersign config", () => {
-  it.effect("lists every variable, how it is set, and no secret", () =>
+  it.effect("lists every variable and its state, without secrets", () =>
     Effect.gen(function* () {
       const { ok, out } = yield* cli(["config"], {
         PORT: "81",
@@ -19,7 +19,7 @@ describe("countersign config", () => {
     })
   )
 
-  it.effect("tells what is wrong in its place, fails with one line, and names what was misspelt", () =>
+  it.effect("prints faults in place, fails with one line, and warns of misspelt variables", () =>
     Effect.gen(function* () {
       const { err, ok, out } = yield* cli(["config"], { PORT: "abc", COUNTERSIGN_DATADIR: "/x" })
       assert.isFalse(ok)
@@ -29,7 +29,7 @@ describe("countersign config", () => {
     })
   )
 
-  it.effect("is JSON where it is asked for", () =>
+  it.effect("prints JSON with --json", () =>
     Effect.gen(function* () {
       const { out } = yield* cli(["config", "--json"], { PORT: "81" })
       const rows: unknown = JSON.parse(out)
@@ -37,7 +37,7 @@ describe("countersign config", () => {
     })
   )
 
-  it.effect("fails when the service would not start", () =>
+  it.effect("fails if the service would not start", () =>
     Effect.gen(function* () {
       const { err, ok } = yield* cli(["config"], { DATABASE_URL: "postgres://u:hunter2@db/x" })
       assert.isFalse(ok)

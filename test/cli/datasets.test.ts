@@ -9,7 +9,7 @@ import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { sortingTask } from "../support/tasks.ts"
 
-/** An operator beside a running service: the store's environment, and a directory for files. */
+/** An operator next to a running service: its environment, and a directory for files. */
 class Operator extends Context.Service<
   Operator,
   { readonly environment: Environment; readonly file: (text: string) => Effect.Effect<string> }
@@ -65,7 +65,7 @@ const line = (text: string, category: string) =>
 
 describe("countersign datasets", () => {
   layer(Operator.layer, { excludeTestServices: true })((it) => {
-    it.effect("import makes a version of a file, and the next adds to it; export gives it back", () =>
+    it.effect("import creates a version from a file, the next import adds to it, and export prints it", () =>
       Effect.gen(function* () {
         const { file } = yield* Operator
         const { admin, id, params } = yield* newTask("acme")
@@ -87,7 +87,7 @@ describe("countersign datasets", () => {
       })
     )
 
-    it.effect("import says how far it is, and takes thousands", () =>
+    it.effect("import reports its progress and handles thousands of examples", () =>
       Effect.gen(function* () {
         const { file } = yield* Operator
         const { admin, id } = yield* newTask("large")
@@ -102,7 +102,7 @@ describe("countersign datasets", () => {
       })
     )
 
-    it.effect("import names the line that does not fit, and imports nothing of the file", () =>
+    it.effect("import names the line that does not match the schemas and imports nothing", () =>
       Effect.gen(function* () {
         const { file } = yield* Operator
         const { admin, id, params } = yield* newTask("refused")
@@ -111,7 +111,7 @@ describe("countersign datasets", () => {
           [line("a", "other") + "\n{not json}\n"]: "line 3: expected a JSON object",
           '{"input":{"text":"a","text":"b"},"answer":{"category":"other"}}': "line 1: ",
           "\n\n": "there is no example in the file",
-          // Of fewer characters than bytes.
+          // Within the limit in characters, but not in bytes.
           [line("語".repeat(3_000_000), "other")]: "line 1: has more than 8388608 bytes"
         }
         for (const [text, problem] of Object.entries(wrong)) {
@@ -141,7 +141,7 @@ describe("countersign datasets", () => {
       })
     )
 
-    it.effect("touch no other organization's task", () =>
+    it.effect("import rejects another organization's task", () =>
       Effect.gen(function* () {
         const { file } = yield* Operator
         const { id } = yield* newTask("owner")

@@ -6,12 +6,12 @@ import { isDefect, errorMessage } from "../../src/cli/errorMessage.ts"
 import { NotFound } from "../../src/api/Problems.ts"
 import { SettingsInvalid } from "../../src/server/config/Settings.ts"
 
-const taken = Object.assign(new Error("listen EADDRINUSE: address already in use 127.0.0.1:8080"), {
+const addressInUse = Object.assign(new Error("listen EADDRINUSE: address already in use 127.0.0.1:8080"), {
   code: "EADDRINUSE"
 })
 
-describe("phraseOf", () => {
-  it("gives what a failure says of itself, on one line", () => {
+describe("errorMessage", () => {
+  it("returns a failure's own message on one line", () => {
     assert.strictEqual(
       errorMessage(Cause.fail(new SettingsInvalid({ variable: "PORT", message: "PORT must be a port" }))),
       "PORT must be a port"
@@ -21,12 +21,12 @@ describe("phraseOf", () => {
     assert.strictEqual(errorMessage(Cause.fail("a word")), "a word")
   })
 
-  it("names the variables behind a system call that failed", () => {
-    const cause = Cause.fail(new HttpServerError.ServeError({ cause: taken }))
+  it("names the variables behind a failed system call", () => {
+    const cause = Cause.fail(new HttpServerError.ServeError({ cause: addressInUse }))
     assert.match(errorMessage(cause) ?? "", /^the address of HOST and PORT is already in use/)
   })
 
-  it("says nothing where the command line has said it", () => {
+  it("returns nothing if the command line already printed the error", () => {
     assert.strictEqual(
       errorMessage(Cause.fail(new CliError.ShowHelp({ commandPath: ["countersign"], errors: [] }))),
       undefined
@@ -34,10 +34,10 @@ describe("phraseOf", () => {
   })
 })
 
-describe("isFault", () => {
-  it("tells our own mistakes from failures", () => {
+describe("isDefect", () => {
+  it("distinguishes defects from failures", () => {
     assert.isTrue(isDefect(Cause.die(new TypeError("x is not a function"))))
     assert.isFalse(isDefect(Cause.fail(new NotFound({ detail: "No such key" }))))
-    assert.isFalse(isDefect(Cause.die(taken)))
+    assert.isFalse(isDefect(Cause.die(addressInUse)))
   })
 })

@@ -5,7 +5,7 @@ import type { Environment } from "../../src/server/config/Settings.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 
-/** The environment of an operator whose store is a database of this file's own. */
+/** The environment of an operator with a database for this file. */
 class Operator extends Context.Service<Operator, Environment>()("test/Operator") {
   static readonly layer = Layer.effect(
     Operator,
@@ -42,7 +42,7 @@ describe("countersign keys", () => {
       })
     )
 
-    it.effect("create takes scopes, an address and an end, and gives JSON", () =>
+    it.effect("create accepts scopes, an email address and an expiry, and prints JSON", () =>
       Effect.gen(function* () {
         const { out } = yield* run(
           "keys",
@@ -64,7 +64,7 @@ describe("countersign keys", () => {
       })
     )
 
-    it.effect("revoke ends a key, but not the last that can make others", () =>
+    it.effect("revoke revokes a key, but not the last admin key", () =>
       Effect.gen(function* () {
         const created = yield* run("keys", "create", "--org", "beta", "--preset", "admin", "--json")
         const { key } = JSON.parse(created.out)
@@ -79,7 +79,7 @@ describe("countersign keys", () => {
       })
     )
 
-    it.effect("refuses what makes no key, in one line", () =>
+    it.effect("create rejects invalid flags in one line", () =>
       Effect.gen(function* () {
         for (const [args, says] of [
           [["--org", "acme"], /preset or at least one scope/],
@@ -98,7 +98,7 @@ describe("countersign keys", () => {
       })
     )
 
-    it.effect("migrate says that nothing is left to do", () =>
+    it.effect("migrate reports that no migrations are left", () =>
       Effect.gen(function* () {
         assert.strictEqual((yield* run("migrate")).out, "No migrations to apply; the database is up to date")
       })

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { TestConsole } from "effect/testing"
 import { layerLog, showError } from "../../src/cli/log.ts"
 
-/** An error with all that libraries hang on theirs. */
-const laden = () => {
+/** An error with the properties that libraries attach. */
+const errorWithProperties = () => {
   const cause = Object.assign(new Error("the statement failed"), { parameters: ["s3cret"] })
   return Object.assign(new TypeError("Invalid URL", { cause }), {
     input: "https://user:s3cret@acme.com/",
@@ -12,25 +12,25 @@ const laden = () => {
   })
 }
 
-describe("an error that is shown", () => {
-  it("has its stack and those of its causes, and nothing else that hangs on it", () => {
-    const shown = showError(laden())
+describe("an error in the log", () => {
+  it("has its stack and those of its causes, and no attached properties", () => {
+    const shown = showError(errorWithProperties())
     assert.include(shown, "TypeError: Invalid URL")
     assert.include(shown, "log.test.ts")
     assert.include(shown, "the statement failed")
     assert.notInclude(shown, "s3cret")
   })
 
-  it("is told by its kind alone where something else was thrown", () => {
+  it("names only the type of a thrown value that is not an error", () => {
     assert.strictEqual(showError("s3cret"), "a thrown string")
     assert.strictEqual(showError(undefined), "a thrown undefined")
     assert.strictEqual(showError({ token: "s3cret" }), "a thrown object")
   })
 
-  it.effect("is the same in a log, beside a text and beside a cause", () =>
+  it.effect("is formatted the same beside a message and beside a cause", () =>
     Effect.gen(function* () {
-      yield* Effect.logWarning("Spans wait", laden(), { spans: 3 })
-      yield* Effect.logError(laden())
+      yield* Effect.logWarning("Spans wait", errorWithProperties(), { spans: 3 })
+      yield* Effect.logError(errorWithProperties())
       const lines = (yield* TestConsole.errorLines).join("\n")
       assert.include(lines, "Invalid URL")
       assert.include(lines, "the statement failed")

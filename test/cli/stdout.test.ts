@@ -3,7 +3,7 @@ import { Effect, Fiber } from "effect"
 import { Writable } from "node:stream"
 import { waitForDrain, afterFlush } from "../../src/cli/stdout.ts"
 
-/** A reader that takes what it is given when it is told to. */
+/** A reader that reads only when told to. */
 const slowReader = () => {
   const waiting: Array<() => void> = []
   let taken = ""
@@ -20,8 +20,8 @@ const slowReader = () => {
   return { stream, take, taken: () => taken }
 }
 
-describe("what is printed", () => {
-  it("is taken before the process ends, however late", () => {
+describe("standard output", () => {
+  it("is flushed before the process exits, even to a slow reader", () => {
     const { stream, take, taken } = slowReader()
     let ended = false
     stream.write("one ")
@@ -35,7 +35,7 @@ describe("what is printed", () => {
     return new Promise<void>((done) => setImmediate(done)).then(() => assert.isTrue(ended))
   })
 
-  it("does not keep a process whose reader has gone", () => {
+  it("does not keep the process alive if the reader has closed the pipe", () => {
     const { stream } = slowReader()
     stream.write("one")
     stream.destroy()
@@ -44,7 +44,7 @@ describe("what is printed", () => {
     assert.isTrue(ended)
   })
 
-  it.effect("is waited for where much of it is left", () =>
+  it.effect("a command waits while its output buffer is full", () =>
     Effect.gen(function* () {
       const { stream, take } = slowReader()
       stream.write("a")

@@ -9,8 +9,8 @@ import { migrations } from "../../src/server/store/migrations/index.ts"
 const DATASET = `dst_${"0".repeat(32)}`
 const KEY = `key_${"0".repeat(32)}`
 
-/** Commands that are no reason to migrate a store. */
-const ready: ReadonlyArray<ReadonlyArray<string>> = [
+/** Commands that must not migrate a database. */
+const withoutMigration: ReadonlyArray<ReadonlyArray<string>> = [
   ["keys", "list"],
   ["keys", "revoke", KEY],
   ["keys", "rotate-master"],
@@ -18,10 +18,10 @@ const ready: ReadonlyArray<ReadonlyArray<string>> = [
   ["datasets", "import", "--task", `tsk_${"0".repeat(32)}`, "examples.jsonl"]
 ]
 
-describe("commands without a store", () => {
-  it.live("make none, and say what is missing", () =>
+describe("commands without a database", () => {
+  it.live("do not create one, and report what is missing", () =>
     Effect.gen(function* () {
-      for (const args of [["migrate"], ...ready]) {
+      for (const args of [["migrate"], ...withoutMigration]) {
         const { err, ok, out } = yield* cli(args)
         assert.isFalse(ok)
         assert.strictEqual(out, "")
@@ -33,7 +33,7 @@ describe("commands without a store", () => {
     })
   )
 
-  it.live("generate a key, and need no settings for that", () =>
+  it.live("keys generate needs no configuration", () =>
     Effect.gen(function* () {
       const { err, out } = yield* cli(["keys", "generate"], { DATABASE_URL: "no URL" })
       assert.strictEqual(err, "")
@@ -42,9 +42,9 @@ describe("commands without a store", () => {
   )
 })
 
-const newest = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
+const latestMigration = Math.max(...Object.keys(migrations).map((name) => Number.parseInt(name, 10)))
 
-/** A store in whose book the newest migration can be given another number. */
+/** A database whose latest recorded migration can be renumbered. */
 class Store extends Context.Service<
   Store,
   {
@@ -69,35 +69,41 @@ class Store extends Context.Service<
   )
 }
 
-layer(Store.layer, { excludeTestServices: true })("commands on a store of another schema", (it) => {
-  it.effect("refuse one that is older, or newer, and change nothing of it", () =>
-    Effect.gen(function* () {
-      const { renumber, run } = yield* Store
-      assert.include((yield* run(["keys", "create", "--preset", "admin"])).err, "PostgreSQL at DATABASE_URL")
-      for (const [number, says] of [
-        [
-          -1,
-          `the store's schema is ${newest - 1}, and this version works on ${newest}: run countersign migrate`
-        ],
-        [
-          newest + 1,
-          `the store's schema is ${newest + 1}, and this version knows none past ${newest}: run the version that migrated it`
-        ]
-      ] as const) {
-        yield* renumber(newest, number)
-        for (const args of ready) assert.strictEqual((yield* run(args)).err, says)
-        yield* renumber(number, newest)
-      }
-      assert.isTrue((yield* run(["keys", "list"])).ok)
-    })
-  )
+layer(Store.layer, { excludeTestServices: true })(
+  "commands on a database with another schema version",
+  (it) => {
+    it.effect("refuse an older or newer schema and change nothing", () =>
+      Effect.gen(function* () {
+        const { renumber, run } = yield* Store
+        assert.include(
+          (yield* run(["keys", "create", "--preset", "admin"])).err,
+          "PostgreSQL at DATABASE_URL"
+        )
+        for (const [number, says] of [
+          [
+            -1,
+            `the store's schema is ${latestMigration - 1}, and this version works on ${latestMigration}: run countersign migrate`
+          ],
+          [
+            latestMigration + 1,
+            `the store's schema is ${latestMigration + 1}, and this version knows none past ${latestMigration}: run the version that migrated it`
+          ]
+        ] as const) {
+          yield* renumber(latestMigration, number)
+          for (const args of withoutMigration) assert.strictEqual((yield* run(args)).err, says)
+          yield* renumber(number, latestMigration)
+        }
+        assert.isTrue((yield* run(["keys", "list"])).ok)
+      })
+    )
 
-  it.effect("say which organization they make", () =>
-    Effect.gen(function* () {
-      const { run } = yield* Store
-      const create = run(["keys", "create", "--org", "acme", "--preset", "admin"])
-      assert.include((yield* create).err, "Created organization acme.")
-      assert.notInclude((yield* create).err, "Created organization")
-    })
-  )
-})
+    it.effect("keys create reports the organization that it creates", () =>
+      Effect.gen(function* () {
+        const { run } = yield* Store
+        const create = run(["keys", "create", "--org", "acme", "--preset", "admin"])
+        assert.include((yield* create).err, "Created organization acme.")
+        assert.notInclude((yield* create).err, "Created organization")
+      })
+    )
+  }
+)

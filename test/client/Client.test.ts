@@ -35,8 +35,8 @@ const busy: ScriptedReply = {
   body: problem("UNAVAILABLE", 503)
 }
 
-/** Runs a program with a client for a server that gives the answers listed. */
-const against = <A, E>(
+/** Runs a program with a client for a server with scripted responses. */
+const withServer = <A, E>(
   answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: Client["Service"],
@@ -53,9 +53,9 @@ const against = <A, E>(
     })
   )
 
-describe("a call", () => {
-  it.effect("sends the key and the body, and answers with what the contract says", () =>
-    against([{ status: 201, body: session }], (client, { seen }) =>
+describe("a call of the client", () => {
+  it.effect("sends the key and the body and returns the typed response", () =>
+    withServer([{ status: 201, body: session }], (client, { seen }) =>
       Effect.gen(function* () {
         const created = yield* client.sessions.create({ payload: { metadata: { ticket: "4711" } } })
         assert.strictEqual(created.session_id, id)
@@ -68,8 +68,8 @@ describe("a call", () => {
     )
   )
 
-  it.effect("may leave out every part of which nothing is required", () =>
-    against([{ status: 200, body: { sessions: [session], next_cursor: null } }], (client, { seen }) =>
+  it.effect("may omit every part without required members", () =>
+    withServer([{ status: 200, body: { sessions: [session], next_cursor: null } }], (client, { seen }) =>
       Effect.gen(function* () {
         const page = yield* client.sessions.list()
         assert.strictEqual(page.sessions.length, 1)
@@ -82,8 +82,8 @@ describe("a call", () => {
     )
   )
 
-  it.effect("creates under a key of its own, the same for all attempts and another for the next call", () =>
-    against([busy, { status: 201, body: session }], (client, { seen }) =>
+  it.effect("has an automatic idempotency key, the same for all attempts and another for the next call", () =>
+    withServer([busy, { status: 201, body: session }], (client, { seen }) =>
       Effect.gen(function* () {
         const create = client.sessions.create()
         yield* create
@@ -98,28 +98,30 @@ describe("a call", () => {
     )
   )
 
-  it.effect("gives no key to a run, whose second attempt would be paid for too, nor to what takes none", () =>
-    against([busy], (client, { seen }) =>
-      Effect.gen(function* () {
-        yield* Effect.flip(
-          client.tasks.run({
-            params: { task_id: TaskId.make(`tsk_${"0".repeat(32)}`) },
-            payload: { input: {} }
-          })
-        )
-        yield* Effect.flip(client.sessions.close({ params: { id } }))
-        assert.deepStrictEqual(
-          seen.map(({ headers, method }) => [method, headers["idempotency-key"]]),
-          [
-            ["POST", undefined],
-            ["POST", undefined]
-          ]
-        )
-      })
-    )
+  it.effect(
+    "a run, whose retry would be billed again, and calls without idempotency have no automatic key",
+    () =>
+      withServer([busy], (client, { seen }) =>
+        Effect.gen(function* () {
+          yield* Effect.flip(
+            client.tasks.run({
+              params: { task_id: TaskId.make(`tsk_${"0".repeat(32)}`) },
+              payload: { input: {} }
+            })
+          )
+          yield* Effect.flip(client.sessions.close({ params: { id } }))
+          assert.deepStrictEqual(
+            seen.map(({ headers, method }) => [method, headers["idempotency-key"]]),
+            [
+              ["POST", undefined],
+              ["POST", undefined]
+            ]
+          )
+        })
+      )
   )
 
-  it.effect("answers with words of a later service beside those that are known", () => {
+  it.effect("keeps unknown enum members of a newer service", () => {
     const api_key = {
       id: `key_${"0".repeat(32)}`,
       name: "agent",
@@ -141,7 +143,7 @@ describe("a call", () => {
       request_id: null,
       detail: {}
     }
-    return against(
+    return withServer(
       [
         { status: 200, body: { keys: [api_key], next_cursor: null } },
         { status: 200, body: { entries: [entry], next_cursor: null } }
@@ -159,8 +161,8 @@ describe("a call", () => {
     )
   })
 
-  it.effect("finds a service that lies under a path", () =>
-    against(
+  it.effect("reaches a service under a path", () =>
+    withServer(
       [{ status: 200, body: session }],
       (client, { seen }) =>
         Effect.gen(function* () {
@@ -171,8 +173,8 @@ describe("a call", () => {
     )
   )
 
-  it.effect("fails with the problem's own class", () =>
-    against([{ status: 401, body: problem("INVALID_API_KEY", 401) }], (client) =>
+  it.effect("fails with the class of the problem", () =>
+    withServer([{ status: 401, body: problem("INVALID_API_KEY", 401) }], (client) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(client.sessions.list())
         if (!(error instanceof InvalidApiKey)) return assert.fail(`was ${error._tag}`)
@@ -183,7 +185,7 @@ describe("a call", () => {
     )
   )
 
-  it.effect("tells problems of one status apart by their code, and gives their members", () => {
+  it.effect("distinguishes problems of one status by their code, with their members", () => {
     const approval = {
       approval_id: `apr_${"0".repeat(32)}`,
       session_id: id,
@@ -207,7 +209,7 @@ describe("a call", () => {
       comment: null
     }
     const body = problem("APPROVAL_ALREADY_DECIDED", 409, { approval })
-    return against([{ status: 409, body }], (client) =>
+    return withServer([{ status: 409, body }], (client) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(
           client.approvals.decide({
@@ -221,8 +223,8 @@ describe("a call", () => {
     )
   })
 
-  it.effect("fails as such when something else than the service answers", () =>
-    against([{ status: 200, body: { hello: "world" } }], (client) =>
+  it.effect("fails with SchemaError if another server responds", () =>
+    withServer([{ status: 200, body: { hello: "world" } }], (client) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(client.sessions.get({ params: { id } }))
         assert.strictEqual(error._tag, "SchemaError")
@@ -230,8 +232,8 @@ describe("a call", () => {
     )
   )
 
-  it.effect("follows no redirect, so that the key reaches nobody else", () =>
-    against([{ status: 307, headers: { location: "/elsewhere" } }], (client, { seen }) =>
+  it.effect("follows no redirect, so that the key reaches no other host", () =>
+    withServer([{ status: 307, headers: { location: "/elsewhere" } }], (client, { seen }) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(client.sessions.close({ params: { id } }))
         assert.strictEqual(error._tag, "HttpClientError")
@@ -240,7 +242,7 @@ describe("a call", () => {
     )
   )
 
-  it.effect("refuses an address that is none of http at once", () =>
+  it.effect("throws immediately for a URL that is not http or https", () =>
     Effect.gen(function* () {
       const exit = yield* Effect.exit(
         Effect.provide(Effect.asVoid(Client), Client.layer({ url: "ftp://x", key }))
@@ -250,9 +252,9 @@ describe("a call", () => {
   )
 })
 
-describe("a busy service", () => {
-  it.live("is asked again for what it may be asked twice", () =>
-    against([busy, { status: 200, body: session }], (client, { seen }) =>
+describe("a call to a busy service", () => {
+  it.live("is retried if it is idempotent", () =>
+    withServer([busy, { status: 200, body: session }], (client, { seen }) =>
       Effect.gen(function* () {
         const answer = yield* client.sessions.get({ params: { id } })
         assert.strictEqual(answer.session_id, id)
@@ -261,8 +263,8 @@ describe("a busy service", () => {
     )
   )
 
-  it.live("is not asked again for what could happen twice", () =>
-    against([busy, { status: 200, body: session }], (client, { seen }) =>
+  it.live("is not retried if it is not idempotent", () =>
+    withServer([busy, { status: 200, body: session }], (client, { seen }) =>
       Effect.gen(function* () {
         const error = yield* Effect.flip(client.sessions.close({ params: { id } }))
         assert.isTrue(error instanceof Unavailable)
@@ -272,7 +274,7 @@ describe("a busy service", () => {
   )
 })
 
-describe("a run", () => {
+describe("a run through the client", () => {
   const task_id = TaskId.make(`tsk_${"0".repeat(32)}`)
   const answered = {
     trace_id: "1".repeat(32),
@@ -283,7 +285,7 @@ describe("a run", () => {
     usage: { input_tokens: 1, output_tokens: 1 },
     created_at: "2026-11-21T02:33:05.123Z"
   }
-  /** A service whose model takes two minutes, on the test's clock. */
+  /** A service whose model takes two minutes on the test clock. */
   const slow = Layer.succeed(
     HttpClient.HttpClient,
     HttpClient.make((request) =>
@@ -302,14 +304,14 @@ describe("a run", () => {
       Effect.provide(Client.layerHttp({ url: "http://service", key, ...options }).pipe(Layer.provide(slow)))
     )
 
-  it.effect("is waited for as long as a model may take", () =>
+  it.effect("is awaited as long as a model may take", () =>
     Effect.gen(function* () {
       const exit = yield* run()
       assert.isTrue(Exit.isSuccess(exit), String(exit))
     })
   )
 
-  it.effect("is waited for as long as the caller says", () =>
+  it.effect("is awaited as long as the caller says", () =>
     Effect.gen(function* () {
       assert.include(String(yield* run({ timeout: "1 minute" })), "No response within 1m")
     })

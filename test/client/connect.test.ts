@@ -6,7 +6,7 @@ import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 
 const key = "csk_secret"
 
-const against = (
+const withServer = (
   answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: CountersignClient,
@@ -28,14 +28,14 @@ const rejection = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe("connect", () => {
-  it.live("answers calls with promises", () =>
-    against([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
+  it.live("returns promises", () =>
+    withServer([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
       assert.deepStrictEqual(await client.api_keys.list(), { keys: [], next_cursor: null })
       assert.strictEqual(seen[0]?.headers.authorization, `Bearer ${key}`)
     })
   )
 
-  it.live("takes ids as plain strings, and sends none that is not of the contract", () => {
+  it.live("accepts ids as plain strings and sends no invalid id", () => {
     const step = {
       step_id: "refund-1",
       decision: "allow",
@@ -45,7 +45,7 @@ describe("connect", () => {
       expires_at: null,
       arguments_digest: "0".repeat(64)
     }
-    return against([{ status: 200, body: step }], async (client, { seen }) => {
+    return withServer([{ status: 200, body: step }], async (client, { seen }) => {
       const id: string = `ses_${"0".repeat(32)}`
       const payload = { step_id: "refund-1", tool: "payments.refund", action_class: "write" }
       const answer = await client.sessions.step({ params: { id }, payload })
@@ -60,8 +60,8 @@ describe("connect", () => {
     })
   })
 
-  it.live("rejects with the problem that the service answered", () =>
-    against(
+  it.live("rejects with the service's problem", () =>
+    withServer(
       [
         {
           status: 403,
@@ -85,8 +85,8 @@ describe("connect", () => {
     )
   )
 
-  it.live("ends a call with its caller's signal", () =>
-    against(["never"], async (client, { arrived }) => {
+  it.live("aborts a call with its caller's signal", () =>
+    withServer(["never"], async (client, { arrived }) => {
       const stop = new AbortController()
       const call = rejection(client.api_keys.list({}, { signal: stop.signal }))
       await arrived(1)
@@ -96,8 +96,8 @@ describe("connect", () => {
     })
   )
 
-  it.live("ends the calls under way when it is closed, and answers no more", () =>
-    against(["never"], async (client, { arrived, seen }) => {
+  it.live("close aborts running calls and rejects later ones", () =>
+    withServer(["never"], async (client, { arrived, seen }) => {
       const call = rejection(client.api_keys.list())
       await arrived(1)
       await client.close()
@@ -107,8 +107,8 @@ describe("connect", () => {
     })
   )
 
-  it.live("runs where there is fetch, but not what came to platforms after it", () =>
-    against(["never"], async (client, { arrived, url }) => {
+  it.live("runs with fetch and without newer platform features", () =>
+    withServer(["never"], async (client, { arrived, url }) => {
       for (const [owner, name] of [
         [URL, "parse"],
         [AbortSignal, "any"]
@@ -128,7 +128,7 @@ describe("connect", () => {
     })
   )
 
-  it("refuses an address that is none of http, and says which it should be", () => {
+  it("rejects a URL that is not http or https with an example", () => {
     assert.throws(() => connect({ url: "localhost:8080", key }), /http or https URL/)
   })
 })

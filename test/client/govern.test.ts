@@ -63,13 +63,13 @@ const decided = (number: number, outcome: "allow" | "reject", approval = approva
   })
 
 const request = HttpClientRequest.post("http://service/steps")
-const unanswered = Effect.fail(
+const noResponse = Effect.fail(
   new HttpClientError.HttpClientError({
     reason: new HttpClientError.TransportError({ request, description: "refused" })
   })
 )
 
-/** A session in memory: what each call answers, and the events there are. Streams end where the events do. */
+/** An in-memory session with scripted responses and events. Streams end with the events. */
 const session = (options: {
   readonly answers: ReadonlyArray<Effect.Effect<GovernedStep, CallError<Operation<"sessions", "step">>>>
   readonly events: Array<SessionEvent>
@@ -93,13 +93,13 @@ const session = (options: {
 }
 
 describe("govern", () => {
-  it.effect("misses no decision that falls between its question and its stream", () =>
+  it.effect("does not miss a decision between its request and its stream", () =>
     Effect.gen(function* () {
       const events = [decided(4, "allow", ApprovalId.make(`apr_${"c".repeat(32)}`))]
       const options = { events, seen: 4, answers: [] as Array<Effect.Effect<GovernedStep>> }
       options.answers.push(
         Effect.sync(() => {
-          // Another stream of this client has seen the decision before this one begins.
+          // Another stream of this client has received the decision before this one starts.
           events.push(decided(6, "allow"))
           options.seen = 6
           return answer("pending")
@@ -114,7 +114,7 @@ describe("govern", () => {
     })
   )
 
-  it.effect("lets the service's answer count, not the event: a rule that now rejects wins", () =>
+  it.effect("uses the service's response, not the event: a rule that now rejects wins", () =>
     Effect.gen(function* () {
       const { govern } = session({
         answers: [Effect.succeed(answer("pending")), Effect.succeed(answer("reject"))],
@@ -124,7 +124,7 @@ describe("govern", () => {
     })
   )
 
-  it.effect("asks again, and begins at what is kept, where its place in the stream is gone", () =>
+  it.effect("requests again, and streams from the oldest retained event, if its cursor has expired", () =>
     Effect.gen(function* () {
       const { followed, govern } = session({
         answers: [
@@ -141,46 +141,46 @@ describe("govern", () => {
     })
   )
 
-  it.effect(
-    "takes the end of the session for a reject where that closed the approval, else for a problem",
-    () =>
-      Effect.gen(function* () {
-        const ended = Effect.fail(new SessionClosed({}))
-        const answers = [Effect.succeed(answer("pending")), ended]
-        const rejected = yield* session({ answers, events: [decided(3, "reject")] }).govern
-        assert.strictEqual(rejected.decision, "reject")
-        const allowed = session({ answers, events: [decided(3, "allow")] }).govern
-        assert.strictEqual((yield* Effect.flip(allowed))._tag, "SESSION_CLOSED")
-      })
-  )
-
-  it.effect("asks on, and as late as it is told to, where the service is away when the decision came", () =>
+  it.effect("returns reject if closing the session closed the approval, and fails otherwise", () =>
     Effect.gen(function* () {
-      const away = Array.from({ length: 20 }, () => Effect.fail(new Unavailable({})))
-      const busy = Effect.fail(new RateLimited({ retry_after_seconds: 3_600 }))
-      const { asked, govern } = session({
-        answers: [
-          Effect.succeed(answer("pending")),
-          ...away,
-          unanswered,
-          busy,
-          Effect.succeed(answer("allow"))
-        ],
-        events: [decided(3, "allow")]
-      })
-      const waiting = yield* Effect.forkChild(govern)
-      yield* TestClock.adjust("20 minutes")
-      assert.strictEqual(asked(), 23)
-      yield* TestClock.adjust("1 hour")
-      assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+      const ended = Effect.fail(new SessionClosed({}))
+      const answers = [Effect.succeed(answer("pending")), ended]
+      const rejected = yield* session({ answers, events: [decided(3, "reject")] }).govern
+      assert.strictEqual(rejected.decision, "reject")
+      const allowed = session({ answers, events: [decided(3, "allow")] }).govern
+      assert.strictEqual((yield* Effect.flip(allowed))._tag, "SESSION_CLOSED")
     })
   )
 
   it.effect(
-    "gives up soon on a service that is not there, and at once on one that fails at the question",
+    "retries without limit, as late as the service asks, if the service is unavailable after the decision",
     () =>
       Effect.gen(function* () {
-        const down = session({ answers: [unanswered, unanswered, unanswered, unanswered], events: [] })
+        const away = Array.from({ length: 20 }, () => Effect.fail(new Unavailable({})))
+        const busy = Effect.fail(new RateLimited({ retry_after_seconds: 3_600 }))
+        const { asked, govern } = session({
+          answers: [
+            Effect.succeed(answer("pending")),
+            ...away,
+            noResponse,
+            busy,
+            Effect.succeed(answer("allow"))
+          ],
+          events: [decided(3, "allow")]
+        })
+        const waiting = yield* Effect.forkChild(govern)
+        yield* TestClock.adjust("20 minutes")
+        assert.strictEqual(asked(), 23)
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+      })
+  )
+
+  it.effect(
+    "fails soon if the service is unreachable, and immediately if the first request fails with 500",
+    () =>
+      Effect.gen(function* () {
+        const down = session({ answers: [noResponse, noResponse, noResponse, noResponse], events: [] })
         const failing = yield* Effect.forkChild(Effect.flip(down.govern))
         yield* TestClock.adjust("10 seconds")
         assert.strictEqual((yield* Fiber.join(failing))._tag, "HttpClientError")

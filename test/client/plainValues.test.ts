@@ -46,7 +46,7 @@ const approval = {
   reason: "A rule requires approval by a person"
 }
 
-const against = (
+const withServer = (
   answers: ReadonlyArray<ScriptedReply>,
   use: (
     client: CountersignClient,
@@ -64,9 +64,9 @@ const against = (
 const queryOf = (url: string | undefined) =>
   Object.fromEntries(new URL(url ?? "", "http://service").searchParams)
 
-describe("times of the client by promises", () => {
-  it.live("are given as Date or as text, in bodies and in queries", () =>
-    against(
+describe("times in the promise client", () => {
+  it.live("are accepted as Date or string, in bodies and queries", () =>
+    withServer(
       [
         created,
         created,
@@ -87,8 +87,8 @@ describe("times of the client by promises", () => {
     )
   )
 
-  it.live("are answered as Date, null where there is none, and as text within what the caller gave", () =>
-    against([created, { status: 200, body: approval }], async (client) => {
+  it.live("are returned as Date or null, while the caller's own JSON keeps its strings", () =>
+    withServer([created, { status: 200, body: approval }], async (client) => {
       const { key } = await client.api_keys.create({ payload: { name: "agent" } })
       assert.deepStrictEqual([key.created_at, key.revoked_at], [new Date(at), null])
       assert.isTrue(key.expires_at !== null && key.expires_at < new Date())
@@ -98,7 +98,7 @@ describe("times of the client by promises", () => {
     })
   )
 
-  it.live("are a Date on a step that waits, and on the approval that a problem shows", () => {
+  it.live("are Date in a pending step and in the approval of a problem", () => {
     const step = {
       step_id: "refund-1",
       decision: "allow",
@@ -115,7 +115,7 @@ describe("times of the client by promises", () => {
       code: "APPROVAL_ALREADY_DECIDED",
       approval
     }
-    return against(
+    return withServer(
       [
         { status: 200, body: step },
         { status: 409, body: problem }
@@ -133,8 +133,8 @@ describe("times of the client by promises", () => {
     )
   })
 
-  it.live("are refused before anything is sent where they are none", () =>
-    against([created], async (client, seen) => {
+  it.live("are rejected before sending if invalid", () =>
+    withServer([created], async (client, seen) => {
       for (const expires_at of ["tomorrow", "2026-02-30T00:00:00Z", new Date(Number.NaN)]) {
         const error: unknown = await client.api_keys
           .create({ payload: { name: "agent", expires_at } })

@@ -9,8 +9,8 @@ type Answer =
   | "no connection"
   | "never"
 
-/** A client with retries over answers in memory, and how often they were asked for. */
-const over = (answers: ReadonlyArray<Answer>, options: RetryOptions = {}) => {
+/** A client with retries over scripted responses, and the number of requests. */
+const clientWith = (answers: ReadonlyArray<Answer>, options: RetryOptions = {}) => {
   let asked = 0
   const inner = HttpClient.make((request) => {
     const answer = answers[Math.min(asked++, answers.length - 1)] ?? "never"
@@ -29,15 +29,15 @@ const over = (answers: ReadonlyArray<Answer>, options: RetryOptions = {}) => {
 
 const get = HttpClientRequest.get("http://service/")
 const post = HttpClientRequest.post("http://service/")
-const keyed = HttpClientRequest.setHeader(post, "idempotency-key", "k")
+const postWithKey = HttpClientRequest.setHeader(post, "idempotency-key", "k")
 
-/** The status that a call ends with, and how much of the test's clock it took. */
+/** The final status of a call, and its duration on the test clock. */
 const outcome = Effect.fnUntraced(function* (
   answers: ReadonlyArray<Answer>,
   request: HttpClientRequest.HttpClientRequest,
   options?: RetryOptions
 ) {
-  const { client, asked } = over(answers, options)
+  const { client, asked } = clientWith(answers, options)
   const fiber = yield* Effect.forkChild(
     client.execute(request).pipe(
       Effect.map((response): number | string => response.status),
@@ -53,7 +53,7 @@ const outcome = Effect.fnUntraced(function* (
 describe("withRetries", () => {
   for (const [what, request] of [
     ["a GET", get],
-    ["a POST with an idempotency key", keyed]
+    ["a POST with an idempotency key", postWithKey]
   ] as const) {
     it.effect(`waits with ${what} for as long as the service asks`, () =>
       Effect.gen(function* () {
@@ -63,19 +63,19 @@ describe("withRetries", () => {
     )
   }
 
-  it.effect("sends anew what a proxy answered 502, and not what the service did", () =>
+  it.effect("retries a proxy's 502, but not the service's own", () =>
     Effect.gen(function* () {
-      const ofProxy = yield* outcome([{ status: 502, type: "text/html" }, { status: 200 }], keyed)
+      const ofProxy = yield* outcome([{ status: 502, type: "text/html" }, { status: 200 }], postWithKey)
       assert.deepInclude(ofProxy, { ended: 200, asked: 2 })
       const ofService = yield* outcome(
         [{ status: 502, type: "application/problem+json" }, { status: 200 }],
-        keyed
+        postWithKey
       )
       assert.deepStrictEqual(ofService, { ended: 502, asked: 1, seconds: 0 })
     })
   )
 
-  it.effect("reads a date, too", () =>
+  it.effect("follows a Retry-After date", () =>
     Effect.gen(function* () {
       const retryAfter = new Date(9_000).toUTCString()
       const result = yield* outcome([{ status: 429, retryAfter }, { status: 200 }], get)
@@ -83,7 +83,7 @@ describe("withRetries", () => {
     })
   )
 
-  it.effect("reads no date that is none of HTTP's", () =>
+  it.effect("ignores a Retry-After that is not an HTTP date", () =>
     Effect.gen(function* () {
       for (const retryAfter of ["1.5", "-1", "1970-01-01T00:00:09Z", "9 seconds"]) {
         const result = yield* outcome([{ status: 429, retryAfter }, { status: 200 }], get)
@@ -93,7 +93,7 @@ describe("withRetries", () => {
     })
   )
 
-  it.effect("sends nothing again that could happen twice", () =>
+  it.effect("does not retry a request that is not idempotent", () =>
     Effect.gen(function* () {
       assert.deepInclude(yield* outcome([{ status: 503 }, { status: 200 }], post), { ended: 503, asked: 1 })
       assert.deepInclude(yield* outcome(["no connection", { status: 200 }], post), {
@@ -103,14 +103,14 @@ describe("withRetries", () => {
     })
   )
 
-  it.effect("sends anything again that was refused before it was begun", () =>
+  it.effect("retries any request that was rejected before processing", () =>
     Effect.gen(function* () {
       const answers = [{ status: 429, retryAfter: "2" }, { status: 201 }]
       assert.deepStrictEqual(yield* outcome(answers, post), { ended: 201, asked: 2, seconds: 2 })
     })
   )
 
-  it.effect("gives up after three more attempts, with the last answer", () =>
+  it.effect("returns the last response after three retries", () =>
     Effect.gen(function* () {
       const result = yield* outcome([{ status: 503 }], get)
       assert.deepInclude(result, { ended: 503, asked: 4 })
@@ -121,14 +121,14 @@ describe("withRetries", () => {
     })
   )
 
-  it.effect("does not wait for a service that asks for more patience than half a minute", () =>
+  it.effect("does not wait for a Retry-After over 30 seconds", () =>
     Effect.gen(function* () {
       const result = yield* outcome([{ status: 429, retryAfter: "31" }], get)
       assert.deepStrictEqual(result, { ended: 429, asked: 1, seconds: 0 })
     })
   )
 
-  it.effect("sends nothing again for an answer that would be the same", () =>
+  it.effect("does not retry a permanent failure", () =>
     Effect.gen(function* () {
       for (const status of [200, 400, 404, 409, 500]) {
         assert.deepInclude(yield* outcome([{ status }], get), { ended: status, asked: 1 })
@@ -136,21 +136,21 @@ describe("withRetries", () => {
     })
   )
 
-  it.effect("ends an attempt that is not answered in time", () =>
+  it.effect("times out an attempt without a response", () =>
     Effect.gen(function* () {
       const result = yield* outcome(["never"], post, { timeout: "3 seconds" })
       assert.deepStrictEqual(result, { ended: "TransportError", asked: 1, seconds: 3 })
     })
   )
 
-  it.effect("sends a GET again that it waited for no longer, and nothing that may still be at work", () =>
+  it.effect("retries a GET after a timeout, but no request that may still be processed", () =>
     Effect.gen(function* () {
       const timeout = "3 seconds"
       assert.deepInclude(yield* outcome(["never", { status: 200 }], get, { timeout }), {
         ended: 200,
         asked: 2
       })
-      assert.deepStrictEqual(yield* outcome(["never", { status: 200 }], keyed, { timeout }), {
+      assert.deepStrictEqual(yield* outcome(["never", { status: 200 }], postWithKey, { timeout }), {
         ended: "TransportError",
         asked: 1,
         seconds: 3

@@ -11,7 +11,7 @@ import { breakingProxy } from "../support/breakingProxy.ts"
 import { service } from "../support/service.ts"
 import { closeSession, recordOutcomes } from "../support/sessions.ts"
 
-/** A key and its client, and a session of theirs. */
+/** A key with its client and a session. */
 const agent = Effect.gen(function* () {
   const countersign = yield* Countersign
   const sql = yield* SqlClient.SqlClient
@@ -38,8 +38,8 @@ const refund = {
   arguments: { order: "4711" }
 }
 
-layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
-  it.effect("sees each of 5,000 events once and in order over a connection that breaks 200 times", () =>
+layer(service(), { excludeTestServices: true })("Client.stream", (it) => {
+  it.effect("receives each of 5,000 events once and in order over a connection that breaks 200 times", () =>
     Effect.gen(function* () {
       const { key, session, session_id } = yield* agent
       const proxy = yield* breakingProxy({ port: yield* port, breaks: 200, bytes: 8_000, seed: 7 })
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("goes on after a number, tells what happened in types, and ends with the session", () =>
+  it.effect("resumes after a number, yields typed events, and ends with the session", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent
       const params = { id: session_id }
@@ -80,7 +80,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
     })
   )
 
-  it.effect("fails with the problem where trying again would not help", () =>
+  it.effect("fails with the problem if a retry would not help", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const sql = yield* SqlClient.SqlClient
@@ -101,7 +101,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
     })
   )
 
-  it.effect("is an async iterable for those who do not use Effect, ended by leaving it or by a signal", () =>
+  it.effect("is an async iterable in the promise client, ended by leaving the loop or by a signal", () =>
     Effect.gen(function* () {
       const { url } = yield* Countersign
       const { key, session, session_id } = yield* agent
@@ -133,7 +133,7 @@ layer(service(), { excludeTestServices: true })("the client's stream", (it) => {
 })
 
 layer(service(), { excludeTestServices: true })("govern", (it) => {
-  /** Decides the one approval of a session as soon as there is one, as a reviewer with a key of their own. */
+  /** Decides the session's only approval as soon as it exists, as a reviewer with a separate key. */
   const decideOnce = Effect.fnUntraced(function* (
     session_id: SessionId,
     decision: "approve" | "reject",
@@ -155,7 +155,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
     })
   })
 
-  it.effect("waits for a person and answers allow or reject, with who decided and why", () =>
+  it.effect("waits for the reviewer and returns allow or reject with who decided and why", () =>
     Effect.gen(function* () {
       for (const [decision, expected] of [
         ["approve", "allow"],
@@ -168,7 +168,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
         assert.strictEqual(governed.decision, expected)
         assert.strictEqual(governed.approval?.decided_by?.name, "Ada")
         assert.strictEqual(governed.approval?.comment, "Seen with the customer")
-        // Asked again it is decided already: nothing is waited for.
+        // Requested again, the step is decided and needs no wait.
         const again = yield* client.govern(session_id, refund)
         assert.strictEqual(again.decision, expected)
         assert.isNull(again.approval)
@@ -176,7 +176,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
     })
   )
 
-  it.effect("answers at once what a rule decides", () =>
+  it.effect("returns immediately what a rule decides", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent
       yield* client.approval_rules.replace({
@@ -195,19 +195,19 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
     })
   )
 
-  it.effect("goes on where an earlier call was ended, also when the decision fell in between", () =>
+  it.effect("resumes a step whose earlier call was aborted, even if it was decided in between", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent
       const late = yield* Effect.flip(client.govern(session_id, refund, { timeout: "50 millis" }))
       assert.strictEqual(late._tag, "TimeoutError")
-      // Asked again, for a machine on which the call was ended before it came to that.
+      // Requested again, in case the call was aborted before it sent the request.
       yield* client.sessions.step({ params: { id: session_id }, payload: refund })
       yield* decideOnce(session_id, "approve")
       assert.strictEqual((yield* client.govern(session_id, refund)).decision, "allow")
     })
   )
 
-  it.effect("answers reject when the session is closed while it waits", () =>
+  it.effect("returns reject if the session is closed during the wait", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent
       const waits = yield* Deferred.make<void>()
@@ -225,7 +225,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
     })
   )
 
-  it.effect("is a promise too, rejecting with the problem or with the signal's reason", () =>
+  it.effect("rejects with the problem or with the signal's reason in the promise client", () =>
     Effect.gen(function* () {
       const { url } = yield* Countersign
       const { key, session_id } = yield* agent

@@ -12,7 +12,7 @@ import { spawnCli } from "../support/process.ts"
 
 const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
 
-/** The environment of a service on a database of its own and a free port. */
+/** The environment of a service with a database of its own and a free port. */
 const environment = Effect.map(cloneDatabase, (url) => ({
   PORT: "0",
   DATABASE_URL: Redacted.value(url),
@@ -22,10 +22,10 @@ const environment = Effect.map(cloneDatabase, (url) => ({
 const addressIn = (out: string): string => /address +(http:\S+)/.exec(out)?.[1] ?? assert.fail(out)
 const keyIn = (out: string): string | undefined => /csk_[0-9A-Za-z_]+/.exec(out)?.[0]
 
-/** Starts the service, and answers with what it printed once it was ready. */
-const serving = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
+/** Starts the service; returns what it printed when ready. */
+const startService = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
   const service = yield* spawnCli(["serve"], variables)
-  // The announcement is one write, and its last line is the docs', the store's or the key's.
+  // The announcement is one write; it ends with the documentation, the database or the key.
   const out = yield* service.waitForStdout(
     /database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n|\n {2}COUNTERSIGN_ADMIN_KEY is.*\n)?/
   )
@@ -42,7 +42,7 @@ describe("countersign serve", () => {
         Effect.scoped(
           Effect.gen(function* () {
             const variables = yield* environment
-            const { out, service, url } = yield* serving(variables)
+            const { out, service, url } = yield* startService(variables)
             const key = keyIn(out)
             if (key === undefined) return assert.fail(`no key in: ${out}`)
             assert.include(out, `docs       ${url}/docs`)
@@ -58,7 +58,7 @@ describe("countersign serve", () => {
             const { code } = yield* service.ended
             assert.strictEqual(code, 0)
 
-            const second = yield* serving(variables)
+            const second = yield* startService(variables)
             assert.strictEqual(keyIn(second.out), undefined, "the key is printed once")
           })
         ),
@@ -67,7 +67,7 @@ describe("countersign serve", () => {
   }
 
   it.live(
-    "takes the first key that it is given, does not print it, and ignores it once there is one",
+    "uses the configured first key, does not print it, and ignores it once a key exists",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
@@ -76,7 +76,7 @@ describe("countersign serve", () => {
             Redacted.value(
               generateApiKeyFrom((size) => Uint8Array.from({ length: size }, (_, i) => (i * seed) % 248)).key
             )
-          const first = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(7) })
+          const first = yield* startService({ ...variables, COUNTERSIGN_ADMIN_KEY: given(7) })
           assert.include(first.out, "COUNTERSIGN_ADMIN_KEY is the first admin key of this database")
           assert.notInclude(first.out, given(7))
           const count = (url: string, key: string) =>
@@ -91,7 +91,7 @@ describe("countersign serve", () => {
           yield* first.service.kill("SIGTERM")
           yield* first.service.ended
 
-          const second = yield* serving({ ...variables, COUNTERSIGN_ADMIN_KEY: given(11) })
+          const second = yield* startService({ ...variables, COUNTERSIGN_ADMIN_KEY: given(11) })
           assert.strictEqual(yield* count(second.url, given(7)), 1)
           assert.include(String(yield* count(second.url, given(11))), "no such key")
         })
@@ -100,7 +100,7 @@ describe("countersign serve", () => {
   )
 
   it.live(
-    "stops at a wrong value with one line that names the variable, and exit code 1",
+    "stops at an invalid value with one line that names the variable, and exit code 1",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
@@ -116,7 +116,7 @@ describe("countersign serve", () => {
   )
 
   it.live(
-    "stops in one line where its address is taken or its store is away",
+    "stops with one line if its address is in use or its database is unreachable",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
@@ -151,14 +151,14 @@ describe("countersign serve", () => {
 
 describe("countersign demo", () => {
   it.live(
-    "plays on a service and a store of its own, and leaves nothing behind",
+    "runs on a temporary service and database and leaves nothing behind",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
           const place = yield* Effect.acquireRelease(
             Effect.promise(async () => {
               const directory = await mkdtemp(path.join(tmpdir(), "countersign-demo-test-"))
-              // PostgreSQL runs as another account where this is root, and must be able to pass.
+              // As root, PostgreSQL runs as another account, which must be able to enter the directory.
               await chmod(directory, 0o755)
               return directory
             }),
@@ -181,11 +181,11 @@ describe("countersign demo", () => {
   )
 
   it.live(
-    "plays against a running service, leaves nothing behind, and exits 0",
+    "runs against an existing service, leaves nothing behind, and exits with 0",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
-          const { out, url } = yield* serving({
+          const { out, url } = yield* startService({
             ...(yield* environment),
             COUNTERSIGN_EGRESS_ALLOW: "127.0.0.0/8",
             COUNTERSIGN_EGRESS_HTTP: "true"
@@ -218,11 +218,11 @@ describe("countersign demo", () => {
   )
 
   it.live(
-    "says why it cannot, and exits 1, where the service sends nothing to loopback",
+    "reports the reason and exits with 1 if the service may not send to loopback",
     () =>
       Effect.scoped(
         Effect.gen(function* () {
-          const { out, url } = yield* serving(yield* environment)
+          const { out, url } = yield* startService(yield* environment)
           const key = keyIn(out) ?? assert.fail(out)
           const { ended } = yield* spawnCli(["demo", "--url", url, "--key", key])
           const { code, err } = yield* ended

@@ -4,11 +4,11 @@ import { Countersign } from "../../src/testing/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 
-/** More than a pipe, and what is read from the store at once, hold together. */
+/** Larger than the buffers of a pipe and of the database cursor together. */
 const EXAMPLES = 800
 
 it.live(
-  "an export that is larger than a pipe is whole when its process has ended",
+  "an export larger than a pipe is complete when its process has exited",
   () =>
     Effect.gen(function* () {
       const databaseUrl = yield* cloneDatabase

@@ -13,7 +13,7 @@ import { mailServer } from "../support/mail.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 
-it("a secret is found in every form that it may leak in", () => {
+it("the leak hunter finds a secret in every encoding", () => {
   const secret = marker("needle")
   const texts = [
     secret,
@@ -32,7 +32,7 @@ it("a secret is found in every form that it may leak in", () => {
   assert.isTrue(formsOf(secret).every((form) => form.length >= 20))
 })
 
-/** The store's URL with a password that is hunted: a server that trusts its clients asks for none, and takes any. */
+/** The database URL with a hunted password: a server with trust authentication accepts any. */
 const withPassword = (hunt: Hunt, database: Redacted.Redacted): string => {
   const url = new URL(Redacted.value(database))
   if (url.password === "") url.password = hunt.secret("password of the store")
@@ -40,7 +40,7 @@ const withPassword = (hunt: Hunt, database: Redacted.Redacted): string => {
   return url.href
 }
 
-/** The same URL at a port where nobody listens. */
+/** The same URL at a closed port. */
 const unreachable = (text: string): string => {
   const url = new URL(text)
   url.searchParams.delete("host")
@@ -49,12 +49,12 @@ const unreachable = (text: string): string => {
   return url.href
 }
 
-/** Has a fault in the service's own process, at SIGUSR2. */
+/** Throws in the service's own process at SIGUSR2. */
 const crashing = `--import=${new URL("../support/leaks/crash.ts", import.meta.url).href}`
 
-describe("what the service was told in confidence", () => {
+describe("the service's secrets", () => {
   it.live(
-    "is in no log, no row, no answer and no request but where it belongs, whatever fails",
+    "appear in no log, row, response or request except where they belong, whatever fails",
     () =>
       Effect.gen(function* () {
         const hunt = new Hunt()
@@ -103,7 +103,7 @@ describe("what the service was told in confidence", () => {
         ).pipe(
           Effect.tap(({ text }) => Effect.sync(() => hunt.secret("Ann's key", text("secret").slice(21))))
         )
-        // Its mail is refused once, and comes ten seconds later, at the end of all this.
+        // The first attempt of its mail is rejected; the retry comes ten seconds later, at the end of this test.
         const approval = yield* flows.approval(scene)
         const madeKey = yield* flows.keys(scene)
         yield* flows.endpoints(scene, hooks)
@@ -129,7 +129,7 @@ describe("what the service was told in confidence", () => {
         for (const path of ["/metrics", "/openapi.json", "/docs", "/console", "/readyz"])
           yield* ask("GET", path)
 
-        // A fault of ours, with a secret in all that the request brought.
+        // A defect of the service, with a secret in every part of the request.
         yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           hunt.search("the store", yield* dump, input)
@@ -145,7 +145,7 @@ describe("what the service was told in confidence", () => {
         assert.strictEqual(failing.status, 500)
         yield* own.receives("resourceSpans")
 
-        // A fault of the process itself.
+        // An uncaught error in the process.
         yield* service.kill("SIGUSR2")
         const crashed = yield* service.ended
         assert.strictEqual(crashed.code, 1)
@@ -155,7 +155,7 @@ describe("what the service was told in confidence", () => {
         hunt.search("stdout", crashed.out)
         hunt.search("stderr", crashed.err)
 
-        // An orderly stop, a start that fails, and what the command line shows of the configuration.
+        // A graceful shutdown, a failed start, and the command line's output of the configuration.
         const again = yield* spawnCli(["serve", "--log-level", "all"], environment)
         yield* again.waitForStdout(/is ready/)
         yield* again.kill("SIGTERM")

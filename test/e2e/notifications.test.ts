@@ -9,15 +9,15 @@ import { verify } from "../../src/webhook/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { spawnCli } from "../support/process.ts"
 
-/** What a receiver was sent. */
-interface Received {
+/** A received delivery. */
+interface ReceivedDelivery {
   readonly headers: Record<string, string>
   readonly body: string
 }
 
-/** A real receiver on loopback that answers 204 and keeps what it got, in order. */
+/** A receiver on loopback that responds 204 and records deliveries in order. */
 const receiver = Effect.gen(function* () {
-  const received = yield* Queue.unbounded<Received>()
+  const received = yield* Queue.unbounded<ReceivedDelivery>()
   const server = yield* Effect.acquireRelease(
     Effect.promise(
       () =>
@@ -47,7 +47,7 @@ const receiver = Effect.gen(function* () {
   return { received, url: `http://127.0.0.1:${port}/hook` }
 })
 
-/** Starts the service over a database, and answers with its address and, where it made one, its first key. */
+/** Starts the service on a database; returns its address and, if it created one, its first key. */
 const serve = Effect.fnUntraced(function* (variables: Record<string, string>) {
   const service = yield* spawnCli(["serve"], variables)
   const out = yield* service.waitForStdout(/database +.+\n(?:\n {2}First admin key.*\n\n {4}csk_\w+\n)?/)
@@ -63,8 +63,8 @@ const environment = Effect.map(cloneDatabase, (url) => ({
   COUNTERSIGN_EGRESS_HTTP: "true"
 }))
 
-/** A step that waits for a person, asked for by an agent, and the reviewer who may decide it. */
-const held = async (url: string, adminKey: string) => {
+/** A pending step that an agent requested, and the reviewer who may decide it. */
+const createPendingStep = async (url: string, adminKey: string) => {
   const admin = connect({ url, key: adminKey })
   const reviewerKey = await admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
   const reviewer = connect({ url, key: reviewerKey.secret })
@@ -82,9 +82,9 @@ const held = async (url: string, adminKey: string) => {
 
 const timeout = 60_000
 
-describe("an approval that reaches a real receiver", () => {
+describe("an approval's webhook at a real receiver", () => {
   it.live(
-    "is signed so that our helper and the published Standard Webhooks library verify it",
+    "is verified by countersign/webhook and by the published Standard Webhooks library",
     () =>
       Effect.gen(function* () {
         const { received, url: hook } = yield* receiver
@@ -93,7 +93,7 @@ describe("an approval that reaches a real receiver", () => {
           const client = connect({ url, key })
           const { secret } = await client.notification_endpoints.create({ payload: { url: hook } })
           await client.close()
-          return { ...(await held(url, key)), secret }
+          return { ...(await createPendingStep(url, key)), secret }
         })
         yield* Effect.promise(decide)
         const requested = yield* Queue.take(received)
@@ -121,18 +121,18 @@ describe("an approval that reaches a real receiver", () => {
   )
 
   it.live(
-    "arrives, with the same event id, when the process is killed between the commit and the sending",
+    "arrives with the same event id if the process is killed between the commit and the sending",
     () =>
       Effect.gen(function* () {
         const { received, url: hook } = yield* receiver
-        // The first attempt comes two seconds after the event, so that the kill is surely before it.
+        // The first attempt comes two seconds after the event, so the kill is certainly before it.
         const variables = { ...(yield* environment), COUNTERSIGN_NOTIFY_RETRY_SECONDS: "2,1,1" }
         const first = yield* serve(variables)
         yield* Effect.promise(async () => {
           const client = connect({ url: first.url, key: first.key })
           await client.notification_endpoints.create({ payload: { url: hook } })
           await client.close()
-          const { admin, reviewer } = await held(first.url, first.key)
+          const { admin, reviewer } = await createPendingStep(first.url, first.key)
           await Promise.all([admin.close(), reviewer.close()])
         })
         yield* first.service.kill("SIGKILL")

@@ -75,7 +75,7 @@ export const test = Object(
   )
 )
 
-/** One event of each type, as the service writes them. */
+/** One event of each type, as the service sends them. */
 export const all: ReadonlyArray<unknown> = [...approvalEventTypes.map(write), test]
 
 const requested = Object(write("approval.requested"))
@@ -86,7 +86,7 @@ const changed = (event: { readonly approval: object }, approval: object) => ({
   approval: { ...event.approval, ...approval }
 })
 
-/** Bodies that are no event, with the reason for which each is refused. */
+/** Bodies that are not events, with the reason of the refusal. */
 export const malformed: ReadonlyArray<readonly [body: unknown, reason: string]> = [
   [null, "malformed_event"],
   [[], "malformed_event"],

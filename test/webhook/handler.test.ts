@@ -52,7 +52,7 @@ const gate = () => {
 }
 
 describe("handler", () => {
-  it("passes an event on once and answers 204 each time", async () => {
+  it("calls onEvent once and responds 204 to each delivery", async () => {
     const { errors, events, receive, refused } = setUp()
     for (const _ of [1, 2, 3]) {
       const answer = await receive(delivery())
@@ -75,7 +75,7 @@ describe("handler", () => {
     )
   })
 
-  it("handles two deliveries of one event at the same time once, and answers both alike", async () => {
+  it("handles two concurrent deliveries of one event once and gives both the same response", async () => {
     const { open, opened } = gate()
     let calls = 0
     const { receive } = setUp({
@@ -93,7 +93,7 @@ describe("handler", () => {
     assert.strictEqual(calls, 1)
   })
 
-  it("answers 500 when the event could not be handled, and handles it when it comes again", async () => {
+  it("responds 500 if onEvent fails, and handles the retry", async () => {
     let broken = true
     const { errors, receive } = setUp({
       onEvent: () => {
@@ -108,7 +108,7 @@ describe("handler", () => {
     assert.strictEqual((await receive(delivery())).status, 204)
   })
 
-  it("claims across processes: busy comes again, a failure releases", async () => {
+  it("claims events across processes: a busy event is retried, a failure releases the claim", async () => {
     const claims = new Map<string, Claim>()
     const seen = {
       claim: (id: string) => {
@@ -144,7 +144,7 @@ describe("handler", () => {
     assert.strictEqual(claims.get(Events.test.id), "done")
   })
 
-  it("answers 500 when the memory of events is away", async () => {
+  it("responds 500 if the record of events is unavailable", async () => {
     const { errors, events, receive } = setUp({
       seen: { has: () => Promise.reject(new Error("away")), add: () => undefined }
     })
@@ -201,7 +201,7 @@ describe("handler", () => {
     assert.isTrue(cancelled)
   })
 
-  it("reads no body where the header is enough to refuse", async () => {
+  it("does not read the body if the header is enough to refuse", async () => {
     const body = new ReadableStream<Uint8Array>(
       { pull: () => assert.fail("the body was read") },
       { highWaterMark: 0 }
@@ -211,14 +211,14 @@ describe("handler", () => {
     assert.strictEqual((await receive(request)).status, 401)
   })
 
-  it("answers 400 where the body breaks off", async () => {
+  it("responds 400 if the connection closes within the body", async () => {
     const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("gone")) })
     const { receive, refused } = setUp()
     assert.strictEqual((await receive(delivery(Events.test, { body, duplex: "half" }))).status, 400)
     assert.deepStrictEqual(refused, ["body_unreadable"])
   })
 
-  it("says so when something read the body before", async () => {
+  it("reports a body that was already consumed", async () => {
     const { errors, receive } = setUp()
     const request = delivery()
     await request.text()
@@ -226,13 +226,13 @@ describe("handler", () => {
     assert.match(String(errors[0]), /Mount the handler before any body parser/)
   })
 
-  it("refuses its own options where they cannot work", () => {
+  it("throws for options that cannot work", () => {
     assert.throws(() => setUp({ secret: "" }), TypeError)
   })
 })
 
 describe("memorySeen", () => {
-  it("forgets the oldest first", () => {
+  it("evicts the oldest id first", () => {
     const seen = memorySeen(2)
     for (const id of ["a", "b", "b", "c"]) seen.add(id)
     assert.deepStrictEqual(

@@ -51,7 +51,7 @@ describe("nodeHandler", () => {
     assert.deepStrictEqual<unknown>(events, [Events.test])
   })
 
-  it("answers an endless body at its limit, and closes", async () => {
+  it("responds to an endless body at its limit and closes the connection", async () => {
     const { events, options } = optionsWith({ maxBodyBytes: 10_000 })
     await withServer(nodeHandler(options), async (port) => {
       const status = await new Promise((resolve, reject) => {
@@ -71,7 +71,7 @@ describe("nodeHandler", () => {
     assert.deepStrictEqual(events, [])
   })
 
-  it("takes the bytes that a raw body parser left, and names a JSON parser as the fault", async () => {
+  it("uses the bytes of a raw body parser, and reports a JSON parser in front of it", async () => {
     const { errors, events, options } = optionsWith()
     const listener = nodeHandler(options)
     const behind =

@@ -3,12 +3,12 @@ import { execFile } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
 import { promisify } from "node:util"
 
-const room = new URL("../../src/webhook/", import.meta.url)
+const directory = new URL("../../src/webhook/", import.meta.url)
 
 describe("countersign/webhook", () => {
   it("imports nothing but its own files", () => {
-    for (const file of readdirSync(room)) {
-      const text = readFileSync(new URL(file, room), "utf8")
+    for (const file of readdirSync(directory)) {
+      const text = readFileSync(new URL(file, directory), "utf8")
       for (const [, from] of text.matchAll(/^(?! \*).*\bfrom\s+["']([^"']+)["']/gm)) {
         assert.match(from ?? "", /^\.\/[a-zA-Z]+\.ts$/, file)
       }
@@ -16,12 +16,12 @@ describe("countersign/webhook", () => {
     }
   })
 
-  it("verifies where Web Crypto is no global, as on Node 18", async () => {
+  it("verifies without a global Web Crypto, as on Node 18", async () => {
     const script = `
       import { createHmac } from "node:crypto"
       delete globalThis.crypto
       if (typeof crypto !== "undefined") throw new Error("still there")
-      const { verify } = await import(${JSON.stringify(new URL("index.ts", room).href)})
+      const { verify } = await import(${JSON.stringify(new URL("index.ts", directory).href)})
       const body = '{"id":"evt_1","type":"test","org_id":"org_1","occurred_at":"2026-11-21T02:33:05.123Z","approval":null}'
       const v1 = createHmac("sha256", "whsec_x").update("1795228385." + body).digest("hex")
       const headers = { "x-svc-signature": "t=1795228385,v1=" + v1 }

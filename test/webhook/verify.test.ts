@@ -13,14 +13,17 @@ const at = 1_795_228_385
 const now = () => at * 1000
 
 const key = (text: string) => Result.getOrThrow(makeSigningKey(Redacted.make(text)))
-const alone = { current: key(secret), previous: null }
+const currentOnly = { current: key(secret), previous: null }
 const rotating = { current: key(secret), previous: key(older) }
 
-const signed = (body: string | Uint8Array, keys: typeof alone | typeof rotating = alone, timestamp = at) =>
-  signatureHeaders(keys, { eventId: "evt_1", eventType: "test", timestamp, body })
+const signed = (
+  body: string | Uint8Array,
+  keys: typeof currentOnly | typeof rotating = currentOnly,
+  timestamp = at
+) => signatureHeaders(keys, { eventId: "evt_1", eventType: "test", timestamp, body })
 
-const good = JSON.stringify(Events.test)
-const goodHeader = signed(good)["X-Svc-Signature"]
+const validDelivery = JSON.stringify(Events.test)
+const goodHeader = signed(validDelivery)["X-Svc-Signature"]
 const hex = goodHeader.slice(goodHeader.indexOf("v1=") + 3)
 
 const reasonOf = async (...args: Parameters<typeof verify>) => {
@@ -29,7 +32,7 @@ const reasonOf = async (...args: Parameters<typeof verify>) => {
 }
 
 describe("verify", () => {
-  it("reads every event that the service writes", async () => {
+  it("decodes every event type that the service sends", async () => {
     for (const event of Events.all) {
       const body = JSON.stringify(event)
       const result = await verify(body, signed(body), secret, { now })
@@ -37,24 +40,30 @@ describe("verify", () => {
     }
   })
 
-  it("takes the body as text, bytes, a slice of bytes and a buffer", async () => {
-    const bytes = new TextEncoder().encode(good)
+  it("accepts the body as a string, bytes, a slice of bytes and a buffer", async () => {
+    const bytes = new TextEncoder().encode(validDelivery)
     const padded = new Uint8Array(bytes.length + 9)
     padded.set(bytes, 4)
-    for (const body of [good, bytes, Buffer.from(good), padded.subarray(4, -5), bytes.buffer]) {
-      assert.strictEqual(await reasonOf(body, signed(good), secret), "ok")
+    for (const body of [
+      validDelivery,
+      bytes,
+      Buffer.from(validDelivery),
+      padded.subarray(4, -5),
+      bytes.buffer
+    ]) {
+      assert.strictEqual(await reasonOf(body, signed(validDelivery), secret), "ok")
     }
   })
 
-  it("takes headers as fetch, node:http and frameworks give them", async () => {
+  it("accepts headers from fetch, node:http and frameworks", async () => {
     for (const headers of [
-      new Headers({ ...signed(good) }),
+      new Headers({ ...signed(validDelivery) }),
       { "x-svc-signature": goodHeader },
       { "X-SVC-SIGNATURE": [goodHeader], other: undefined },
       new Map([["x-svc-signature", goodHeader]])
     ]) {
       const read = headers instanceof Map ? { get: (name: string) => headers.get(name) ?? null } : headers
-      assert.strictEqual(await reasonOf(good, read, secret), "ok")
+      assert.strictEqual(await reasonOf(validDelivery, read, secret), "ok")
     }
   })
 
@@ -107,22 +116,25 @@ describe("verify", () => {
   ]
   for (const [name, header, reason] of forged) {
     it(`answers ${reason} to ${name}`, async () => {
-      assert.strictEqual(await reasonOf(good, { "x-svc-signature": header }, secret), reason)
+      assert.strictEqual(await reasonOf(validDelivery, { "x-svc-signature": header }, secret), reason)
     })
   }
 
-  it("answers missing_signature where there is no header", async () => {
-    assert.strictEqual(await reasonOf(good, {}, secret), "missing_signature")
-    assert.strictEqual(await reasonOf(good, new Headers(), secret), "missing_signature")
-    assert.strictEqual(await reasonOf(good, { "x-svc-signature": undefined }, secret), "missing_signature")
+  it("returns missing_signature without the header", async () => {
+    assert.strictEqual(await reasonOf(validDelivery, {}, secret), "missing_signature")
+    assert.strictEqual(await reasonOf(validDelivery, new Headers(), secret), "missing_signature")
+    assert.strictEqual(
+      await reasonOf(validDelivery, { "x-svc-signature": undefined }, secret),
+      "missing_signature"
+    )
   })
 
-  it("refuses a header that comes twice under two spellings", async () => {
+  it("refuses a header that is repeated under two spellings", async () => {
     const twice = { "X-Svc-Signature": goodHeader, "x-svc-signature": goodHeader }
-    assert.strictEqual(await reasonOf(good, twice, secret), "malformed_signature")
+    assert.strictEqual(await reasonOf(validDelivery, twice, secret), "malformed_signature")
   })
 
-  it("holds to five minutes, either way, or to what it is told", async () => {
+  it("tolerates five minutes in either direction, or the configured tolerance", async () => {
     const cases: ReadonlyArray<readonly [age: number, tolerance: number | undefined, reason: string]> = [
       [300, undefined, "ok"],
       [301, undefined, "stale_timestamp"],
@@ -134,73 +146,77 @@ describe("verify", () => {
     ]
     for (const [age, toleranceSeconds, reason] of cases) {
       const options = { now: () => (at + age) * 1000, toleranceSeconds }
-      assert.strictEqual(await reasonOf(good, signed(good), secret, options), reason, `${age}`)
+      assert.strictEqual(
+        await reasonOf(validDelivery, signed(validDelivery), secret, options),
+        reason,
+        `${age}`
+      )
     }
     assert.strictEqual(
-      await reasonOf(good, signed(good), secret, { now: () => Number.NaN }),
+      await reasonOf(validDelivery, signed(validDelivery), secret, { now: () => Number.NaN }),
       "stale_timestamp"
     )
   })
 
-  it("takes either secret of a rotation, and several secrets of its own", async () => {
-    const headers = signed(good, rotating)
-    assert.strictEqual(await reasonOf(good, headers, secret), "ok")
-    assert.strictEqual(await reasonOf(good, headers, older), "ok")
-    assert.strictEqual(await reasonOf(good, signed(good), [older, secret]), "ok")
-    assert.strictEqual(await reasonOf(good, signed(good), older), "no_matching_signature")
+  it("accepts either secret of a rotation, and several secrets of the receiver", async () => {
+    const headers = signed(validDelivery, rotating)
+    assert.strictEqual(await reasonOf(validDelivery, headers, secret), "ok")
+    assert.strictEqual(await reasonOf(validDelivery, headers, older), "ok")
+    assert.strictEqual(await reasonOf(validDelivery, signed(validDelivery), [older, secret]), "ok")
+    assert.strictEqual(await reasonOf(validDelivery, signed(validDelivery), older), "no_matching_signature")
   })
 
-  it("checks the signature before it parses", async () => {
+  it("checks the signature before parsing", async () => {
     const body = "{ no json"
-    assert.strictEqual(await reasonOf(body, signed(good), secret), "no_matching_signature")
+    assert.strictEqual(await reasonOf(body, signed(validDelivery), secret), "no_matching_signature")
     assert.strictEqual(await reasonOf(body, signed(body), secret), "body_not_json")
     const broken = Uint8Array.of(0x22, 0xff, 0x22)
     assert.strictEqual(await reasonOf(broken, signed(broken), secret), "body_not_json")
   })
 
-  it("throws where the receiver's own call can be right for nothing", async () => {
+  it("throws for calls that can never verify", async () => {
     const calls: ReadonlyArray<readonly [unknown, unknown, unknown, unknown]> = [
-      [good, signed(good), "", {}],
-      [good, signed(good), undefined, {}],
-      [good, signed(good), null, {}],
-      [good, signed(good), [], {}],
-      [good, signed(good), `${secret}\n`, {}],
-      [good, signed(good), Array.from({ length: 17 }, () => secret), {}],
-      [good, signed(good), secret, { toleranceSeconds: Number.NaN }],
-      [good, signed(good), secret, { toleranceSeconds: -1 }],
-      [good, signed(good), secret, { toleranceSeconds: Number.POSITIVE_INFINITY }],
-      [JSON.parse(good), signed(good), secret, { now }]
+      [validDelivery, signed(validDelivery), "", {}],
+      [validDelivery, signed(validDelivery), undefined, {}],
+      [validDelivery, signed(validDelivery), null, {}],
+      [validDelivery, signed(validDelivery), [], {}],
+      [validDelivery, signed(validDelivery), `${secret}\n`, {}],
+      [validDelivery, signed(validDelivery), Array.from({ length: 17 }, () => secret), {}],
+      [validDelivery, signed(validDelivery), secret, { toleranceSeconds: Number.NaN }],
+      [validDelivery, signed(validDelivery), secret, { toleranceSeconds: -1 }],
+      [validDelivery, signed(validDelivery), secret, { toleranceSeconds: Number.POSITIVE_INFINITY }],
+      [JSON.parse(validDelivery), signed(validDelivery), secret, { now }]
     ]
     for (const args of calls) {
-      // The types refuse these calls; a receiver in JavaScript can make them.
+      // The types forbid these calls; a receiver in JavaScript can make them.
       const thrown = await Reflect.apply(verify, undefined, [...args]).catch((error: unknown) => error)
       assert.instanceOf(thrown, TypeError)
       assert.notInclude(String(thrown), secret)
     }
   })
 
-  it("refuses rightly signed bodies that are no event of ours", async () => {
+  it("refuses correctly signed bodies that are not events", async () => {
     for (const [change, reason] of Events.malformed) {
       const body = JSON.stringify(change)
       assert.strictEqual(await reasonOf(body, signed(body), secret), reason, body)
     }
   })
 
-  it("says nothing of the body or the secret in a refusal", async () => {
+  it("a refusal contains nothing of the body or the secret", async () => {
     const body = JSON.stringify({ ...Events.test, type: "approval.pigeon", org_id: "org_pigeon" })
     const result = await verify(body, signed(body), secret, { now })
     assert.notInclude(JSON.stringify(result), "pigeon")
     assert.notInclude(JSON.stringify(result), secret.slice(6))
   })
 
-  it("leaves out what it does not know, prototypes included", async () => {
-    const body = `{"__proto__":{"admin":true},${good.slice(1, -1)},"later":1}`
+  it("drops unknown fields, including prototypes", async () => {
+    const body = `{"__proto__":{"admin":true},${validDelivery.slice(1, -1)},"later":1}`
     const result = await verify(body, signed(body), secret, { now })
     assert.deepStrictEqual<unknown>(result, { ok: true, event: Events.test })
   })
 })
 
-describe("what the service signs", () => {
+describe("webhooks signed by the service", () => {
   const bodies = fc.oneof(
     fc.string({ unit: "binary", maxLength: 200 }),
     fc.string({ unit: "grapheme", maxLength: 200 }),
@@ -208,10 +224,10 @@ describe("what the service signs", () => {
     fc.constant("")
   )
 
-  it("verifies here, for 10,000 bodies, and not once a byte is changed", async () => {
+  it("verify here for 10,000 bodies, and not after a byte is changed", async () => {
     await fc.assert(
       fc.asyncProperty(bodies, fc.boolean(), fc.nat(), async (body, rotated, place) => {
-        const headers = signed(body, rotated ? rotating : alone)
+        const headers = signed(body, rotated ? rotating : currentOnly)
         const read = await reasonOf(body, headers, secret)
         assert.include(["ok", "body_not_json", "malformed_event"], read)
         const bytes = new TextEncoder().encode(body)
@@ -223,7 +239,7 @@ describe("what the service signs", () => {
     )
   })
 
-  it("verifies by the published libraries of Standard Webhooks, for 10,000 bodies", () => {
+  it("verify with the published libraries of Standard Webhooks for 10,000 bodies", () => {
     const standard = new StandardWebhook(secret)
     const svix = new SvixWebhook(older)
     const timestamp = Math.floor(Date.now() / 1000)
@@ -240,11 +256,11 @@ describe("what the service signs", () => {
     )
   })
 
-  it("signs the bytes that the published libraries sign", () => {
+  it("have the bytes that the published libraries sign", () => {
     fc.assert(
       fc.property(bodies, fc.integer({ min: 1, max: 4_000_000_000 }), (body, timestamp) => {
         assert.strictEqual(
-          signed(body, alone, timestamp)["webhook-signature"],
+          signed(body, currentOnly, timestamp)["webhook-signature"],
           new StandardWebhook(secret).sign("evt_1", new Date(timestamp * 1000), body)
         )
       }),

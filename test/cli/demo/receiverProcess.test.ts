@@ -12,7 +12,7 @@ const body = JSON.stringify({
   approval: null
 })
 
-/** Signed by hand, as the contract says: HMAC-SHA-256 over `t.body`, keyed by the whole text of the secret. */
+/** Signed independently, as the contract says: HMAC-SHA-256 over `t.body`, keyed by the whole text of the secret. */
 const signed = (key: string) => {
   const time = Math.floor(Date.now() / 1000)
   return `t=${time},v1=${createHmac("sha256", key).update(`${time}.${body}`).digest("hex")}`
@@ -29,7 +29,7 @@ const post = (port: number, signature: string, text = body) =>
   })
 
 describe("the demo's receiver", () => {
-  it.live("is a process of its own that verifies what it gets and tells of it", () =>
+  it.live("is a separate process that verifies deliveries and reports them", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const receiver = yield* startReceiver
@@ -52,7 +52,7 @@ describe("the demo's receiver", () => {
     )
   )
 
-  it.live("ends with the scope", () =>
+  it.live("exits with the scope", () =>
     Effect.gen(function* () {
       const { pid } = yield* Effect.scoped(startReceiver)
       assert.throws(() => process.kill(pid ?? 0, 0), /ESRCH/)

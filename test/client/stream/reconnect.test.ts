@@ -8,7 +8,7 @@ import { makeFollower, type StreamOptions } from "../../../src/client/stream.ts"
 const id = SessionId.make("ses_0000000000000000000000000000000a")
 const request = HttpClientRequest.get("http://service/stream")
 
-/** An event as the service writes it. */
+/** An event in the service's format. */
 const event = (number: number, type = "tool:outcome", fields: object = {}) =>
   `id: ${number}\nevent: ${type}\ndata: ${JSON.stringify({
     id: number,
@@ -26,12 +26,12 @@ const closed = (number: number) => event(number, "session:closed", { step_id: nu
 type Script =
   "refused" | "silent" | { readonly status?: number; readonly type?: string; readonly body?: string }
 
-/** A service that answers each connection as scripted; the last entry goes on for ever. */
+/** A service with one scripted response per connection; the last one repeats. */
 const scripted = (script: ReadonlyArray<Script>) => {
-  const asked: Array<number | undefined> = []
+  const cursors: Array<number | undefined> = []
   const follower = makeFollower((_, after) => {
-    const now = script[Math.min(asked.push(after), script.length) - 1] ?? "refused"
-    if (now === "refused") {
+    const current = script[Math.min(cursors.push(after), script.length) - 1] ?? "refused"
+    if (current === "refused") {
       const reason = new HttpClientError.TransportError({ request, description: "refused" })
       return Effect.fail(new HttpClientError.HttpClientError({ reason }))
     }
@@ -39,8 +39,8 @@ const scripted = (script: ReadonlyArray<Script>) => {
       body = "",
       status = 200,
       type = "text/event-stream"
-    } = now === "silent" ? { body: undefined } : now
-    const content = now === "silent" ? new ReadableStream() : status === 204 ? null : body
+    } = current === "silent" ? { body: undefined } : current
+    const content = current === "silent" ? new ReadableStream() : status === 204 ? null : body
     return Effect.succeed(
       HttpClientResponse.fromWeb(
         request,
@@ -48,7 +48,7 @@ const scripted = (script: ReadonlyArray<Script>) => {
       )
     )
   })
-  return { asked, follower }
+  return { cursors, follower }
 }
 
 const problem = (status: number, code: string, fields: object = {}): Script => ({
@@ -57,13 +57,13 @@ const problem = (status: number, code: string, fields: object = {}): Script => (
   body: JSON.stringify({ type: `urn:problem-type:countersign:${code}`, title: "", status, code, ...fields })
 })
 
-/** Follows a script to its end. Time is moved on by `steps`; after each, how often was connected by then. */
+/** Plays a script to its end. `steps` advance the clock; each yields the number of connections so far. */
 const run = Effect.fnUntraced(function* (
   script: ReadonlyArray<Script>,
   steps: ReadonlyArray<number> = [],
   options?: StreamOptions
 ) {
-  const { asked, follower } = scripted(script)
+  const { cursors, follower } = scripted(script)
   const seen: Array<number> = []
   const fiber = yield* follower.stream(id, options).pipe(
     Stream.runForEach((event) => Effect.sync(() => void seen.push(event.id))),
@@ -71,35 +71,37 @@ const run = Effect.fnUntraced(function* (
   )
   const connections: Array<number> = []
   for (const millis of steps) {
-    yield* settled
+    yield* yieldToFibers
     yield* TestClock.adjust(millis)
-    yield* settled
-    connections.push(asked.length)
+    yield* yieldToFibers
+    connections.push(cursors.length)
   }
-  return { asked, connections, fiber, seen }
+  return { cursors, connections, fiber, seen }
 })
 
-/** Bodies of answers come over promises: gives them a turn of the event loop. */
-const settled = Effect.promise(() => new Promise((resolve) => setImmediate(() => setImmediate(resolve))))
+/** Response bodies arrive through promises: yields to the event loop. */
+const yieldToFibers = Effect.promise(
+  () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+)
 
-describe("following a session", () => {
-  it.effect("connects again after the last event, in the time that the service asks for", () =>
+describe("Client.stream over broken connections", () => {
+  it.effect("reconnects after the last event with the delay that the service asks for", () =>
     Effect.gen(function* () {
       const script = [
         { body: `retry: 1000\n\n${event(1)}${event(2)}` },
         { body: `retry: 1000\n\n${event(3)}id: 4\nevent: tool` },
         { body: event(4) + closed(5) }
       ]
-      const { asked, connections, fiber, seen } = yield* run(script, [999, 201, 999, 201])
+      const { cursors, connections, fiber, seen } = yield* run(script, [999, 201, 999, 201])
       yield* Fiber.join(fiber)
-      // A wait is up to a fifth longer than asked for, and never shorter.
+      // A delay has up to 20% jitter and is never shorter.
       assert.deepStrictEqual(connections, [1, 2, 2, 3])
-      assert.deepStrictEqual(asked, [undefined, 2, 3])
+      assert.deepStrictEqual(cursors, [undefined, 2, 3])
       assert.deepStrictEqual(seen, [1, 2, 3, 4, 5])
     })
   )
 
-  it.effect("waits twice as long after each failure, up to 30 seconds, and anew after a success", () =>
+  it.effect("doubles the delay after each failure up to 30 seconds, and resets it after a success", () =>
     Effect.gen(function* () {
       const down: ReadonlyArray<Script> = [
         "refused",
@@ -115,17 +117,17 @@ describe("following a session", () => {
       const moves = Array.from({ length: 200 }, () => 500)
       const { connections, fiber } = yield* run(script, moves, { after: 0 })
       yield* Fiber.join(fiber)
-      // The time of each connection after the first, to the half second, and from it the waits.
+      // The times of all connections after the first, to half a second, and from them the delays.
       const times = [1, 2, 3, 4, 5].map((count) => connections.findIndex((by) => by > count) * 500)
       const waits = times.map((time, index) => time - (times[index - 1] ?? 0))
-      for (const [index, asked] of [6_000, 12_000, 24_000, 30_000, 3_000].entries()) {
-        assert.isAtLeast(waits[index] ?? 0, asked - 500)
-        assert.isAtMost(waits[index] ?? 0, asked * 1.2 + 500)
+      for (const [index, delay] of [6_000, 12_000, 24_000, 30_000, 3_000].entries()) {
+        assert.isAtLeast(waits[index] ?? 0, delay - 500)
+        assert.isAtMost(waits[index] ?? 0, delay * 1.2 + 500)
       }
     })
   )
 
-  it.effect("comes back to a service that has too much to do, no sooner than it asks for", () =>
+  it.effect("reconnects to a busy service no sooner than it asks for", () =>
     Effect.gen(function* () {
       const script = [problem(429, "RATE_LIMITED", { retry_after_seconds: 60 }), { body: closed(1) }]
       const { connections, fiber } = yield* run(script, [59_999, 12_002])
@@ -134,7 +136,7 @@ describe("following a session", () => {
     })
   )
 
-  it.effect("takes a connection that is silent for 45 seconds for dead", () =>
+  it.effect("closes a connection that is silent for 45 seconds", () =>
     Effect.gen(function* () {
       const { connections, fiber } = yield* run(["silent", { body: closed(1) }], [44_999, 1, 3_600])
       yield* Fiber.join(fiber)
@@ -142,21 +144,21 @@ describe("following a session", () => {
     })
   )
 
-  it.effect("ends at 204, sees nothing twice, and passes over what it does not know", () =>
+  it.effect("ends at 204, yields no event twice, and ignores unknown event types", () =>
     Effect.gen(function* () {
       const script = [
         { body: event(1) + event(2) },
         { body: event(2) + event(3, "robot:rebelled") + event(4) },
         { status: 204 }
       ]
-      const { asked, fiber, seen } = yield* run(script, [3_600, 3_600])
+      const { cursors, fiber, seen } = yield* run(script, [3_600, 3_600])
       yield* Fiber.join(fiber)
       assert.deepStrictEqual(seen, [1, 2, 4])
-      assert.deepStrictEqual(asked, [undefined, 2, 4])
+      assert.deepStrictEqual(cursors, [undefined, 2, 4])
     })
   )
 
-  it.effect("fails at what is no answer of the contract", () =>
+  it.effect("fails on a response outside the contract", () =>
     Effect.gen(function* () {
       const failure = (script: Script) =>
         Effect.flatMap(run([script]), ({ fiber }) => Effect.flip(Fiber.join(fiber)))

@@ -18,7 +18,7 @@ const policies: fc.Arbitrary<CooldownPolicy> = fc.record({
   longestMillis: fc.integer({ min: 60_000, max: 900_000 })
 })
 
-/** A second of waiting, an attempt's end, or the passing of more time. */
+/** A second that passes, the end of an attempt, or more time that passes. */
 type Step = { readonly pass: number } | "success" | "failure"
 const steps: fc.Arbitrary<ReadonlyArray<Step>> = fc.array(
   fc.oneof(
@@ -31,7 +31,7 @@ const steps: fc.Arbitrary<ReadonlyArray<Step>> = fc.array(
 )
 
 describe("Cooldown", () => {
-  it("begins with the fifth failure in a row, and doubles from 30 s to 15 min", () => {
+  it("starts with the fifth consecutive failure and doubles from 30 s to 15 min", () => {
     let health: Health = healthy
     for (let i = 0; i < 4; i++) {
       health = recordFailure(health, defaultCooldownPolicy, 0)
@@ -51,7 +51,7 @@ describe("Cooldown", () => {
     assert.deepStrictEqual(lengths, [30, 60, 120, 240, 480, 900, 900])
   })
 
-  it("without a length lets one through at a time, and never waits", () => {
+  it("a policy with cooldowns of length 0 admits one probe at a time without waiting", () => {
     const policy: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
     let health: Health = healthy
     for (let count = 1; count <= 100; count++) {
@@ -61,7 +61,7 @@ describe("Cooldown", () => {
     assert.strictEqual(concurrencyLimit(recordSuccess(health), 8), 8)
   })
 
-  it("is over with one success, wherever it comes from", () => {
+  it("one success from any state ends the cooldown", () => {
     fc.assert(
       fc.property(policies, steps, (policy, list) => {
         assert.deepStrictEqual(recordSuccess(run(policy, list).health), healthy)
@@ -79,7 +79,7 @@ describe("Cooldown", () => {
     )
   })
 
-  it("lets nothing through while it lasts, one probe after it, and all only below the limit of failures", () => {
+  it("admits no attempt during a cooldown, one probe after it, and all below the failure threshold", () => {
     fc.assert(
       fc.property(policies, steps, fc.integer({ min: 1, max: 8 }), (policy, list, concurrency) => {
         const { health, now } = run(policy, list)
@@ -101,7 +101,7 @@ describe("Cooldown", () => {
     )
   })
 
-  it("never cools down for longer than the longest, however many rounds", () => {
+  it("no cooldown is longer than the maximum, however many rounds", () => {
     fc.assert(
       fc.property(policies, fc.integer({ min: 1, max: 10_000 }), (policy, round) => {
         assert.isAtMost(cooldownMillis(policy, round), policy.longestMillis)

@@ -28,7 +28,7 @@ const outcomes: fc.Arbitrary<AttemptOutcome> = fc.oneof(
 )
 
 describe("conclude", () => {
-  it("ends a delivery that arrived, is refused or is not wanted, at whatever attempt", () => {
+  it("completes a delivery that was delivered, refused or answered by Gone at any attempt", () => {
     fc.assert(
       fc.property(outcomes, fc.integer({ min: 1, max: 20 }), (outcome, attemptsMade) => {
         const verdict = conclude(defaultRetryPolicy, outcome, {
@@ -50,7 +50,7 @@ describe("conclude", () => {
     )
   })
 
-  it("makes exactly ten attempts at a receiver that never answers", () => {
+  it("makes exactly ten attempts if the receiver never responds", () => {
     const outcome: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
     let attemptsMade = 1
     while (
@@ -61,7 +61,7 @@ describe("conclude", () => {
     assert.strictEqual(attemptsMade, 10)
   })
 
-  it("makes no attempt that would begin after the time that is left", () => {
+  it("makes no attempt that would start after the remaining time", () => {
     const outcome: AttemptOutcome = { _tag: "Retry", error: "timed out", status: null, retryAfter: null }
     const at = (remainingMillis: number) =>
       conclude(defaultRetryPolicy, outcome, { attemptsMade: 1, remainingMillis, random: 0.5 })._tag
@@ -71,7 +71,7 @@ describe("conclude", () => {
 })
 
 describe("destinationVerdict", () => {
-  it("counts a failure against the destination, unless it is the delivery's own", () => {
+  it("a failure counts against the destination, unless only the delivery is at fault", () => {
     const failure = { error: "HTTP 400", status: 400 }
     assert.strictEqual(destinationVerdict({ _tag: "Delivered", status: 200 }), "success")
     assert.strictEqual(destinationVerdict({ _tag: "Partial", rejected: 1, ...failure }), "success")

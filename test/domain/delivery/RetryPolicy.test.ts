@@ -17,7 +17,7 @@ const policies: fc.Arbitrary<RetryPolicy> = fc.record({
 })
 
 describe("nextDelay", () => {
-  it("follows the schedule of the contract", () => {
+  it("follows the documented schedule", () => {
     const waits = defaultRetryPolicy.delaysMillis.map((_, made) =>
       nextDelay(defaultRetryPolicy, made, 0.5, null, Infinity)
     )
@@ -28,7 +28,7 @@ describe("nextDelay", () => {
     assert.strictEqual(nextDelay(defaultRetryPolicy, 10, 0.5, null, Infinity), null)
   })
 
-  it("strays by a fifth to either side, and no further", () => {
+  it("jitter changes a delay by at most 20% to either side", () => {
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0, null, Infinity), 4000)
     assert.isAtMost(nextDelay(defaultRetryPolicy, 1, 1 - Number.EPSILON, null, Infinity) ?? Infinity, 6000)
     fc.assert(
@@ -42,7 +42,7 @@ describe("nextDelay", () => {
     )
   })
 
-  it("waits as long as the receiver asks, up to the longest that is honoured, and never less than planned", () => {
+  it("waits as long as Retry-After asks, up to the maximum, and never less than scheduled", () => {
     fc.assert(
       fc.property(policies, fc.nat({ max: 25 }), random, fc.nat({ max: 1e9 }), (policy, made, at, asked) => {
         const planned = nextDelay(policy, made, at, null, Infinity)
@@ -54,23 +54,23 @@ describe("nextDelay", () => {
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0.5, 86_400_000, Infinity), 3_600_000)
   })
 
-  it("ends when the next attempt would come too late, also by the receiver's wish", () => {
+  it("returns null if the next attempt would be too late, also because of Retry-After", () => {
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0.5, null, 5_000), 5_000)
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0.5, null, 4_999), null)
     assert.strictEqual(nextDelay(defaultRetryPolicy, 1, 0.5, 60_000, 59_999), null)
   })
 })
 
-describe("growingRetryPolicy", () => {
+describe("exponentialRetryPolicy", () => {
   const options = { firstMillis: 100, factor: 2, longestMillis: 700, maxElapsedMillis: 10_000, jitter: 0.5 }
 
-  it("begins at once, then waits longer each time, up to the longest", () => {
+  it("starts immediately, then waits longer each time up to the maximum", () => {
     const { delaysMillis } = exponentialRetryPolicy(options)
     assert.deepStrictEqual(delaysMillis.slice(0, 6), [0, 100, 200, 400, 700, 700])
     assert.strictEqual(Math.max(...delaysMillis), 700)
   })
 
-  it("has waits for the whole of its time, also where each strays to its shortest", () => {
+  it("has delays for the whole elapsed time, even if jitter shortens each of them", () => {
     const { delaysMillis } = exponentialRetryPolicy(options)
     const shortest = delaysMillis.reduce((sum, delay) => sum + delay * (1 - options.jitter), 0)
     assert.isAtLeast(shortest, options.maxElapsedMillis)

@@ -17,7 +17,7 @@ const attempt = {
 }
 
 describe("WebhookSignature", () => {
-  it("signs as computed apart from the code", () => {
+  it("signs as computed by OpenSSL", () => {
     // openssl dgst -sha256 -mac HMAC -macopt hexkey:..., once over "<t>.<body>" and once over "<id>.<t>.<body>"
     const headers = WebhookSignature.signatureHeaders({ current: key(secret), previous: null }, attempt)
     assert.deepStrictEqual(headers, {
@@ -42,7 +42,7 @@ describe("WebhookSignature", () => {
     )
   })
 
-  it("signs text and its bytes alike", () => {
+  it("signs a text and its bytes alike", () => {
     const keys = { current: key(secret), previous: null }
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (body) => {
@@ -55,7 +55,7 @@ describe("WebhookSignature", () => {
     )
   })
 
-  it("refuses secrets that it cannot have made", () => {
+  it("rejects malformed secrets", () => {
     for (const text of [
       "",
       "whsec_",
@@ -76,7 +76,7 @@ describe("WebhookSignature", () => {
     }
   })
 
-  it.effect("makes secrets of 32 random bytes", () =>
+  it.effect("generates secrets of 32 random bytes", () =>
     Effect.gen(function* () {
       const made = new Set<string>()
       for (let round = 0; round < 100; round++) {
@@ -90,7 +90,7 @@ describe("WebhookSignature", () => {
     })
   )
 
-  it("shows no secret where a key is printed", () => {
+  it("a printed key does not contain the secret", () => {
     const printed = inspect(key(secret), { depth: 9 }) + JSON.stringify(key(secret))
     assert.notInclude(printed, "AAECAwQF")
     assert.notInclude(printed, "0001020304")

@@ -6,7 +6,7 @@ import { scan } from "../../../src/domain/json/StrictJson.ts"
 
 const canonical = (value: Schema.Json) => Result.getOrThrow(canonicalJson(value))
 
-/** The double of these 64 bits, as RFC 8785 writes them in its Appendix B. */
+/** The double with these 64 bits, as in RFC 8785, Appendix B. */
 const double = (bits: string) => {
   const view = new DataView(new ArrayBuffer(8))
   view.setBigUint64(0, BigInt(`0x${bits}`))
@@ -14,7 +14,7 @@ const double = (bits: string) => {
 }
 
 describe("canonicalJson", () => {
-  it("writes the RFC's example (3.2.2 to 3.2.4)", () => {
+  it("writes the example of RFC 8785 (3.2.2 to 3.2.4)", () => {
     const input = String.raw`{
       "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
       "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
@@ -54,7 +54,7 @@ describe("canonicalJson", () => {
     assert.isAbove(places[0]!, 0)
   })
 
-  it("writes numbers as the RFC does (Appendix B)", () => {
+  it("writes numbers as in RFC 8785, Appendix B", () => {
     const vectors: ReadonlyArray<readonly [bits: string, text: string]> = [
       ["0000000000000000", "0"],
       ["8000000000000000", "0"],
@@ -84,7 +84,7 @@ describe("canonicalJson", () => {
     for (const [bits, text] of vectors) assert.strictEqual(canonical(double(bits)), text, bits)
   })
 
-  it("refuses what has no canonical form, and says nothing of the value", () => {
+  it("rejects values without a canonical form, without repeating the value", () => {
     for (const value of [
       Number.NaN,
       Number.POSITIVE_INFINITY,
@@ -107,7 +107,7 @@ describe("canonicalJson", () => {
     return Object.fromEntries([...members.slice(turn), ...members.slice(0, turn)].toReversed())
   }
 
-  it("is one text for equal values, and stands for the value", () => {
+  it("is the same text for equal values, and parses back to the value", () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: "grapheme" }), fc.nat(), (made, seed) => {
         const value: Schema.Json = JSON.parse(JSON.stringify(made))
@@ -120,7 +120,7 @@ describe("canonicalJson", () => {
     )
   })
 
-  it("exists for every text that the strict scan passes", () => {
+  it("succeeds for every text that passes StrictJson.scan", () => {
     const units = fc.constantFrom("a", "\\ud83d", "\\ude00", "\ud83d", "\\u0000", "\\n")
     fc.assert(
       fc.property(
@@ -135,7 +135,7 @@ describe("canonicalJson", () => {
     )
   })
 
-  it("does not mind depth", () => {
+  it("handles any depth", () => {
     let value: Schema.Json = 1
     for (let level = 0; level < 100_000; level++) value = [value]
     assert.strictEqual(canonical(value).length, 200_001)

@@ -8,7 +8,7 @@ const faultOf = (scanned: ReturnType<typeof scan>): string =>
 
 const nested = (levels: number, inner = "1") => "[".repeat(levels) + inner + "]".repeat(levels)
 
-describe("scan", () => {
+describe("StrictJson.scan", () => {
   const cases: ReadonlyArray<readonly [text: string, fault: string]> = [
     [`{}`, "fine"],
     [`""`, "fine"],
@@ -69,7 +69,7 @@ describe("scan", () => {
     })
   }
 
-  it("passes whatever JSON.stringify writes", () => {
+  it("accepts everything that JSON.stringify writes", () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: "grapheme", maxDepth: 8 }), fc.nat(3), (value, indent) => {
         fc.pre(!JSON.stringify(value).includes("\\u0000"))
@@ -80,8 +80,8 @@ describe("scan", () => {
   })
 })
 
-describe("the scan of any text", () => {
-  /** A text as characters, of which each is written raw or as an escape. */
+describe("StrictJson.scan of any text", () => {
+  /** A text as characters, each raw or escaped. */
   const characters = fc.array(
     fc.tuple(
       fc.constantFrom("a", "b", '"', "\\", "u", "0", "/", "[", "}", ",", "\0", "\ud83d", "\ude00", "☂"),
@@ -121,7 +121,7 @@ describe("the scan of any text", () => {
     return `{${node.members.map(([name, value]) => `${written(name)}: ${write(value)}`).join(",")}}`
   }
 
-  /** The same rules, said again over the tree instead of the text. */
+  /** The same rules, implemented over the parsed tree instead of the text. */
   const firstFault = (node: Node, maxDepth: number): string => {
     const inText = (text: string): JsonProblem | undefined =>
       text.includes("\0") ? "nul" : !text.isWellFormed() ? "lone_surrogate" : undefined
@@ -157,7 +157,7 @@ describe("the scan of any text", () => {
     return visit(node, []) ?? "fine"
   }
 
-  it("finds the first fault of any document, and its place", () => {
+  it("finds the first fault of any document and its pointer", () => {
     const seen = new Map<string, number>()
     fc.assert(
       fc.property(node, fc.integer({ min: 1, max: 5 }), (tree, maxDepth) => {
@@ -214,7 +214,7 @@ describe("the scan of any text", () => {
     )
   })
 
-  it("takes texts made to be slow or deep", () => {
+  it("handles deep and adversarial texts in linear time", () => {
     const long = 1_000_000
     assert.include(faultOf(scan("[".repeat(5 * long))), "too_deep")
     assert.include(faultOf(scan(`{"a":`.repeat(long))), "too_deep")
@@ -235,13 +235,13 @@ describe("the scan of any text", () => {
     assert.strictEqual(faultOf(scan(`{${names.join(",")},"a7":1}`)), "duplicate_key #/a7")
   })
 
-  it("names the closest ancestor where a pointer would be too long", () => {
+  it("points to the closest ancestor if a pointer would be too long", () => {
     const name = "n".repeat(2_000)
     assert.strictEqual(faultOf(scan(`{"a":{"${name}":{"b":1e400}}}`)), "number_out_of_range #/a")
     assert.strictEqual(faultOf(scan(`{"a":{"${name}":1,"${name}":1}}`)), "duplicate_key #/a")
   })
 
-  it("says what is wrong in a sentence", () => {
+  it("describes the fault in a sentence", () => {
     const scanned = scan("[[[1]]]", { maxDepth: 2 })
     assert.deepStrictEqual(
       scanned,

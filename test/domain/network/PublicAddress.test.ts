@@ -12,13 +12,13 @@ import {
   wrapsIpv4
 } from "../../../src/domain/network/PublicAddress.ts"
 
-// The oracle: Node's own block list over the contract's words, written down again from the registries.
+// The oracle: Node's block list with the contract's blocks, transcribed again from the registries.
 const ipv4Blocks =
   `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12
   192.0.0.0/24 192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24
   198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3`.split(/\s+/)
 const ipv6Refused = ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]
-// What must be refused without being named: it is not in 2000::/3.
+// Refused without being listed, because it is outside 2000::/3.
 const ipv6Unnamed =
   `::/128 ::1/128 ::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64
   200::/7 4000::/3 5f00::/16 fc00::/7 fd00:ec2::254/128 fd20:ce::254/128 fe80::/10 fec0::/10 ff00::/8`.split(
@@ -41,7 +41,7 @@ const oracle = (text: string): boolean =>
     ? !refused4.check(text, "ipv4")
     : accepted6.check(text, "ipv6") && !refused6.check(text, "ipv6")
 
-// Addresses as numbers, apart from the code under test.
+// Addresses as numbers, independent of the code under test.
 const text4 = (value: bigint): string =>
   [24n, 16n, 8n, 0n].map((shift) => String((value >> shift) & 0xffn)).join(".")
 const text6 = (value: bigint): string =>
@@ -59,7 +59,7 @@ const value6 = (text: string): bigint => {
 
 const ip = NetAddress.ipFromStringUnsafe
 
-/** Both ends of a block and their neighbours outside. */
+/** Both ends of a block, and their neighbours outside. */
 const borders = (cidr: string): ReadonlyArray<string> => {
   const [address = "", prefix = ""] = cidr.split("/")
   const four = isIPv4(address)
@@ -86,13 +86,13 @@ describe("isPublic", () => {
     )
   })
 
-  it("agrees with the oracle on any IPv6 address, most of them near a block", () => {
+  it("agrees with the oracle on any IPv6 address, mostly near a block", () => {
     const near = fc
       .tuple(fc.constantFrom(...ipv6Refused, ...ipv6Unnamed, "2000::/3"), fc.bigInt(0n, max6), fc.nat(127))
       .map(([cidr, noise, shift]) => value6(cidr.split("/")[0] ?? "") ^ (noise >> BigInt(shift)))
     fc.assert(
       fc.property(fc.oneof(near, fc.bigInt(0n, max6)), (value) => {
-        // An ISATAP identifier is the one thing refused inside the accepted block that no prefix names.
+        // An ISATAP identifier is the only refused form inside the accepted block that is not a prefix.
         fc.pre(((value >> 32n) & 0xfdffffffn) !== 0x5efen)
         return isPublic(ip(text6(value))) === oracle(text6(value))
       }),
@@ -122,7 +122,7 @@ describe("isPublic", () => {
   ])("accepts %s", (address) => assert.isTrue(isPublic(ip(address))))
 })
 
-describe("an IPv4 address inside an IPv6 one", () => {
+describe("an IPv4 address embedded in an IPv6 address", () => {
   const hex = (value: bigint): string => `${(value >> 16n).toString(16)}:${(value & 0xffffn).toString(16)}`
   const wrappings: Readonly<Record<string, (inner: bigint) => string>> = {
     compatible: (inner) => `::${hex(inner)}`,
@@ -136,26 +136,29 @@ describe("an IPv4 address inside an IPv6 one", () => {
     isatapUnique: (inner) => `2a00:1450:4001:1:200:5efe:${hex(inner)}`
   }
 
-  it.each(Object.entries(wrappings))("is known and refused when %s, public or not", (_name, wrap) => {
-    fc.assert(
-      // 0 and 1 would make `::` and `::1`, which are themselves.
-      fc.property(fc.bigInt(2n, max4), (inner) => {
-        const address = NetAddress.ipFromStringUnsafe(wrap(inner))
-        assert.isTrue(NetAddress.isIpv6Address(address) && wrapsIpv4(address))
-        assert.isFalse(isPublic(address))
-      })
-    )
-  })
+  it.each(Object.entries(wrappings))(
+    "in the form %s is detected and refused, public or not",
+    (_name, wrap) => {
+      fc.assert(
+        // 0 and 1 would make `::` and `::1`, which do not embed an address.
+        fc.property(fc.bigInt(2n, max4), (inner) => {
+          const address = NetAddress.ipFromStringUnsafe(wrap(inner))
+          assert.isTrue(NetAddress.isIpv6Address(address) && wrapsIpv4(address))
+          assert.isFalse(isPublic(address))
+        })
+      )
+    }
+  )
 })
 
-describe("the configuration's lists", () => {
+describe("the configured allowlist and denylist", () => {
   const rule = (allow: string, deny: string) =>
     makeAddressRule({
       allow: Result.getOrThrow(parseAllowedNetworks(allow)),
       deny: Result.getOrThrow(parseNetworks(deny))
     })
 
-  it("lets a network through on every port, and an address and port on that port alone", () => {
+  it("an allowed network is allowed on every port, an allowed address and port on that port only", () => {
     const lists = rule("10.1.0.0/16, 127.0.0.1:8443, [::1]:8443", "")
     assert.strictEqual(classifyAddress(lists, ip("10.1.2.3"), 80), "Allowed")
     assert.strictEqual(classifyAddress(lists, ip("10.2.2.3"), 80), "NotPublic")
@@ -165,7 +168,7 @@ describe("the configuration's lists", () => {
     assert.strictEqual(classifyAddress(lists, ip("::ffff:127.0.0.1"), 8443), "NotPublic")
   })
 
-  it("denies what is denied, also where it is public or let through", () => {
+  it("the denylist also applies to public and allowed addresses", () => {
     const lists = rule("10.0.0.0/8", "8.8.8.0/24,10.9.0.0/16,2606:4700::/32")
     assert.strictEqual(classifyAddress(lists, ip("8.8.8.8"), 443), "Denied")
     assert.strictEqual(classifyAddress(lists, ip("8.8.4.4"), 443), "Public")
@@ -174,14 +177,14 @@ describe("the configuration's lists", () => {
   })
 
   it.each(["10.0.0.0", "10.0.0.1/8", "10.0.0.0/33", "localhost:80", "127.0.0.1:99999", "127.1:80", "::1:80"])(
-    "refuses the entry %s and names it",
+    "the entry %s is rejected and named",
     (entry) => {
       const parsed = parseAllowedNetworks(`10.0.0.0/8,${entry}`)
       assert.include(Result.isFailure(parsed) ? parsed.failure : "", `"${entry}"`)
     }
   )
 
-  it("refuses a port in a list of networks, and a list without end", () => {
+  it("a port in a list of networks is rejected, and so is a list over the limit", () => {
     assert.isTrue(Result.isFailure(parseNetworks("127.0.0.1:8443")))
     assert.isTrue(Result.isFailure(parseNetworks(Array.from({ length: 257 }, () => "10.0.0.0/8").join(","))))
   })

@@ -23,7 +23,7 @@ const rule = (
 
 const plain = rule()
 
-/** `undefined` where the URL is accepted, else the reason. */
+/** The reason of the refusal; `undefined` if the URL is accepted. */
 const refusal = (text: string, by = plain) => {
   const parsed = PublicUrl.parse(text, by)
   return Result.isFailure(parsed) ? parsed.failure : undefined
@@ -32,7 +32,7 @@ const refusal = (text: string, by = plain) => {
 const ip = NetAddress.ipFromStringUnsafe
 const labels63 = "a".repeat(63)
 
-describe("the text of a URL", () => {
+describe("PublicUrl.parse on the text of a URL", () => {
   it.each([
     "https://hooks.acme.com",
     "https://hooks.acme.com/",
@@ -119,7 +119,7 @@ describe("the text of a URL", () => {
     assert.isUndefined(refusal(`https://${last}.acme.com/`))
   })
 
-  it("refuses every control character, space, invisible mark and backslash wherever it stands", () => {
+  it("refuses every control character, space, invisible character and backslash at any position", () => {
     const marks = [
       ...Array.from({ length: 33 }, (_, code) => code),
       ...[
@@ -143,17 +143,17 @@ describe("the text of a URL", () => {
     }
   })
 
-  it("has a sentence for every reason that repeats nothing of the URL", () => {
+  it("every reason has a sentence that contains nothing of the URL", () => {
     for (const sentence of Object.values(urlRefusalDetail)) assert.match(sentence, /^[A-Z].*\.$/s)
   })
 })
 
-describe("an address in a URL", () => {
+describe("a literal address in a URL", () => {
   const part = fc.nat(255)
   const octets = fc.tuple(part, part, part, part)
   const asNumber = (o: ReadonlyArray<number>) => o.reduce((sum, octet) => sum * 256 + octet, 0)
 
-  it("is accepted in the plain form alone, and only if public", () => {
+  it("is accepted in its plain form only, and only if public", () => {
     fc.assert(
       fc.property(octets, (o) => {
         const text = o.join(".")
@@ -190,7 +190,7 @@ describe("an address in a URL", () => {
           ...(circled(text) === text ? [] : [circled(text)])
         ]
         for (const spelling of spellings) {
-          // What the parser makes of "0" in octal is 0 again, in the plain form.
+          // The parser turns "0" in octal into 0, which is the plain form.
           if (spelling === text) continue
           assert.isDefined(refusal(`https://${spelling}/`), spelling)
           assert.isDefined(refusal(`https://${spelling}:8443/`), spelling)
@@ -200,7 +200,7 @@ describe("an address in a URL", () => {
     )
   })
 
-  it("is refused inside an IPv6 literal in every wrapping and spelling", () => {
+  it("is refused inside an IPv6 literal in every embedding and spelling", () => {
     const hex = (o: ReadonlyArray<number>) =>
       [asNumber(o.slice(0, 2)), asNumber(o.slice(2))].map((group) => group.toString(16)).join(":")
     fc.assert(
@@ -249,24 +249,24 @@ describe("an address in a URL", () => {
   ] as const)("%s is refused: %s", (text, reason) => assert.strictEqual(refusal(text), reason))
 })
 
-describe("a port", () => {
+describe("the port of a URL", () => {
   const refused = [
     0, 1, 21, 22, 25, 80, 442, 444, 1023, 1719, 2049, 3659, 5060, 6000, 6667, 10_080, 1433, 1521, 3306, 5432,
     5984, 6379, 11_211, 27_017, 9200, 9042, 2375, 2376, 2379, 6443, 8500, 10_250, 4369, 5672, 15_672, 9092,
     4222, 2181, 61_616
   ]
-  it.each(refused)("%i is refused", (port) => {
+  it.each(refused)("port %i is refused", (port) => {
     assert.strictEqual(refusal(`https://acme.com:${port}/`), "RefusedPort")
     assert.strictEqual(refusal(`https://8.8.8.8:${port}/`), "RefusedPort")
   })
   it.each([443, 1024, 3000, 4317, 4318, 8000, 8080, 8200, 8443, 9000, 9443, 50_051, 65_535])(
-    "%i is open",
+    "port %i is accepted",
     (port) => assert.isUndefined(refusal(`https://acme.com:${port}/`))
   )
 })
 
-describe("the service's own host", () => {
-  it("is refused on any port, in any spelling", () => {
+describe("the service's own host in a URL", () => {
+  it("is refused on any port and in any spelling", () => {
     const own = rule({ own: "app.acme.com" })
     for (const text of ["https://app.acme.com/", "https://APP.acme.com:8443/", "https://ａpp.acme.com/"]) {
       assert.strictEqual(refusal(text, own), "OwnHost")
@@ -274,14 +274,14 @@ describe("the service's own host", () => {
     assert.isUndefined(refusal("https://hooks.acme.com/", own))
   })
 
-  it("leaves room beside it on an address that is let through", () => {
+  it("another port of the own address is accepted if the address is allowed", () => {
     const own = rule({ own: "127.0.0.1:8080", allow: "127.0.0.0/8", http: true })
     assert.strictEqual(refusal("http://127.0.0.1:8080/", own), "OwnHost")
     assert.isUndefined(refusal("http://127.0.0.1:9090/", own))
   })
 })
 
-describe("what the configuration lets through", () => {
+describe("a URL with allowed networks", () => {
   const development = rule({ allow: "127.0.0.1:9999,[::1]:9999,10.0.0.0/8", http: true, deny: "10.9.0.0/16" })
 
   it.each([
@@ -298,9 +298,9 @@ describe("what the configuration lets through", () => {
     ["http://0x7f.1:9999/", "AddressForm"],
     ["http://[::ffff:10.1.2.3]/", "WrappedAddress"],
     ["http://localhost:9999/", "ReservedName"]
-  ] as const)("%s: %s", (text, reason) => assert.strictEqual(refusal(text, development), reason))
+  ] as const)("%s gives %s", (text, reason) => assert.strictEqual(refusal(text, development), reason))
 
-  it("opens plain http and closed ports to names too, but only at the addresses let through", () => {
+  it("plain http and closed ports are accepted for names too, but only at allowed addresses", () => {
     for (const text of ["http://model.acme.com/", "https://model.acme.com:6379/"]) {
       const url = Result.getOrThrow(PublicUrl.parse(text, development))
       assert.isUndefined(url.checkAddress(ip("10.1.2.3"), development))
@@ -310,23 +310,23 @@ describe("what the configuration lets through", () => {
     }
   })
 
-  it("needs both switches for plain http", () => {
+  it("plain http needs both the allowlist and the switch", () => {
     assert.strictEqual(refusal("http://127.0.0.1:9999/", rule({ allow: "127.0.0.1:9999" })), "NotHttps")
     assert.strictEqual(refusal("http://hooks.acme.com/", rule({ http: true })), "NotHttps")
   })
 })
 
-describe("a parsed URL", () => {
+describe("a parsed PublicUrl", () => {
   const url = Result.getOrThrow(PublicUrl.parse("https://Otlp.Acme.com:8443/secret/token?key=hidden", plain))
 
-  it("has what a request needs", () => {
+  it("has the parts of a request", () => {
     assert.strictEqual(url.host, "otlp.acme.com")
     assert.strictEqual(url.port, 8443)
     assert.strictEqual(url.target, "/secret/token?key=hidden")
     assert.isTrue(url.secure)
   })
 
-  it("prints as its hint, however it is printed", () => {
+  it("prints as its hint in every way of printing", () => {
     for (const printed of [
       String(url),
       JSON.stringify({ url }),
@@ -347,5 +347,5 @@ describe("urlHint", () => {
     ["https://otlp.example.com:4318/x", "https://otlp.example.com:4318/…"],
     ["https://[2606:4700::1111]:4318/x", "https://[2606:4700::1111]:4318/…"],
     ["nothing", "…"]
-  ])("of %s is %s", (text, hint) => assert.strictEqual(urlHint(text), hint))
+  ])("the hint of %s is %s", (text, hint) => assert.strictEqual(urlHint(text), hint))
 })

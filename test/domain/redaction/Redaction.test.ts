@@ -25,8 +25,8 @@ const redacted = (value: Schema.Json, known = noKnownValues): Redaction => {
 
 const seeds = [1, 2, 3, 4, 5]
 
-describe("redaction", () => {
-  it("removes what must go and touches nothing else", () => {
+describe("redact", () => {
+  it("redacts every secret of the corpus and changes nothing else", () => {
     let found = 0
     let all = 0
     const missed: Array<string> = []
@@ -56,7 +56,7 @@ describe("redaction", () => {
     assert.isAtLeast(recall, 0.95)
   })
 
-  it("changes nothing in a second pass", () => {
+  it("redacting a redacted value changes nothing", () => {
     const pieces = [
       ...secretCases(9).cases.map(({ value }) => JSON.stringify(value)),
       ...ordinaryCases(9).map(({ value }) => JSON.stringify(value)),
@@ -98,7 +98,7 @@ describe("redaction", () => {
     )
   })
 
-  it("leaves a mark where a secret stood, keeps the rest, and names the field, not the value", () => {
+  it("replaces a secret by a mark, keeps the rest, and reports the field but not the value", () => {
     const key = "https://ada:tr0ub4dor@example.com/x"
     const { count, pointers, value } = redacted({
       "a/b": [{ note: `See ${key}.` }, "fine"],
@@ -114,7 +114,7 @@ describe("redaction", () => {
     assert.strictEqual(count, 2)
   })
 
-  it("counts the places that something was removed from, each once and by the name that it has now", () => {
+  it("counts each redacted field once, under its redacted name", () => {
     const first = "kMz7Qp2vXw9LrTb4Nc8Ys"
     const second = "hG3Jd6Fs1Ra5Ve0Uo7Ti2"
     const { count, pointers, value } = redacted(
@@ -126,7 +126,7 @@ describe("redaction", () => {
     assert.strictEqual(count, 2)
   })
 
-  it("keeps members apart whose names become the same", () => {
+  it("keeps two members apart whose redacted names are equal", () => {
     const [first, second] = secretCases(3).cases.flatMap(({ secrets, what }) =>
       what === "Stripe live" || what === "Slack bot" ? secrets : []
     )
@@ -135,7 +135,7 @@ describe("redaction", () => {
     assert.strictEqual(redacted(value).count, 0)
   })
 
-  it("judges a field by the name that it keeps", () => {
+  it("judges a field by its redacted name", () => {
     const secrets = secretCases(3).cases.flatMap(({ secrets, what }) =>
       what === "Stripe live" ? secrets : []
     )
@@ -145,12 +145,12 @@ describe("redaction", () => {
     assert.strictEqual(redacted(once.value).count, 0)
   })
 
-  it("gives back the very value where there was nothing", () => {
+  it("returns the same value if nothing was redacted", () => {
     const value = { a: [1, "two", null, { b: true }] }
     assert.strictEqual(redacted(value).value, value)
   })
 
-  it("finds values that are known, whatever they look like, but none so short that it stands in ordinary words", () => {
+  it("finds known values of any format, except values so short that they occur in ordinary words", () => {
     const known = new KnownValues(["monsoon umbrella", "orange", "umbrella", "K4ffee-mit-Milch-und-Zucker"])
     assert.strictEqual(redactText("a monsoon umbrella, an orange", known), "a [REDACTED], an orange")
     assert.strictEqual(redactText("umbrellas and an umbrella.", known), "umbrellas and an [REDACTED].")
@@ -158,7 +158,7 @@ describe("redaction", () => {
     assert.strictEqual(redactText("K4ffee-mit-\n  Milch-und-Zuc\u200bker", known), REDACTED)
   })
 
-  it("finds keys of ours and values that are known wherever they are cut, by line ends and by what is not seen", () => {
+  it("finds API keys and known values that are split by line breaks or invisible characters", () => {
     const key = generateApiKeyFrom(randomBytes).key
     const known = new KnownValues(["K4ffee-mit-Milch-und-Zucker"])
     const marks = [
@@ -192,7 +192,7 @@ describe("redaction", () => {
     )
   })
 
-  it("finds values that are known however many look alike", () => {
+  it("finds known values even if thousands share a window", () => {
     const letter = fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz0123456789".split(""))
     const word = (minLength: number, maxLength: number) => fc.string({ unit: letter, minLength, maxLength })
     const values = fc
@@ -211,7 +211,7 @@ describe("redaction", () => {
     )
   })
 
-  it("finds values that are known in base64 of what is no text, however they fall on it", () => {
+  it("finds known values in base64 of binary data at each offset", () => {
     const secret = "K4ffee-mit-Milch-und-Zucker"
     const known = new KnownValues([secret])
     for (const before of [0, 1, 2, 3, 4, 5]) {
@@ -222,14 +222,14 @@ describe("redaction", () => {
     }
   })
 
-  it("comes to an end with texts that are made to cost, and leaves nothing for a second pass", () => {
+  it("terminates on adversarial texts and leaves nothing for a second pass", () => {
     const known = new KnownValues(secretCases(4).known)
     for (const [what, text] of hostileTexts(8_192)) {
       assert.strictEqual(redacted(redacted(text, known).value, known).count, 0, what)
     }
   })
 
-  it("refuses what is too large to be searched, with the place", () => {
+  it("reports a value that is too large to be searched with its pointer", () => {
     const long = redact({ a: ["b", "c".repeat(MAX_TEXT + 1)] }, noKnownValues, "#/correction")
     assert.deepInclude(long, { _tag: "Unsearchable", pointer: "#/correction/a/1" })
     const many = redact({ a: Array.from({ length: MAX_NODES }, () => 1) }, noKnownValues, "#/correction")
@@ -240,14 +240,14 @@ describe("redaction", () => {
     assert.deepInclude(redact(longest, noKnownValues), { _tag: "Unsearchable", pointer: "#" })
   })
 
-  it("finds a known value of digits where it is a number", () => {
+  it("finds a known value of digits in a JSON number", () => {
     const known = new KnownValues(["1876543210123456"])
     const { pointers, value } = redacted({ a: [1876543210123456, 1876543210123455, -1.5] }, known)
     assert.deepStrictEqual(value, { a: [REDACTED, 1876543210123455, -1.5] })
     assert.deepStrictEqual(pointers, ["#/a/0"])
   })
 
-  it("takes texts that were searched before as they were left", () => {
+  it("uses the given results for strings that were redacted before", () => {
     const value = { note: "password: hunter2", list: ["x", { deep: "token" }] }
     assert.sameMembers([...collectTexts(value)], ["note", "password: hunter2", "list", "x", "deep", "token"])
     const cleaned = new Map([...collectTexts(value)].map((text) => [text, redactText(text, noKnownValues)]))

@@ -10,12 +10,12 @@ import {
 const refusals = (headers: ReadonlyArray<readonly [string, string]>): ReadonlyArray<HeaderRefusal> =>
   checkCollectorHeaders(headers).map(({ refusal }) => refusal)
 
-const named = (name: string) => refusals([[name, "x"]])
-const valued = (value: string) => refusals([["authorization", value]])
+const refusalsOfName = (name: string) => refusals([[name, "x"]])
+const refusalsOfValue = (value: string) => refusals([["authorization", value]])
 
 const words = (text: string) => text.trim().split(/\s+/)
 
-describe("the name of a header", () => {
+describe("checkCollectorHeaders on a header's name", () => {
   it.each(
     words(`
       authorization Authorization x-api-key api-key x-honeycomb-team x-honeycomb-dataset dd-api-key dd-protocol
@@ -24,7 +24,7 @@ describe("the name of a header", () => {
       proxy x-svc b3x cookies accept from referer x-trace-key otel-key forwarded-by connection-id
       !#$%&'*+-.^_|~09azAZ \` a _ 0
     `)
-  )("%s is accepted", (name) => assert.deepStrictEqual(named(name), []))
+  )("accepts %s", (name) => assert.deepStrictEqual(refusalsOfName(name), []))
 
   it.each([
     [
@@ -50,10 +50,10 @@ describe("the name of a header", () => {
       `__proto__ constructor prototype toString valueOf hasOwnProperty isPrototypeOf propertyIsEnumerable
        toLocaleString __defineGetter__ __defineSetter__ __lookupGetter__ __lookupSetter__`
     ]
-  ] as const)("of %s is refused in every case", (refusal, list) => {
+  ] as const)("refuses %s in upper and lower case", (refusal, list) => {
     for (const name of words(list)) {
       for (const spelt of [name, name.toUpperCase(), name.toLowerCase(), name.replace(/\b./g, upper)]) {
-        assert.deepStrictEqual(named(spelt), [refusal], spelt)
+        assert.deepStrictEqual(refusalsOfName(spelt), [refusal], spelt)
       }
     }
   })
@@ -88,9 +88,11 @@ describe("the name of a header", () => {
     "ａuthorization",
     "a\u200b",
     "a\u007f"
-  ])("%j is no token", (name) => assert.deepStrictEqual(named(name), ["NotAToken"]))
+  ])("refuses %j, which is not a token", (name) =>
+    assert.deepStrictEqual(refusalsOfName(name), ["NotAToken"])
+  )
 
-  it("is not told where it is none: it may be a whole line with its secret", () => {
+  it("an invalid name is not repeated: it may be a whole header line with its secret", () => {
     const [fault] = checkCollectorHeaders([
       ["x-team", "a"],
       ["Authorization: Bearer s3cret", "x"]
@@ -99,13 +101,13 @@ describe("the name of a header", () => {
     assert.match(fault?.detail ?? "", /^Header 2 has an invalid name/)
   })
 
-  it("is pointed at where it is one", () => {
+  it("a refused valid name has a pointer", () => {
     const [fault] = checkCollectorHeaders([["content-~a", "x"]])
     assert.deepInclude(fault, { pointer: "#/headers/content-~0a" })
     assert.match(fault?.detail ?? "", /^content-~a describes the connection or the body/)
   })
 
-  it("is given once, whatever its case", () => {
+  it("refuses a name that is given twice, regardless of case", () => {
     assert.deepStrictEqual(
       refusals([
         ["X-Team", "a"],
@@ -118,10 +120,10 @@ describe("the name of a header", () => {
   })
 })
 
-describe("the value of a header", () => {
+describe("checkCollectorHeaders on a header's value", () => {
   it.each(["x", "Bearer abc.def-_~+/==", "a b", "a\tb", "a \t b", '"quoted", ; = @ {}', "~", "!"])(
-    "%j is accepted",
-    (value) => assert.deepStrictEqual(valued(value), [])
+    "accepts %j",
+    (value) => assert.deepStrictEqual(refusalsOfValue(value), [])
   )
 
   it.each([
@@ -147,32 +149,32 @@ describe("the value of a header", () => {
     ["a\u010ab", "ValueCharacter"],
     ["😀", "ValueCharacter"],
     ["\ud800", "ValueCharacter"]
-  ] as const)("%j is refused: %s", (value, refusal) => assert.deepStrictEqual(valued(value), [refusal]))
+  ] as const)("refuses %j: %s", (value, refusal) => assert.deepStrictEqual(refusalsOfValue(value), [refusal]))
 
-  it("is never repeated in what is said of it", () => {
+  it("no fault contains the value", () => {
     const [fault] = checkCollectorHeaders([["authorization", "Bearer s3cret\n"]])
     assert.notInclude(JSON.stringify(fault), "s3cret")
   })
 })
 
-describe("headers together", () => {
+describe("checkCollectorHeaders on all headers together", () => {
   const many = (count: number): ReadonlyArray<readonly [string, string]> =>
     Array.from({ length: count }, (_, index) => [`x-${index}`, "v"])
 
-  it("are ten at most", () => {
+  it("allows at most ten headers", () => {
     assert.deepStrictEqual(refusals([]), [])
     assert.deepStrictEqual(refusals(many(MAX_HEADERS)), [])
     assert.deepStrictEqual(refusals(many(MAX_HEADERS + 1)), ["TooMany"])
   })
 
-  it("have 8 KiB at most, names counted", () => {
+  it("allows at most 8 KiB, including names", () => {
     const full = MAX_HEADER_CHARACTERS - "x-a".length
     assert.deepStrictEqual(refusals([["x-a", "v".repeat(full)]]), [])
     assert.deepStrictEqual(refusals([["x-a", "v".repeat(full + 1)]]), ["TooLarge"])
     assert.deepStrictEqual(refusals([["n".repeat(MAX_HEADER_CHARACTERS), "v"]]), ["TooLarge"])
   })
 
-  it("are told all their faults, one a header", () => {
+  it("reports all faults, one per header", () => {
     assert.deepStrictEqual(
       refusals([
         ["host", "a\r\nb"],
@@ -184,7 +186,7 @@ describe("headers together", () => {
     )
   })
 
-  it("that are accepted are taken by the platform's own headers as they are", () => {
+  it("accepted headers pass unchanged through the platform's Headers", () => {
     let accepted = 0
     fc.assert(
       fc.property(
@@ -206,7 +208,7 @@ describe("headers together", () => {
   })
 })
 
-/** Short texts of a few characters, so that many are accepted and many are not. */
+/** Short texts of a few characters, so that many are accepted and many are refused. */
 const textOf = (characters: string) =>
   fc.string({ unit: fc.constantFrom(...characters), minLength: 1, maxLength: 4 })
 

@@ -26,7 +26,7 @@ const traceIds = hex(32).map((id) => TraceId.make(id))
 const spanIds = hex(16).map((id) => SpanId.make(id))
 
 const text = fc.string({ unit: "binary" })
-/** The SDK writes every whole number as an integer, so fractions are what is a double on both sides. */
+/** The SDK writes every whole number as an integer, so doubles are fractions on both sides. */
 const fraction = fc
   .double({ noNaN: true, noDefaultInfinity: true })
   .filter((value) => !Number.isInteger(value))
@@ -76,7 +76,7 @@ const plain = (given: Attributes): ReadableSpan["attributes"] =>
 
 const kinds = { internal: ApiKind.INTERNAL, server: ApiKind.SERVER, client: ApiKind.CLIENT }
 
-/** The same span as the SDK holds it. */
+/** The same span as an SDK object. */
 const readable = (span: Span): ReadableSpan => ({
   name: span.name,
   kind: kinds[span.kind],
@@ -121,18 +121,18 @@ const readable = (span: Span): ReadableSpan => ({
   droppedLinksCount: 0
 })
 
-/** What two encoders may write differently and mean the same: the order of fields, defaults, integers as numbers. */
-const normal = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(normal)
+/** Normalizes differences without meaning: the order of fields, defaults, integers as numbers. */
+const normalize = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(normalize)
   if (typeof value !== "object" || value === null) return value
   const fields: Array<[string, unknown]> = []
   for (const [name, inner] of Object.entries(value)) {
     if (name === "intValue") fields.push([name, String(inner)])
-    // Ours says one thing more than the SDK knows to say: that the trace id is random (W3C Trace Context Level 2).
+    // Only our encoder sets the flag that the trace id is random (W3C Trace Context Level 2).
     else if (name === "flags") fields.push([name, Number(inner) & ~0b10])
     else if (inner === 0 && (name.startsWith("dropped") || name === "code")) continue
     else if (Array.isArray(inner) && inner.length === 0) continue
-    else fields.push([name, normal(inner)])
+    else fields.push([name, normalize(inner)])
   }
   return Object.fromEntries(
     fields
@@ -141,20 +141,20 @@ const normal = (value: unknown): unknown => {
   )
 }
 
-/** The one resource of a request, in its normal form. */
+/** The one resource of a request, normalized. */
 const resourceSpansOf = (request: unknown): object => {
-  const all = normal(request)
+  const all = normalize(request)
   const list: unknown =
     typeof all === "object" && all !== null && "resourceSpans" in all ? all.resourceSpans : []
   const one: unknown = Array.isArray(list) && list.length === 1 ? list[0] : undefined
   return typeof one === "object" && one !== null ? one : assert.fail("one resource")
 }
 
-const ours = (list: ReadonlyArray<Span>, traceState = "ot=th:8") =>
+const encodeOurs = (list: ReadonlyArray<Span>, traceState = "ot=th:8") =>
   frame[0] + list.map((span) => encodeSpan(span, traceState)).join(",") + frame[1]
 
 describe("OtlpJson", () => {
-  it("says of any spans what OpenTelemetry's own encoder says", () => {
+  it("encodes any spans like OpenTelemetry's own encoder", () => {
     fc.assert(
       fc.property(fc.array(spans, { minLength: 1, maxLength: 4 }), (list) => {
         const [first] = list
@@ -165,17 +165,17 @@ describe("OtlpJson", () => {
         )
         const theirs: unknown = JSON.parse(new TextDecoder().decode(sdk))
         const they = resourceSpansOf(theirs)
-        const we = resourceSpansOf(JSON.parse(ours(list)))
-        // The SDK has no schema for a resource that detected nothing; ours is the scope's.
+        const we = resourceSpansOf(JSON.parse(encodeOurs(list)))
+        // The SDK's resource has no schema URL without detected attributes; ours has the scope's.
         assert.deepStrictEqual({ ...they, schemaUrl: source.schemaUrl }, { ...we })
       })
     )
   })
 
-  it("holds to a strict reading of the specification, whatever a span says", () => {
+  it("conforms to a strict reading of the specification for any span", () => {
     fc.assert(
       fc.property(fc.array(spans, { minLength: 1, maxLength: 4 }), (list) => {
-        const read = readRequest(ours(list, "ot=th:0"))
+        const read = readRequest(encodeOurs(list, "ot=th:0"))
         assert.lengthOf(read, list.length)
         for (const [index, span] of list.entries()) {
           const found = read[index]
@@ -190,7 +190,7 @@ describe("OtlpJson", () => {
 
   const one = (attributes: Attributes, more: Partial<Span> = {}) => {
     const [span] = readRequest(
-      ours(
+      encodeOurs(
         [
           {
             trace_id: TraceId.make("0123456789abcdef0123456789abcdef"),
@@ -210,25 +210,25 @@ describe("OtlpJson", () => {
     return span ?? assert.fail("a span")
   }
 
-  it("keeps integers apart from fractions, and leaves out what is undefined", () => {
+  it("distinguishes integers from fractions and omits undefined attributes", () => {
     const span = one({ tokens: 9_007_199_254_740_991, score: { double: -1 }, none: undefined, big: 2 ** 60 })
     assert.deepStrictEqual(span.attributes, {
       tokens: 9_007_199_254_740_991n,
       score: -1,
-      // More than a double holds exactly is no integer to us.
+      // An integer that a double cannot represent exactly is not an integer.
       big: 2 ** 60
     })
     assert.deepStrictEqual(one({ odd: { double: Number.NaN } }).attributes, { odd: Number.NaN })
   })
 
-  it("writes what is no Unicode as what a receiver can read", () => {
+  it("writes ill-formed Unicode so that a receiver can read it", () => {
     assert.deepStrictEqual(one({ text: "a\ud800b" }, { name: "\udfff" }).attributes, { text: "a\ufffdb" })
   })
 
-  it("is ASCII and says what it was given, in whatever script", () => {
+  it("writes ASCII that decodes to the original text in any script", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
-        const said = ours([
+        const said = encodeOurs([
           {
             trace_id: TraceId.make("0af7651916cd43dd8448eb211c80319c"),
             span_id: SpanId.make("b7ad6b7169203331"),
@@ -247,7 +247,7 @@ describe("OtlpJson", () => {
     )
   })
 
-  it("lets no span end before it starts", () => {
+  it("never ends a span before it starts", () => {
     assert.strictEqual(one({}, { end: 5 }).endMillis, 1_795_228_385_123)
   })
 })

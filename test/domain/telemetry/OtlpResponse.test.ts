@@ -1,19 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type CollectorResponse, classifyResponse } from "../../../src/domain/telemetry/OtlpResponse.ts"
 
-const answer = (status: number, body = "", more: Partial<CollectorResponse> = {}): CollectorResponse => ({
+const response = (status: number, body = "", more: Partial<CollectorResponse> = {}): CollectorResponse => ({
   status,
   retryAfterMillis: null,
   body: Buffer.from(body),
   isComplete: true,
   ...more
 })
-const judge = (given: CollectorResponse, spans = 10) => classifyResponse(given, spans)
+const classify = (given: CollectorResponse, spans = 10) => classifyResponse(given, spans)
 
 describe("classifyResponse", () => {
   it("retries 429, 502, 503 and 504, and no other status", () => {
     for (let status = 200; status < 600; status++) {
-      const { _tag } = judge(answer(status))
+      const { _tag } = classify(response(status))
       const expected = status < 300 ? "Delivered" : [429, 502, 503, 504].includes(status) ? "Retry" : "Failed"
       assert.deepStrictEqual([status, _tag], [status, expected])
     }
@@ -21,12 +21,12 @@ describe("classifyResponse", () => {
 
   it("a retry carries the delay that Retry-After asked for, or null", () => {
     for (const wait of [7_000, null]) {
-      const outcome = judge(answer(503, "", { retryAfterMillis: wait }))
+      const outcome = classify(response(503, "", { retryAfterMillis: wait }))
       assert.strictEqual(outcome._tag === "Retry" ? outcome.retryAfter : undefined, wait)
     }
   })
 
-  it("takes a 2xx that says nothing, or warns, for success", () => {
+  it("a 2xx with an empty body or a warning is a success", () => {
     for (const body of [
       "",
       "{}",
@@ -35,22 +35,22 @@ describe("classifyResponse", () => {
       `{"partialSuccess":{"rejectedSpans":0,"errorMessage":"use another field"}}`,
       `{"partialSuccess":{"rejectedSpans":"0"},"unknown":[1]}`
     ]) {
-      assert.strictEqual(judge(answer(200, body))._tag, "Delivered", body)
+      assert.strictEqual(classify(response(200, body))._tag, "Delivered", body)
     }
   })
 
-  it("counts what was rejected, as a string or a number, and no more than was sent", () => {
+  it("counts rejected spans given as a string or a number, at most the number sent", () => {
     for (const [rejected, counted] of [
       [`"3"`, 3],
       ["3", 3],
       [`"999"`, 10]
     ] as const) {
-      const outcome = judge(answer(200, `{"partialSuccess":{"rejectedSpans":${rejected}}}`))
+      const outcome = classify(response(200, `{"partialSuccess":{"rejectedSpans":${rejected}}}`))
       assert.strictEqual(outcome._tag === "Partial" ? outcome.rejected : undefined, counted)
     }
   })
 
-  it("believes no success that is not OTLP's", () => {
+  it("a 2xx whose body is not OTLP is a failure", () => {
     for (const body of [
       "<html></html>",
       "ok",
@@ -59,18 +59,18 @@ describe("classifyResponse", () => {
       `{"partialSuccess":{"rejectedSpans":-1}}`,
       `{"partialSuccess":{"rejectedSpans":"many"}}`
     ]) {
-      assert.strictEqual(judge(answer(200, body))._tag, "Failed", body)
+      assert.strictEqual(classify(response(200, body))._tag, "Failed", body)
     }
-    assert.strictEqual(judge(answer(200, "{", { isComplete: false }))._tag, "Retry")
-    const endless = answer(200, "x".repeat(64 * 1024), { isComplete: false })
-    assert.strictEqual(judge(endless)._tag, "Failed")
+    assert.strictEqual(classify(response(200, "{", { isComplete: false }))._tag, "Retry")
+    const endless = response(200, "x".repeat(64 * 1024), { isComplete: false })
+    assert.strictEqual(classify(endless)._tag, "Failed")
   })
 
-  it("repeats nothing of what the collector said", () => {
+  it("the outcome contains nothing of the collector's text", () => {
     const secret = "s3cr3t"
     for (const status of [200, 302, 400, 401, 403, 404, 413, 415, 429, 500, 503]) {
       for (const body of [secret, `{"partialSuccess":{"rejectedSpans":"1","errorMessage":"${secret}"}}`]) {
-        assert.notInclude(JSON.stringify(judge(answer(status, body))), secret)
+        assert.notInclude(JSON.stringify(classify(response(status, body))), secret)
       }
     }
   })

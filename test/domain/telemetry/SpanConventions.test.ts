@@ -64,7 +64,7 @@ const spans = [
 ]
 
 describe("SpanConventions", () => {
-  it("uses the published names of the conventions, and its own under svc", () => {
+  it("uses the published names of the conventions, and svc for its own", () => {
     const known = new Set<string>(Object.values(published).filter((value) => typeof value === "string"))
     const names = spans.flatMap(({ attributes, events = [] }) => [
       ...Object.keys(attributes),
@@ -74,7 +74,7 @@ describe("SpanConventions", () => {
     for (const name of names) assert.isTrue(name.startsWith("svc.") || known.has(name), name)
   })
 
-  it("gives each span of a trace an id of its own, and joins outcome, calls and feedback to what they are about", () => {
+  it("gives each span of a trace a distinct id, and parents outcomes, calls and feedback correctly", () => {
     const [root, call, asked, outcome, feedback] = spans
     assert.strictEqual(new Set(spans.slice(0, 5).map(({ span_id }) => span_id)).size, 5)
     assert.strictEqual(call?.parent_span_id, root?.span_id)
@@ -82,7 +82,7 @@ describe("SpanConventions", () => {
     assert.strictEqual(outcome?.parent_span_id, asked?.span_id)
   })
 
-  it("cuts content that is long, and says so", () => {
+  it("truncates long content and marks it", () => {
     const [root] = spans
     const text = root?.attributes["gen_ai.input.messages"]
     assert.lengthOf(typeof text === "string" ? text : "", 32 * 1024)

@@ -7,15 +7,15 @@ const digits = fc.constantFrom(...Array.from("0123456789abcdef"))
 const traceIds = fc.array(digits, { minLength: 32, maxLength: 32 }).map((all) => TraceId.make(all.join("")))
 const ratios = fc.double({ min: 0, max: 1, noNaN: true })
 
-/** The randomness of a trace id, read apart from the code. */
+/** The randomness of a trace id, computed independently. */
 const randomness = (trace_id: string): bigint => BigInt.asUintN(56, BigInt(`0x${trace_id}`))
 
-/** The threshold that a trace state tells, as the specification reads it: padded with zeros on the right. */
-const told = (traceState: string): bigint =>
+/** The threshold of a trace state, as the specification reads it: padded with zeros on the right. */
+const thresholdOf = (traceState: string): bigint =>
   BigInt(`0x${/^ot=th:([0-9a-f]{1,14})$/.exec(traceState)?.[1]?.padEnd(14, "0") ?? assert.fail(traceState)}`)
 
-describe("samplingAt", () => {
-  it("tells thresholds as the specification's examples do", () => {
+describe("makeSampling", () => {
+  it("writes thresholds as in the specification's examples", () => {
     assert.strictEqual(makeSampling(1).traceState, "ot=th:0")
     assert.strictEqual(makeSampling(0.5).traceState, "ot=th:8")
     assert.strictEqual(makeSampling(0.25).traceState, "ot=th:c")
@@ -24,17 +24,20 @@ describe("samplingAt", () => {
     assert.strictEqual(makeSampling(0).threshold, null)
   })
 
-  it("keeps a trace by its last 56 bits and by nothing else, as its trace state says", () => {
+  it("samples a trace by its last 56 bits only, consistently with its trace state", () => {
     fc.assert(
       fc.property(ratios, traceIds, (ratio, trace_id) => {
         const sampling = makeSampling(ratio)
         if (sampling.threshold === null) return assert.isFalse(isSampled(sampling, trace_id))
-        assert.strictEqual(isSampled(sampling, trace_id), randomness(trace_id) >= told(sampling.traceState))
+        assert.strictEqual(
+          isSampled(sampling, trace_id),
+          randomness(trace_id) >= thresholdOf(sampling.traceState)
+        )
       })
     )
   })
 
-  it("keeps all at ratio 1 and none at 0", () => {
+  it("samples everything at ratio 1 and nothing at ratio 0", () => {
     fc.assert(
       fc.property(traceIds, (trace_id) => {
         assert.isTrue(isSampled(makeSampling(1), trace_id))
@@ -43,7 +46,7 @@ describe("samplingAt", () => {
     )
   })
 
-  it("keeps at a higher ratio whatever it keeps at a lower one", () => {
+  it("a higher ratio samples every trace that a lower ratio samples", () => {
     fc.assert(
       fc.property(ratios, ratios, traceIds, (one, other, trace_id) => {
         const [low, high] = one < other ? [one, other] : [other, one]
@@ -52,14 +55,14 @@ describe("samplingAt", () => {
     )
   })
 
-  it("keeps the share it is told to, of evenly spread ids", () => {
+  it("samples the configured share of evenly distributed ids", () => {
     const ids = 4_096
     fc.assert(
       fc.property(ratios, fc.nat({ max: 2 ** 30 }), (ratio, offset) => {
         const sampling = makeSampling(ratio)
         let kept = 0
         for (let index = 0; index < ids; index++) {
-          // Evenly over the 56 bits, from somewhere within the first step.
+          // Evenly over the 56 bits, starting somewhere in the first step.
           const random = (BigInt(index) << 44n) + BigInt(offset)
           if (isSampled(sampling, TraceId.make(`ffffffffffffffffff${random.toString(16).padStart(14, "0")}`)))
             kept++
@@ -71,7 +74,7 @@ describe("samplingAt", () => {
 })
 
 describe("SpanBudget", () => {
-  it("lets in at once a second's worth, and then as many a second as it is told", () => {
+  it("admits one second's capacity immediately, then the configured rate", () => {
     const budget = new SpanBudget(10, 0)
     let now = 0
     const letIn = () => {
@@ -86,7 +89,7 @@ describe("SpanBudget", () => {
     assert.strictEqual(letIn(), 10)
   })
 
-  it("takes a trace whole or not at all, and one that is too large for a second alone", () => {
+  it("admits a trace whole or not at all, and an oversized trace when the bucket is full", () => {
     const budget = new SpanBudget(10, 0)
     assert.isTrue(budget.admit(8, 0))
     assert.isFalse(budget.admit(3, 0))
@@ -95,7 +98,7 @@ describe("SpanBudget", () => {
     assert.isFalse(budget.admit(1, 2_000))
   })
 
-  it("lets no more in over any time than a second's worth and what that time allows, credit paid back", () => {
+  it("never admits more than the capacity plus the rate over any period, credit repaid", () => {
     const steps = fc.array(
       fc.record({ wait: fc.nat({ max: 2_000 }), spans: fc.integer({ min: 1, max: 10 }) }),
       { maxLength: 100 }
@@ -114,7 +117,7 @@ describe("SpanBudget", () => {
     )
   })
 
-  it("makes traces wait that come after one which went on without room", () => {
+  it("delays traces that follow one which continued on credit", () => {
     const budget = new SpanBudget(10, 0)
     assert.isTrue(budget.admit(10, 0))
     budget.charge(5, 0)

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { tracesUrl } from "../../../src/domain/telemetry/tracesUrl.ts"
 
 describe("tracesUrl", () => {
-  it("gives an empty path OTLP's own, and leaves every other as it is", () => {
+  it("sets OTLP's default path if the path is empty, and changes no other", () => {
     for (const [given, used] of [
       ["https://otlp.example.com", "https://otlp.example.com/v1/traces"],
       ["https://otlp.example.com/", "https://otlp.example.com/v1/traces"],

@@ -1,6 +1,6 @@
 /**
- * What redaction is measured on: values with a secret in them, and ordinary values that look like one. All are made when the tests run,
- * from a fixed seed and from parts, so that no scanner of the sources takes one for real.
+ * The corpus for redaction: values with a secret, and ordinary values that resemble one. All are generated when the tests run, from a fixed
+ * seed and from parts, so that no secret scanner reports the sources.
  */
 import type { Schema } from "effect"
 import { generateKeyPairSync } from "node:crypto"
@@ -9,21 +9,21 @@ import * as ApiKeyFormat from "../../../../src/domain/identity/ApiKeyFormat.ts"
 import { Redacted } from "effect"
 import { everyday, MARK, withPasswords, withTokens } from "./everyday.ts"
 
-/** A value and the texts that must not be left in it. */
+/** A value, and the texts that must not be left in it. */
 export interface Case {
   readonly what: string
   readonly value: Schema.Json
   readonly secrets: ReadonlyArray<string>
 }
 
-/** A value that must stay as it is. */
+/** A value that must stay unchanged. */
 export interface Ordinary {
   readonly what: string
   readonly value: Schema.Json
 }
 
-/** Draws of one seed: the same each time. */
-export class Draw {
+/** A seeded generator: the same values in each run. */
+export class SeededRandom {
   #state: number
 
   constructor(seed: number) {
@@ -52,7 +52,7 @@ const hexDigits = "0123456789abcdef"
 const urlSafe = `${base62}-_`
 const base64 = `${base62}+/`
 
-/** CRC-32 in base62, as GitHub and npm end their tokens. */
+/** The CRC-32 in base62 at the end of GitHub's and npm's tokens. */
 const crc62 = (text: string): string => {
   let rest = crc32(text)
   let out = ""
@@ -63,8 +63,8 @@ const crc62 = (text: string): string => {
   return out
 }
 
-/** Secrets of the organization, for cases of known ones. */
-export const known = (draw: Draw) => ({
+/** The organization's own secrets, for cases with known values. */
+export const known = (draw: SeededRandom) => ({
   signing: `whsec_${Buffer.from(draw.of(base62, 32)).toString("base64")}`,
   header: `Api-Token ${draw.of(base62, 40)}`,
   credential: draw.of(base62, 40),
@@ -72,13 +72,15 @@ export const known = (draw: Draw) => ({
   provider: `prov-${draw.of(lower, 6)}-${draw.of(base62, 24)}`
 })
 
-const apiKey = (draw: Draw): string =>
+const apiKey = (draw: SeededRandom): string =>
   Redacted.value(
     ApiKeyFormat.generateApiKeyFrom((size) => Uint8Array.from({ length: size }, () => draw.number(248))).key
   )
 
-/** Secrets that say whose they are, as their providers' documentation describes them. */
-export const providerSecrets = (draw: Draw): ReadonlyArray<readonly [what: string, secret: string]> => {
+/** Secrets in the formats of their providers' documentation. */
+export const providerSecrets = (
+  draw: SeededRandom
+): ReadonlyArray<readonly [what: string, secret: string]> => {
   const github = (prefix: string) => {
     const body = draw.of(base62, 30)
     return `${prefix}_${body}${crc62(body)}`
@@ -165,7 +167,7 @@ export const providerSecrets = (draw: Draw): ReadonlyArray<readonly [what: strin
   ]
 }
 
-const jwt = (draw: Draw): string =>
+const jwt = (draw: SeededRandom): string =>
   [
     { alg: "HS256", typ: "JWT" },
     { sub: draw.of(digits, 8), exp: 1_900_000_000 }
@@ -179,17 +181,17 @@ const pem = (): string =>
     .privateKey.export({ type: "pkcs8", format: "pem" })
     .toString()
 
-/** Invisible between every few characters. */
-const speckled = (text: string, mark: string): string => (text.match(/.{1,7}/g) ?? []).join(mark)
+/** Inserts invisible characters between every few characters. */
+const withInvisible = (text: string, mark: string): string => (text.match(/.{1,7}/g) ?? []).join(mark)
 
 const percent = (text: string): string =>
   [...text].map((character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`).join("")
 
-/** Everything that must go. */
+/** All cases that must be redacted. */
 export const secretCases = (
   seed: number
 ): { readonly cases: ReadonlyArray<Case>; readonly known: ReadonlyArray<string> } => {
-  const draw = new Draw(seed)
+  const draw = new SeededRandom(seed)
   const ours = known(draw)
   const cases: Array<Case> = []
   const add = (what: string, value: Schema.Json, ...secrets: ReadonlyArray<string>) =>
@@ -220,15 +222,15 @@ export const secretCases = (
       encodeURIComponent(secret).replace("e", "%65"),
       encodeURIComponent(secret).slice(8)
     )
-    add(`known ${what}, broken over lines`, speckled(secret, "\n"), ...pieces(secret))
-    add(`known ${what}, broken over lines of a mail`, speckled(secret, "\r\n  "), ...pieces(secret))
-    add(`known ${what} with zero-width spaces`, speckled(secret, "\u200b"), ...pieces(secret))
+    add(`known ${what}, broken over lines`, withInvisible(secret, "\n"), ...pieces(secret))
+    add(`known ${what}, broken over lines of a mail`, withInvisible(secret, "\r\n  "), ...pieces(secret))
+    add(`known ${what} with zero-width spaces`, withInvisible(secret, "\u200b"), ...pieces(secret))
     add(`known ${what} as a name`, { [secret]: 1 }, secret)
   }
   add("the credential of a known header alone", ours.header.slice(10), ours.header.slice(10))
 
   const key = apiKey(draw)
-  add("our key with soft hyphens", speckled(key, "\u00ad"), ...pieces(key))
+  add("our key with soft hyphens", withInvisible(key, "\u00ad"), ...pieces(key))
   add("our key over two lines", `${key.slice(0, 40)}\n${key.slice(40)}`, key.slice(0, 40), key.slice(40))
   add(
     "our key in base64",
@@ -369,13 +371,13 @@ export const secretCases = (
   return { cases, known: [...Object.values(ours), ours.header.slice(10)] }
 }
 
-/** Pieces that no redaction may leave: a secret broken up is still there in parts. */
+/** Parts that no redaction may leave: a split secret is still present in parts. */
 const pieces = (secret: string): ReadonlyArray<string> =>
   (secret.match(/.{1,7}/g) ?? []).filter((piece) => piece.length === 7)
 
-/** What must stay: what looks like a secret and is none. */
+/** All cases that must stay unchanged: ordinary values that resemble secrets. */
 export const ordinaryCases = (seed: number): ReadonlyArray<Ordinary> => {
-  const draw = new Draw(seed)
+  const draw = new SeededRandom(seed)
   const hex = (length: number) => draw.of(hexDigits, length)
   const uuid = () => [8, 4, 4, 4, 12].map((length) => hex(length)).join("-")
   const publicKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({

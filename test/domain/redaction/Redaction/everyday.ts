@@ -1,12 +1,12 @@
 /**
- * Texts as people and machines write them: tickets, code, logs, terminals, settings. Where a secret stands there is a mark, and what
- * stands in its place is made when the tests run.
+ * Texts as people and programs write them: tickets, code, logs, terminals, settings. A mark stands for the secret, which is generated when
+ * the tests run.
  */
 
-/** Where the secret stands. */
+/** The place of the secret. */
 export const MARK = "§"
 
-/** With a password as people choose them: it must go. */
+/** With a password as people choose them: must be redacted. */
 export const withPasswords: ReadonlyArray<string> = [
   // Connection strings
   "connect to postgres://app:§@db.example.com:5432/prod?sslmode=require please",
@@ -72,7 +72,7 @@ export const withPasswords: ReadonlyArray<string> = [
   "Le mot de passe est §"
 ]
 
-/** With a token that was drawn: it must go. */
+/** With a random token: must be redacted. */
 export const withTokens: ReadonlyArray<string> = [
   "//registry.npmjs.org/:_authToken=§",
   "CF_API_TOKEN=§",
@@ -89,7 +89,7 @@ export const withTokens: ReadonlyArray<string> = [
   '{"auths":{"registry.example.com":{"auth":"§"}}}'
 ]
 
-/** What must stay as it is. */
+/** Must stay unchanged. */
 export const everyday: ReadonlyArray<string> = [
   "Hello, my order #4411-2026-DE hasn't arrived. Tracking 1Z999AA10123456784, phone +1 (415) 555-0132.",
   "I forgot my password and the reset link does not work. The token in the mail expired.",

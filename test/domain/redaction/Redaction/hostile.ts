@@ -1,4 +1,4 @@
-/** Texts made to cost: each repeats what makes an expression go on, or come back, up to a length. */
+/** Adversarial texts: each repeats a pattern that makes a regular expression continue or backtrack, up to a length. */
 const repeated = (piece: string, length: number): string =>
   piece.repeat(Math.ceil(length / piece.length)).slice(0, length)
 
