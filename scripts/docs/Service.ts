@@ -8,6 +8,8 @@ const START_MILLIS = 120_000
 export class Service {
   readonly #environment: NodeJS.ProcessEnv
   #process: ChildProcess | undefined
+  #command: string | undefined
+  #output = ""
 
   /** The admin key that the first start printed. */
   adminKey: string | undefined
@@ -16,8 +18,12 @@ export class Service {
     this.#environment = environment
   }
 
-  /** Stops the service if it runs, starts it by a command, and returns all it printed until it was ready. */
+  /**
+   * Starts the service by a command and returns all it printed until it was ready. Stops it first if it runs by another command; a service
+   * that runs by the same one stays.
+   */
   async start(command: string): Promise<string> {
+    if (command === this.#command && this.#process?.exitCode === null) return this.#output
     await this.stop()
     const child = spawn("bash", ["-c", command], {
       cwd: root,
@@ -27,6 +33,7 @@ export class Service {
       detached: true
     })
     this.#process = child
+    this.#command = command
     let output = ""
     child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
     child.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()))
@@ -41,6 +48,7 @@ export class Service {
     // The admin key stands below the addresses.
     await new Promise((resolve) => setTimeout(resolve, 100))
     this.adminKey ??= /csk_\w+/.exec(output)?.[0]
+    this.#output = output
     return output
   }
 

@@ -23,7 +23,7 @@ import { containsOutput, isOutput } from "./output.ts"
 import { Service } from "./Service.ts"
 
 /** How long an output that a background block prints is waited for. */
-const BACKGROUND_MILLIS = 20_000
+const BACKGROUND_MILLIS = 60_000
 
 const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
