@@ -2,15 +2,15 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
 /**
- * The schema `public` as readable, deterministic SQL, from the catalogs: what `pg_dump --schema-only` would tell a reviewer,
- * without the tool, and sorted by name, so that a change shows as the lines that changed.
+ * The schema `public` as readable, deterministic SQL, read from the catalogs. It replaces `pg_dump --schema-only`, which is not part of the
+ * embedded PostgreSQL, and sorts by name, so that a diff shows only what changed.
  */
 export const dump = Effect.gen(function* () {
   const parts = [yield* enums, yield* functions, yield* tables, yield* views, yield* triggers]
   return `${parts.flat().join("\n\n")}\n`
 })
 
-/** Rows of one column, `line`. */
+/** The column `line` of rows. */
 const lines = (rows: ReadonlyArray<{ readonly line: string }>) => rows.map(({ line }) => line)
 
 const enums = Effect.gen(function* () {
@@ -69,13 +69,13 @@ interface Table {
   readonly name: string
   /** `PARTITION BY …` of a partitioned table. */
   readonly partitioned: string | null
-  /** `PARTITION OF … FOR VALUES …` of a partition: its columns are its parent's. */
+  /** `PARTITION OF … FOR VALUES …` of a partition, which has its parent's columns. */
   readonly partition: string | null
   /** Storage parameters, `fillfactor=90`. */
   readonly options: string | null
 }
 
-/** Each table with its columns, constraints, storage parameters and indexes. */
+/** Each table with its columns, constraints, storage parameters, indexes and comments. */
 const tables = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const found = yield* sql<Table>`
@@ -99,7 +99,27 @@ const describe = Effect.fn("describe")(function* (table: Table) {
   const head = `CREATE TABLE ${table.name}${table.partition === null ? "" : ` ${table.partition}`}`
   const columnList = body.length === 0 ? "" : ` (\n  ${body.join(",\n  ")}\n)`
   const partitioned = table.partitioned === null ? "" : ` ${table.partitioned}`
-  return [`${head}${columnList}${partitioned}${options};`, ...(yield* indexes(table))].join("\n")
+  return [
+    `${head}${columnList}${partitioned}${options};`,
+    ...(yield* indexes(table)),
+    ...(yield* comments(table))
+  ].join("\n")
+})
+
+/** The comment of a table, then those of its columns. */
+const comments = Effect.fn("comments")(function* (table: Table) {
+  const sql = yield* SqlClient.SqlClient
+  return lines(
+    yield* sql<{ line: string }>`
+    SELECT CASE WHEN d.objsubid = 0 THEN format('COMMENT ON TABLE %s IS %L;', ${table.name}::text, d.description)
+      ELSE format('COMMENT ON COLUMN %s.%I IS %L;', ${table.name}::text, a.attname, d.description) END AS line
+    FROM pg_description d
+    LEFT JOIN pg_attribute a ON a.attrelid = d.objoid AND a.attnum = d.objsubid
+    WHERE d.objoid = ${table.oid}::oid
+      AND d.classoid = 'pg_class'::regclass
+    ORDER BY d.objsubid
+  `
+  )
 })
 
 const columns = Effect.fn("columns")(function* (table: Table) {
@@ -125,7 +145,7 @@ const columns = Effect.fn("columns")(function* (table: Table) {
   )
 })
 
-/** Primary key, unique, foreign keys, checks and exclusions, in this order; NOT NULL stands at its column. */
+/** Primary key, unique, foreign keys, checks and exclusions, in this order. NOT NULL is part of the column. */
 const constraints = Effect.fn("constraints")(function* (table: Table) {
   const sql = yield* SqlClient.SqlClient
   return lines(
@@ -138,7 +158,7 @@ const constraints = Effect.fn("constraints")(function* (table: Table) {
   )
 })
 
-/** Indexes that no constraint and no parent brings along. */
+/** Indexes that neither a constraint nor a parent table creates. */
 const indexes = Effect.fn("indexes")(function* (table: Table) {
   const sql = yield* SqlClient.SqlClient
   return lines(

@@ -27,8 +27,12 @@ import restoredReleases from "./0028_restored_releases.ts"
 import datasetLists from "./0029_dataset_lists.ts"
 import datasetChanges from "./0030_dataset_changes.ts"
 import columnNames from "./0031_column_names.ts"
+import identityComments from "./0032_identity_comments.ts"
+import approvalComments from "./0033_approval_comments.ts"
+import taskComments from "./0034_task_comments.ts"
+import deliveryComments from "./0035_delivery_comments.ts"
 
-/** Every migration in the order it is applied. Append only: what has been released is never edited. */
+/** Every migration, in the order of application. Append only: a released migration is never edited. */
 export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, SqlClient.SqlClient>> = {
   "0001_identity": identity,
   "0002_sessions": sessions,
@@ -56,5 +60,9 @@ export const migrations: Record<string, Effect.Effect<void, SqlError.SqlError, S
   "0028_restored_releases": restoredReleases,
   "0029_dataset_lists": datasetLists,
   "0030_dataset_changes": datasetChanges,
-  "0031_column_names": columnNames
+  "0031_column_names": columnNames,
+  "0032_identity_comments": identityComments,
+  "0033_approval_comments": approvalComments,
+  "0034_task_comments": taskComments,
+  "0035_delivery_comments": deliveryComments
 }

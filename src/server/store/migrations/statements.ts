@@ -2,8 +2,8 @@ import { Effect } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 
 /**
- * A migration from plain SQL, one statement per string: the wire protocol takes one at a time. Each is sent as it
- * stands, without parameters.
+ * A migration of plain SQL, one statement per string, because the wire protocol accepts one at a time. Statements are sent verbatim, without
+ * parameters.
  */
 export const statements = (
   ...list: ReadonlyArray<string>

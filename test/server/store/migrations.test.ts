@@ -1,0 +1,40 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { readdirSync } from "node:fs"
+import { migrations } from "../../../src/server/store/migrations/index.ts"
+import { TestDatabase } from "../../support/postgres.ts"
+
+describe("migrations", () => {
+  it("every migration file is registered under its name, in the order of the numbers", () => {
+    const files = readdirSync(new URL("../../../src/server/store/migrations/", import.meta.url))
+      .filter((name) => /^\d{4}_\w+\.ts$/.test(name))
+      .map((name) => name.slice(0, -".ts".length))
+      .toSorted()
+    assert.deepStrictEqual(Object.keys(migrations), files)
+  })
+
+  it("no two migrations have the same number", () => {
+    const numbers = Object.keys(migrations).map((name) => name.slice(0, 4))
+    assert.strictEqual(new Set(numbers).size, numbers.length)
+  })
+})
+
+layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema", (it) => {
+  it.effect("every table and every column has a comment", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const missing = yield* sql<{ readonly name: string }>`
+        SELECT concat_ws('.', c.relname, a.attname) AS name
+        FROM pg_class c
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        WHERE c.relnamespace = 'public'::regnamespace
+          AND c.relkind IN ('r', 'p')
+          AND NOT c.relispartition
+          AND (col_description(c.oid, a.attnum) IS NULL OR obj_description(c.oid, 'pg_class') IS NULL)
+        ORDER BY 1
+      `
+      assert.deepStrictEqual(missing, [])
+    })
+  )
+})
