@@ -10,24 +10,24 @@ import { insertMail, type MailRow, findRecipients } from "./Email/rows.ts"
 import type { MailSettings } from "./Email/Smtp.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Mails that are written down by one statement. */
-const BATCH = 500
+/** Mails that one statement inserts. */
+const INSERT_BATCH = 500
 
-/** Mail to those who decide approvals: the holders of keys that may decide and have an address. */
+/** Email to reviewers and admins: the holders of keys that can decide approvals and have an email address. */
 export class Email extends Context.Service<
   Email,
   {
-    /** Whether there is a mail server, and anybody in the organization to write to. */
+    /** Whether a mail server is configured and the organization has a recipient. */
     readonly hasRecipients: (org_id: OrgId) => Effect.Effect<boolean>
-    /** Within the caller's transaction: a mail and its delivery for each event that is told by mail and each recipient. */
+    /** Queues a mail for each event with an email and each of its recipients, within the caller's transaction. */
     readonly publish: (
       org_id: OrgId,
-      moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
+      events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void, SqlError.SqlError>
   }
 >()("countersign/server/notifications/Email") {
-  /** Without settings there is no mail, and no statement is spent on it. */
+  /** Without settings no mail is sent and no statement is run. */
   static readonly layer = (
     settings: MailSettings | undefined
   ): Layer.Layer<Email, never, Delivery | SqlClient.SqlClient | StoreClock> =>
@@ -42,25 +42,25 @@ export class Email extends Context.Service<
 const make = Effect.fnUntraced(function* (settings: MailSettings) {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
-  const { now: storeNow } = yield* StoreClock
+  const clock = yield* StoreClock
   const destination_id = mailDestination(settings)
 
   return Email.of({
     hasRecipients: Effect.fn("Email.hasRecipients")(function* (org_id) {
-      const recipients = yield* findRecipients(sql, org_id, yield* storeNow)
+      const recipients = yield* findRecipients(sql, org_id, yield* clock.now)
       return recipients.length > 0
     }, Effect.orDie),
-    publish: Effect.fn("Email.publish")(function* (org_id, moments, now) {
-      const told = moments.flatMap(({ approval, event }) =>
+    publish: Effect.fn("Email.publish")(function* (org_id, events, now) {
+      const mailed = events.flatMap(({ approval, event }) =>
         isApprovalEmailType(event) ? [{ approval, event }] : []
       )
-      if (told.length === 0) return
-      const recipients = yield* Effect.catchTag(findRecipients(sql, org_id, now), "SchemaError", Effect.die)
+      if (mailed.length === 0) return
+      const recipients = yield* findRecipients(sql, org_id, now)
       const rows = yield* Effect.forEach(
-        told.flatMap(({ approval, event }) => {
-          const audience = recipientScope(event, approval.stage)
+        mailed.flatMap(({ approval, event }) => {
+          const scope = recipientScope(event, approval.stage)
           return recipients
-            .filter(({ scopes }) => scopes.includes(audience))
+            .filter(({ scopes }) => scopes.includes(scope))
             .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))
         }),
         (mail) =>
@@ -71,7 +71,7 @@ const make = Effect.fnUntraced(function* (settings: MailSettings) {
             ...mail
           }))
       )
-      for (const batch of Arr.chunksOf(rows, BATCH)) {
+      for (const batch of Arr.chunksOf(rows, INSERT_BATCH)) {
         yield* insertMail(sql, batch)
         yield* delivery.enqueue(
           batch.map(({ approval_id, event_id, type }) => ({

@@ -1,6 +1,7 @@
 import { Array as Arr, Context, Effect, Layer, Option, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import type {
   NewNotificationEndpoint,
   NotificationEndpointChange,
@@ -27,7 +28,7 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/Egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
-import { makeEndpointDeliveries, endpointNotFound } from "./Notifications/EndpointDeliveries.ts"
+import { makeEndpointDeliveries } from "./Notifications/EndpointDeliveries.ts"
 import {
   countEndpoints,
   deleteEndpoint,
@@ -43,41 +44,44 @@ import { Organizations } from "../identity/Organizations.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The most endpoints an organization may have. */
+/** The most endpoints of one organization. */
 const MAX_ENDPOINTS = 50
 
-/** An endpoint and, this once, its signing secret. */
+/** A new endpoint and its signing secret, which cannot be read again. */
 export interface CreatedEndpoint {
   readonly endpoint: NotificationEndpoint
   readonly secret: Redacted.Redacted<string>
 }
 
-/** Receivers of approval events, and the events on their way to them. */
+/**
+ * Notifications of approval events: manages webhook endpoints and their deliveries, and queues each event (`publish`) for the subscribed
+ * endpoints and, by `Email`, for the mailboxes of reviewers and admins.
+ */
 export class Notifications extends Context.Service<
   Notifications,
   {
-    /** The organization's endpoints, newest first, and whether its reviewers are reached by mail. */
+    /** The organization's endpoints, newest first, and whether email to its reviewers is configured. */
     readonly list: Effect.Effect<
       { readonly endpoints: ReadonlyArray<NotificationEndpoint>; readonly email_notifier: boolean },
       never,
       Authorized<"org_config.read">
     >
-    /** The URL is looked up and judged now, and again at every attempt. */
+    /** The URL is resolved and checked against the egress rules now, and again at every attempt. */
     readonly create: (
       input: NewNotificationEndpoint
     ) => Effect.Effect<CreatedEndpoint, InvalidUrl | LimitReached, Authorized<"org_config.write">>
-    /** Its address and its secret stay. Switching on also ends what a 410 began. */
+    /** Changes event types and `active`; URL and secret never change. Enabling also re-enables an endpoint that answered 410. */
     readonly update: (
       id: EndpointId,
       change: NotificationEndpointChange
     ) => Effect.Effect<NotificationEndpoint, NotFound, Authorized<"org_config.write">>
-    /** A new signing secret. The one before it signs too, for 24 hours. */
+    /** Replaces the signing secret. The previous one signs beside it for 24 hours. */
     readonly rotateSecret: (
       id: EndpointId
     ) => Effect.Effect<Redacted.Redacted<string>, NotFound, Authorized<"org_config.write">>
-    /** Sends a test event to one endpoint alone, whatever it subscribed to. */
+    /** Sends a test event to one endpoint, whatever it subscribes to. */
     readonly test: (id: EndpointId) => Effect.Effect<TestDelivery, NotFound, Authorized<"org_config.write">>
-    /** The latest 50, newest first. */
+    /** The latest 50 deliveries, newest first. */
     readonly deliveries: (
       id: EndpointId
     ) => Effect.Effect<ReadonlyArray<DeliveryRecord>, NotFound, Authorized<"org_config.read">>
@@ -85,12 +89,12 @@ export class Notifications extends Context.Service<
       id: EndpointId,
       delivery_id: DeliveryId
     ) => Effect.Effect<DeliveryDetail, NotFound, Authorized<"org_config.read">>
-    /** Queues a failed delivery again: the same event, after the endpoint's cooldown. Of two at once one is refused. */
+    /** Queues a failed delivery again, with the same event. It is sent after the endpoint's cooldown. Of concurrent replays one succeeds. */
     readonly replay: (
       id: EndpointId,
       delivery_id: DeliveryId
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull, Authorized<"org_config.write">>
-    /** Queues every failed delivery of a window, oldest first, up to the capacity. */
+    /** Queues the failed deliveries of a time window again, oldest first, up to the queue limit. */
     readonly replayWindow: (
       id: EndpointId,
       window: ReplayWindow
@@ -99,15 +103,15 @@ export class Notifications extends Context.Service<
       NotFound,
       Authorized<"org_config.write">
     >
-    /** Future sends stop; a request already in flight may still arrive. */
+    /** Removes an endpoint and cancels its queue. A request in flight may still arrive. */
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
-     * Within the caller's transaction: writes the events, the exact bytes that will be signed, and a delivery for each endpoint
-     * that is active and subscribed; and the mails to those who decide. Events that nobody is told of leave nothing behind.
+     * Queues events within the caller's transaction: stores the bytes that will be signed, a delivery for each active endpoint that
+     * subscribes to the event, and a mail for each recipient. Events without subscribers and recipients are not stored.
      */
     readonly publish: (
       org_id: OrgId,
-      moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
+      events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void>
   }
@@ -126,13 +130,13 @@ export class Notifications extends Context.Service<
       const audit = yield* Audit
       const deliveries = makeEndpointDeliveries(sql, delivery, clock, audit)
 
-      const shown = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
+      const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
           org_id,
           rows.map((row) => row.endpoint_id)
         )
         return rows.map((row): NotificationEndpoint => {
-          const now = health.get(row.endpoint_id)
+          const current = health.get(row.endpoint_id)
           return {
             id: row.endpoint_id,
             events: row.events,
@@ -140,22 +144,22 @@ export class Notifications extends Context.Service<
             created_at: row.created_at,
             created_by: { id: row.created_by_id, name: row.created_by_name },
             url_hint: row.url_hint,
-            cooldown_until: now?.cooldown_until ?? null,
-            consecutive_failures: now?.consecutive_failures ?? 0,
-            pending_deliveries: now?.pending_deliveries ?? 0
+            cooldown_until: current?.cooldown_until ?? null,
+            consecutive_failures: current?.consecutive_failures ?? 0,
+            pending_deliveries: current?.pending_deliveries ?? 0
           }
         })
       })
 
-      const shownOne = Effect.fnUntraced(function* (row: EndpointRow) {
-        const [endpoint] = yield* shown(row.org_id, [row])
-        return endpoint ?? (yield* Effect.die(new Error("A stored endpoint must be shown")))
+      const withItsHealth = Effect.fnUntraced(function* (row: EndpointRow) {
+        const [endpoint] = yield* withHealth(row.org_id, [row])
+        return endpoint ?? (yield* Effect.die(new Error("One row must give one endpoint")))
       })
 
       return Notifications.of({
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          const endpoints = yield* shown(org_id, yield* Effect.orDie(listEndpoints(sql, org_id)))
+          const endpoints = yield* withHealth(org_id, yield* Effect.orDie(listEndpoints(sql, org_id)))
           return { endpoints, email_notifier: yield* email.hasRecipients(org_id) }
         }).pipe(Effect.withSpan("Notifications.list")),
         create: Effect.fn("Notifications.create")(function* (input) {
@@ -178,11 +182,11 @@ export class Notifications extends Context.Service<
           }
           yield* atomically(
             Effect.gen(function* () {
-              // One creation of an organization at a time, or the limit could be passed by a race.
+              // Serializes the organization's creations: concurrent ones could otherwise exceed the limit.
               yield* organizations.lockForUpdate(org_id)
               if ((yield* countEndpoints(sql, org_id)) >= MAX_ENDPOINTS) {
                 return yield* new LimitReached({
-                  detail: `An organization has ${MAX_ENDPOINTS} endpoints at most`
+                  detail: `Too many webhook endpoints (limit ${MAX_ENDPOINTS} for each organization). Remove one first.`
                 })
               }
               yield* insertEndpoint(sql, row)
@@ -190,7 +194,7 @@ export class Notifications extends Context.Service<
               yield* audit.record(principal, "endpoint.created", endpoint_id, { url_hint, events })
             })
           )
-          return { endpoint: yield* shownOne(row), secret }
+          return { endpoint: yield* withItsHealth(row), secret }
         }),
         update: Effect.fn("Notifications.update")(function* (id, { active, events }) {
           const principal = yield* Authorized("org_config.write")
@@ -201,19 +205,19 @@ export class Notifications extends Context.Service<
           const row = yield* atomically(
             Effect.gen(function* () {
               const row = yield* updateEndpoint(sql, principal.org_id, id, change)
-              if (Option.isNone(row)) return yield* endpointNotFound
+              if (Option.isNone(row)) return yield* notFound("endpoint")
               yield* audit.record(principal, "endpoint.updated", id, change)
               return row.value
             })
           )
-          return yield* shownOne(row)
+          return yield* withItsHealth(row)
         }),
         rotateSecret: Effect.fn("Notifications.rotateSecret")(function* (id) {
           const principal = yield* Authorized("org_config.write")
           return yield* atomically(
             Effect.gen(function* () {
               const secret = yield* rotateSecret(sql, box, clock, principal.org_id, id)
-              if (Option.isNone(secret)) return yield* endpointNotFound
+              if (Option.isNone(secret)) return yield* notFound("endpoint")
               yield* audit.record(principal, "endpoint.secret_rotated", id)
               return secret.value
             })
@@ -241,15 +245,15 @@ export class Notifications extends Context.Service<
           const { org_id } = principal
           yield* atomically(
             Effect.gen(function* () {
-              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* endpointNotFound
+              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* notFound("endpoint")
               yield* delivery.discard(org_id, id)
               yield* audit.record(principal, "endpoint.removed", id)
             })
           )
         }),
-        publish: Effect.fn("Notifications.publish")(function* (org_id, moments, now) {
-          yield* publishToEndpoints(sql, delivery, org_id, moments, now)
-          yield* email.publish(org_id, moments, now)
+        publish: Effect.fn("Notifications.publish")(function* (org_id, events, now) {
+          yield* publishToEndpoints(sql, delivery, org_id, events, now)
+          yield* email.publish(org_id, events, now)
         }, Effect.orDie)
       })
     })

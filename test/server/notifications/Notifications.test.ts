@@ -85,7 +85,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       const refused = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       assert.strictEqual(refused.id, test.id)
       assert.strictEqual(refused.attempts, 0)
-      assert.strictEqual(refused.last_error, "the endpoint is switched off")
+      assert.strictEqual(refused.last_error, "the endpoint is disabled")
       assert.lengthOf(receiver.seen, 0)
 
       const on = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
@@ -107,7 +107,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         const approval_id = yield* requestApproval(admin)
         const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         assert.strictEqual(failed.label, `approval.requested ${approval_id}`)
-        assert.strictEqual(failed.last_error, "HTTP 410: the endpoint was switched off")
+        assert.strictEqual(failed.last_error, "HTTP 410: the endpoint was disabled")
         assert.isNotNull(failed.finished_at)
         const { endpoints } = yield* admin.notification_endpoints.list()
         assert.isFalse(endpoints[0]?.active)
@@ -128,7 +128,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
         assert.deepStrictEqual(
           detail.attempt_log.map(({ attempt, error, status }) => [attempt, status, error]),
           [
-            [1, 410, "HTTP 410: the endpoint was switched off"],
+            [1, 410, "HTTP 410: the endpoint was disabled"],
             [2, 204, null]
           ]
         )

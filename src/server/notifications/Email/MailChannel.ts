@@ -10,22 +10,22 @@ import { expireEvents } from "../../delivery/Delivery/expireEvents.ts"
 import { loadMail, type LoadedMail } from "./rows.ts"
 import { MAX_CONNECTIONS, type MailSettings, makeSmtp } from "./Smtp.ts"
 
-/** The name that deliveries of mail carry. */
+/** The channel name of mail deliveries, as stored with each delivery. */
 export const MAIL = "mail"
 
-/** What mail is sent with. */
+/** Dependencies of the mail channel. */
 export interface MailOptions {
-  /** Undefined: there is no mail server. What was queued while there was one is refused. */
+  /** Undefined without a mail server: deliveries that were queued while there was one are refused. */
   readonly mail: MailSettings | undefined
-  /** How the outside reaches the service, without a slash at its end. */
+  /** The base URL of the service, without a trailing slash. */
   readonly publicUrl: string
   /** Default: {@link mailPolicy}. */
   readonly policy?: ChannelPolicy
 }
 
 /**
- * Tried again after 10 s, then after twice as long each time, for two hours: who greylists lets a mail through after some minutes, and
- * a notice that is older helps nobody. A server that fails is left alone for 10 s, doubling to 5 min.
+ * Retries after 10 s with exponential backoff for two hours: greylisting accepts a message after some minutes, and an older mail no longer
+ * helps its reader. The cooldown of a failing server is 10 s, doubling to 5 min.
  */
 const mailPolicy: ChannelPolicy = {
   ...defaultChannelPolicy,
@@ -43,9 +43,9 @@ const mailPolicy: ChannelPolicy = {
 }
 
 /**
- * The destination that an organization's mail is queued for: the server, so that another one begins with a clean slate. All mail lies
- * in the one shard of that name, so that one process has the server to itself and its connections are counted over all processes; each
- * organization has a lane of its own there, and waits for no other's mail.
+ * The destination of all mail: the mail server, so that a new server starts with a clean health. All mail is in the shard of that name,
+ * so that one replica sends it all and `MAX_CONNECTIONS` holds across replicas. Each organization has a lane of its own in that shard,
+ * and does not wait for other organizations' mail.
  */
 export const mailDestination = ({ url }: MailSettings): string => {
   const { host } = new URL(Redacted.value(url))
@@ -53,42 +53,42 @@ export const mailDestination = ({ url }: MailSettings): string => {
 }
 
 /**
- * Mail to reviewers and admins. A mail is written when it is sent, from the approval and the key as they stand then: an approval that
- * was decided meanwhile asks for nobody's time, and who lost the key learns nothing more.
+ * Mail to reviewers and admins: a delivery channel. A mail is rendered when it is sent, from the current approval and key: none is sent
+ * for an approval that was decided in the meantime, nor to the holder of a key that was revoked.
  */
 export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: MailOptions) {
   const sql = yield* SqlClient.SqlClient
   const smtp = mail === undefined ? undefined : yield* makeSmtp(mail)
   const host = new URL(publicUrl).hostname
-  /** What the log was last told of the server: each trouble is told once, and its end. */
-  let trouble: string | null = null
+  let serverFault: string | null = null
 
-  const tell = (outcome: AttemptOutcome) => {
-    const now = outcome._tag === "Retry" && outcome.fault !== "delivery" ? outcome.error : null
-    if (now === trouble) return Effect.void
-    trouble = now
-    return now === null
-      ? Effect.logInfo("The mail server takes mail again")
-      : Effect.logWarning(`Mail to reviewers waits: ${now}`)
+  /** Logs when the mail server starts to fail, fails differently, or works again, and not every attempt. */
+  const logTransition = (outcome: AttemptOutcome) => {
+    const fault = outcome._tag === "Retry" && outcome.fault !== "delivery" ? outcome.error : null
+    if (fault === serverFault) return Effect.void
+    serverFault = fault
+    return fault === null
+      ? Effect.logInfo("The mail server accepts mail again")
+      : Effect.logWarning(`Email to reviewers is delayed: ${fault}`)
   }
 
-  const load: Channel["load"] = (parcel) =>
-    Effect.map(loadMail(sql, parcel.org_id, parcel.event_id), (found) => {
-      if (smtp === undefined) return refuse("no mail server is set")
-      if (Option.isNone(found)) return refuse("the event is not kept any more")
-      const stale = staleness(found.value)
-      if (stale !== null) return refuse(stale)
+  const load: Channel["load"] = (ref) =>
+    Effect.map(loadMail(sql, ref.org_id, ref.event_id), (found) => {
+      if (smtp === undefined) return refuse("no mail server is configured")
+      if (Option.isNone(found)) return refuse("the event was removed by retention")
+      const obsolete = whyObsolete(found.value)
+      if (obsolete !== null) return refuse(obsolete)
       const { email, key_name, occurred_at, organization, type, ...approval } = found.value
-      const notice = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
+      const rendered = renderApprovalEmail({ type, approval, organization, key: key_name, publicUrl })
       return Effect.tap(
         smtp.send({
-          ...notice,
+          ...rendered,
           to: email ?? "",
-          messageId: `<${parcel.event_id}@${host}>`,
+          messageId: `<${ref.event_id}@${host}>`,
           thread: `<${approval.approval_id}@${host}>`,
           date: new Date(occurred_at.epochMilliseconds)
         }),
-        tell
+        logTransition
       )
     })
 
@@ -101,8 +101,8 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
   } satisfies Channel
 })
 
-/** Why a mail is not sent any more; null: it is. */
-const staleness = ({ email, status, type, usable }: LoadedMail): string | null => {
+/** Why a mail is no longer to be sent; null if it is. */
+const whyObsolete = ({ email, status, type, usable }: LoadedMail): string | null => {
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
-  return type !== "approval.expired" && status !== "pending" ? "the approval waits for nobody any more" : null
+  return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null
 }

@@ -2,76 +2,78 @@ import { Effect, identity, Redacted, Schema, type Scope } from "effect"
 import { createTransport } from "nodemailer"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 
-/** The operator's mail server, and who mail comes from. */
+/** The operator's mail server and the sender of all mail. */
 export interface MailSettings {
-  /** `smtp://` or `smtps://`, with user and password where the server asks for them. */
+  /** `smtp://` or `smtps://`, with user and password if the server requires them. */
   readonly url: Redacted.Redacted
-  /** An address, or a name and an address in angle brackets. */
+  /** An address, or a name followed by an address in angle brackets. */
   readonly from: string
 }
 
-/** One mail to one person. */
+/** One mail to one recipient. */
 export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
   readonly html: string
-  /** The same on every attempt: a mail program that gets it twice shows it once. */
+  /** The same for every attempt, so that mail programs show a duplicate once. */
   readonly messageId: string
-  /** What mails about the same thing have in common: they are shown as one thread. */
+  /** Message id that all mails about one approval reference, so that mail programs show them as one thread. */
   readonly thread: string
   readonly date: Date
 }
 
 /** Sends mail. */
 export interface Smtp {
-  /** Interrupted, it closes the connection that the mail was on. */
+  /** Interruption closes the connection that the mail is sent on. */
   readonly send: (mail: Mail) => Effect.Effect<AttemptOutcome>
 }
 
-/** Connections to the server at most: what the mail channel has under way. */
+/** The most connections to the mail server, and so the most concurrent attempts of the mail channel. */
 export const MAX_CONNECTIONS = 5
 
-/** The longest wait for a connection and for the server's greeting, and the longest silence after. The engine cuts the whole off. */
+/** Time-out of the TCP connection and of the name look-up. */
 const CONNECT_MILLIS = 5_000
-const SILENCE_MILLIS = 8_000
 
-/** A connection that nothing was sent on for so long is closed: servers do so, too, and less politely. */
+/** Time-out of the server's greeting and of every response. The delivery engine limits the whole attempt. */
+const RESPONSE_MILLIS = 8_000
+
+/** Idle time after which a connection is closed, before the server drops it without a reply. */
 const IDLE_MILLIS = 30_000
 
-/** The longest answer of a server that is taken in. */
-const ANSWER_BYTES = 64 * 1024
+/** The longest response that is read. */
+const MAX_RESPONSE_BYTES = 64 * 1024
 
-/** What nodemailer can be told in a URL's query, and must not be: it would write the conversation to the console. */
-const SPEAKING = ["logger", "debug", "transactionLog"]
+/** Query parameters of the URL that make nodemailer write the whole SMTP conversation to the console. They are removed. */
+const LOGGING_PARAMETERS = ["logger", "debug", "transactionLog"]
 
 /**
- * Whether a login goes over TLS or not at all: everywhere but to this machine, unless the URL says `?requireTLS=false`. A server that
- * offers STARTTLS is taken at its word in any case.
+ * Whether a login requires TLS: always, except to this machine or with `?requireTLS=false` in the URL. STARTTLS is used in any case if the
+ * server offers it.
  */
-const mustEncrypt = (url: URL): boolean =>
+const requiresTls = (url: URL): boolean =>
   url.username !== "" && !["localhost", "127.0.0.1", "[::1]"].includes(url.hostname)
 
-/** A pool of connections to the operator's mail server. It is not a tenant's choice, so it may be anywhere. */
+/** A pool of connections to the mail server. The operator chooses the server, so it is not restricted to public addresses. */
 export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() => {
         const url = new URL(Redacted.value(settings.url))
-        for (const name of SPEAKING) url.searchParams.delete(name)
+        for (const name of LOGGING_PARAMETERS) url.searchParams.delete(name)
         return createTransport({
           pool: true,
           maxConnections: MAX_CONNECTIONS,
-          // Of a connection that the server closed while it was idle; every other second try is the engine's.
+          // Retries once on a connection that the server closed while it was idle. The engine makes all other retries.
           maxRequeues: 1,
           idleTimeout: IDLE_MILLIS,
           connectionTimeout: CONNECT_MILLIS,
           dnsTimeout: CONNECT_MILLIS,
-          greetingTimeout: SILENCE_MILLIS,
-          socketTimeout: SILENCE_MILLIS,
+          greetingTimeout: RESPONSE_MILLIS,
+          socketTimeout: RESPONSE_MILLIS,
           socketCloseTimeout: 1_000,
-          maxResponseSize: ANSWER_BYTES,
-          requireTLS: mustEncrypt(url),
+          maxResponseSize: MAX_RESPONSE_BYTES,
+          requireTLS: requiresTls(url),
           url: url.href
         })
       }),
@@ -84,7 +86,7 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
             try: (signal) =>
               transport.sendMail({
                 from: settings.from,
-                // Apart from a name the address is not parsed again.
+                // As an object, so that nodemailer does not parse the address.
                 to: { name: "", address: to },
                 subject,
                 text,
@@ -93,67 +95,74 @@ export const makeSmtp = (settings: MailSettings): Effect.Effect<Smtp, never, Sco
                 references: [thread],
                 inReplyTo: thread,
                 date,
-                // RFC 3834: no machine answers this.
+                // RFC 3834: suppresses automatic replies.
                 headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
                 disableFileAccess: true,
                 disableUrlAccess: true,
                 signal
               }),
-            catch: judge
+            catch: outcomeOf
           }),
           { onSuccess: (): AttemptOutcome => ({ _tag: "Delivered", status: 250 }), onFailure: identity }
         )
     })
   )
 
-/** What of nodemailer's errors is looked at. What the server said is not: it may quote addresses, or the login. */
-const Failure = Schema.Struct({
+/** The members of nodemailer's errors that are read. The server's text is not: it can quote addresses or the login. */
+const SmtpFailure = Schema.Struct({
   code: Schema.optional(Schema.String),
   originalCode: Schema.optional(Schema.String),
   command: Schema.optional(Schema.String),
   responseCode: Schema.optional(Schema.Int)
 })
-const decodeFailure = Schema.decodeUnknownOption(Failure)
+const decodeFailure = Schema.decodeUnknownOption(SmtpFailure)
 
 /**
- * What a failure makes of a mail. What the server says of this one mail, or its recipient, is this mail's alone: 4xx is tried again
- * (greylisting is answered so), 5xx is final (RFC 5321, 4.2.1). Everything else is the server's or the operator's, and may be mended.
+ * The outcome of a failed attempt. A reply about this mail or its recipient is a fault of the delivery alone: 4xx is retried (as greylisting
+ * needs), 5xx is final (RFC 5321, section 4.2.1). Every other failure is a fault of the server or its configuration, and is retried.
  */
-const judge = (error: unknown): AttemptOutcome => {
+const outcomeOf = (error: unknown): AttemptOutcome => {
   const decoded = decodeFailure(error)
   const { code, command, originalCode, responseCode } = decoded._tag === "Some" ? decoded.value : {}
   const status = responseCode ?? null
-  const named = (phrase: string): string => (status === null ? phrase : `SMTP ${status}: ${phrase}`)
-  const again = (phrase: string): Extract<AttemptOutcome, { readonly _tag: "Retry" }> => ({
+  const withStatus = (phrase: string): string => (status === null ? phrase : `SMTP ${status}: ${phrase}`)
+  const retry = (phrase: string): Extract<AttemptOutcome, { readonly _tag: "Retry" }> => ({
     _tag: "Retry",
-    error: named(phrase),
+    error: withStatus(phrase),
     status,
     retryAfter: null
   })
   if (code === "EENVELOPE" || code === "EMESSAGE") {
-    if (status === 421) return again("the mail server is closing")
-    if (command === "MAIL FROM" && status !== null) return again("the mail server refused the sender")
+    if (status === 421) return retry("the mail server is shutting down")
+    if (command === "MAIL FROM" && status !== null) return retry("the mail server rejected the sender")
     return status !== null && status < 500
-      ? { ...again("the mail server put the mail off"), fault: "delivery" }
-      : { _tag: "Failed", error: named("the mail server refused the mail"), status, fault: "delivery" }
+      ? { ...retry("the mail server deferred the message"), fault: "delivery" }
+      : {
+          _tag: "Failed",
+          error: withStatus("the mail server rejected the message"),
+          status,
+          fault: "delivery"
+        }
   }
   switch (code) {
     case "EAUTH":
-      return again("the mail server refused the login")
+      return retry("the mail server rejected the login")
     case "ETLS":
-      return again("TLS with the mail server could not be set up")
+      return retry("the TLS handshake with the mail server failed")
     case "EDNS":
-      return again("the mail server's name could not be looked up")
+      return retry("the mail server's name could not be resolved")
     case "ETIMEDOUT":
-      return again("the mail server did not answer in time")
+      return retry("the mail server did not respond in time")
     case "EPROTOCOL":
-      return again(status === null ? "the mail server does not speak SMTP" : "the mail server takes no mail")
+      return retry(
+        status === null ? "the mail server does not speak SMTP" : "the mail server does not accept mail"
+      )
     case "ECONNECTION":
-      return again("the mail server closed the connection")
+      return retry("the mail server closed the connection")
     case "ESOCKET":
-      return again(socketPhrase(originalCode))
+      return retry(socketPhrase(originalCode))
     default:
-      return again("the mail could not be sent")
+      return retry("the mail could not be sent")
   }
 }
 
@@ -163,7 +172,7 @@ const socketPhrase = (code: string | undefined): string => {
       return "the mail server refused the connection"
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return "the mail server cannot be reached"
+      return "the mail server is unreachable"
     case "ECONNRESET":
     case "EPIPE":
       return "the mail server closed the connection"
@@ -171,7 +180,7 @@ const socketPhrase = (code: string | undefined): string => {
       if (code !== undefined && /CERT|SIGN|ALTNAME/.test(code))
         return "the mail server's TLS certificate is not trusted"
       return code !== undefined && /EPROTO|SSL|TLS/.test(code)
-        ? "TLS with the mail server could not be set up"
+        ? "the TLS handshake with the mail server failed"
         : "the connection to the mail server failed"
   }
 }

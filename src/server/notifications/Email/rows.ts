@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, type Option, Schema } from "effect"
+import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { grantedScopes } from "../../identity/ApiKeys/rows.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
@@ -6,23 +6,22 @@ import { ApprovalEmailType } from "../../../domain/approvals/ApprovalEmail.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** Recipients of one event, at most. */
+/** The most recipients of one event. */
 const MAX_RECIPIENTS = 100
 
-/** The scope that makes the holder of a key a recipient. */
-const DECIDING: Scope = "approvals.decide"
+/** Keys with this scope and an email address are recipients. */
+const RECIPIENT_SCOPE: Scope = "approvals.decide"
 
-const Recipient = Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) })
-const decodeRecipients = Schema.decodeUnknownEffect(Schema.Array(Recipient))
+const recipientRows = rowsOf(Schema.Struct({ key_id: KeyId, scopes: Schema.Array(Scope) }))
 
-/** Keys that work, have an address, and may decide: one an address, and admins first, who alone are told of what is escalated. */
-export const findRecipients = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  now: Timestamp
-) {
-  const rows = yield* sql`
+/**
+ * The usable keys that have an email address and can decide approvals: one key for each address. Admins come first, because
+ * only they are notified of escalated approvals.
+ */
+export const findRecipients = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) =>
+  recipientRows.all(sql`
     SELECT key_id, scopes
     FROM (
       SELECT DISTINCT ON (address) *
@@ -35,17 +34,15 @@ export const findRecipients = Effect.fnUntraced(function* (
           AND email IS NOT NULL
           AND revoked_at IS NULL
           AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-          AND ${DECIDING} = ANY(${grantedScopes(sql)})
+          AND ${RECIPIENT_SCOPE} = ANY(${grantedScopes(sql)})
       ) AS keys
       ORDER BY address, admin DESC, key_id
     ) AS recipients
     ORDER BY admin DESC, address
     LIMIT ${MAX_RECIPIENTS}::int
-  `
-  return yield* decodeRecipients(rows)
-})
+  `)
 
-/** A mail to be written: of what, and to the holder of which key. */
+/** A row of `approval_mail`: an event, and the key of its recipient. */
 export interface MailRow {
   readonly org_id: OrgId
   readonly event_id: EventId
@@ -55,7 +52,7 @@ export interface MailRow {
   readonly occurred_at: Date
 }
 
-/** Writes mails down. */
+/** Inserts mails. */
 export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<MailRow>) =>
   sql`INSERT INTO approval_mail ${sql.insert(Arr.map(rows, (row) => ({ ...row })))}`
 
@@ -84,15 +81,15 @@ const Loaded = Schema.Struct({
   email: Schema.NullOr(Schema.String),
   usable: Schema.Boolean
 })
-const decodeLoaded = Schema.decodeUnknownEffect(Schema.Array(Loaded))
+const loadedRows = rowsOf(Loaded)
 
-/** A mail with all it is written from, as that stands now. */
+/** A mail with the current state of its approval, key and organization; none if it was removed. */
 export const loadMail = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   event_id: EventId
 ) {
-  const rows = yield* sql`
+  const row = yield* loadedRows.first(sql`
     SELECT
       m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
       a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.outcome,
@@ -104,7 +101,7 @@ export const loadMail = Effect.fnUntraced(function* (
     JOIN organizations o ON o.org_id = m.org_id
     WHERE m.org_id = ${org_id}
       AND m.event_id = ${event_id}
-  `
-  return Arr.head(yield* Effect.orDie(decodeLoaded(rows)))
+  `)
+  return Option.fromUndefinedOr(row)
 })
 export type LoadedMail = Option.Option.Value<Effect.Success<ReturnType<typeof loadMail>>>

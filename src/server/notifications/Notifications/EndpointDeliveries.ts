@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ReplayWindow } from "../../../api/NotificationEndpoints.ts"
-import { NotFound } from "../../../api/Problems.ts"
+import { notFound } from "../../../api/notFound.ts"
 import { testEventBody } from "../../../domain/approvals/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../../../domain/delivery/DeliveryState.ts"
 import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../../domain/Ids.ts"
@@ -14,16 +14,13 @@ import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
-/** There is no such endpoint in the organization, or there is none any more. */
-export const endpointNotFound = new NotFound({ detail: "There is no such endpoint in this organization" })
-
-/** Of what the log has, a notification's record shows this. Its own channel wrote it: what does not fit is a defect. */
-const records = (list: ReadonlyArray<DeliveryLogEntry>) => Effect.orDie(decodeRecords(list))
+/** Narrows entries of the delivery log to the API's records. The webhook channel wrote them, so a mismatch is a defect. */
+const toRecords = (entries: ReadonlyArray<DeliveryLogEntry>) => Effect.orDie(decodeRecords(entries))
 const decodeRecords = Schema.decodeUnknownEffect(Schema.toType(Schema.Array(DeliveryRecord)))
-const detail = (one: DeliveryLogDetail) => Effect.orDie(decodeDetail(one))
+const toDetail = (entry: DeliveryLogDetail) => Effect.orDie(decodeDetail(entry))
 const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 
-/** What an endpoint's owner does with its deliveries. Each asks first whether the endpoint is the organization's. */
+/** Operations on the deliveries of one endpoint. Each first checks that the organization has the endpoint. */
 export const makeEndpointDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
@@ -32,28 +29,31 @@ export const makeEndpointDeliveries = (
 ) => {
   const atomically = atomic(sql)
 
-  const known = Effect.fnUntraced(function* (org_id: OrgId, id: EndpointId) {
-    if (!(yield* Effect.orDie(endpointExists(sql, org_id, id)))) return yield* endpointNotFound
+  const requireEndpoint = Effect.fnUntraced(function* (org_id: OrgId, id: EndpointId) {
+    if (!(yield* Effect.orDie(endpointExists(sql, org_id, id)))) return yield* notFound("endpoint")
   })
 
-  /** Queues something for an endpoint that is there until the commit: one removed meanwhile must leave nothing in the queue. */
-  const queueing = <A, E>(org_id: OrgId, id: EndpointId, work: Effect.Effect<A, E>) =>
+  /** Runs `work` in a transaction that keeps the endpoint from being removed: a removed endpoint must have no queued deliveries. */
+  const withEndpoint = <A, E>(org_id: OrgId, id: EndpointId, work: Effect.Effect<A, E>) =>
     atomically(
       Effect.gen(function* () {
-        if (!(yield* lockEndpointForShare(sql, org_id, id))) return yield* endpointNotFound
+        if (!(yield* lockEndpointForShare(sql, org_id, id))) return yield* notFound("endpoint")
         return yield* work
       })
     )
 
   return {
     list: (org_id: OrgId, id: EndpointId) =>
-      Effect.andThen(known(org_id, id), Effect.flatMap(delivery.list(org_id, id), records)),
+      Effect.andThen(requireEndpoint(org_id, id), Effect.flatMap(delivery.list(org_id, id), toRecords)),
 
     get: (org_id: OrgId, id: EndpointId, delivery_id: DeliveryId) =>
-      Effect.andThen(known(org_id, id), Effect.flatMap(delivery.get(org_id, id, delivery_id), detail)),
+      Effect.andThen(
+        requireEndpoint(org_id, id),
+        Effect.flatMap(delivery.get(org_id, id, delivery_id), toDetail)
+      ),
 
     replay: (principal: Principal, id: EndpointId, delivery_id: DeliveryId) =>
-      queueing(
+      withEndpoint(
         principal.org_id,
         id,
         Effect.andThen(
@@ -63,7 +63,7 @@ export const makeEndpointDeliveries = (
       ),
 
     replayWindow: (principal: Principal, id: EndpointId, { since, until }: ReplayWindow) =>
-      queueing(
+      withEndpoint(
         principal.org_id,
         id,
         Effect.tap(
@@ -79,7 +79,7 @@ export const makeEndpointDeliveries = (
       ),
 
     test: (principal: Principal, id: EndpointId) =>
-      queueing(
+      withEndpoint(
         principal.org_id,
         id,
         Effect.gen(function* () {
@@ -96,12 +96,12 @@ export const makeEndpointDeliveries = (
               occurred_at: now
             }
           ])
-          const [made] = yield* delivery.enqueue([
+          const [delivery_id] = yield* delivery.enqueue([
             { org_id, channel: WEBHOOK, destination_id: id, event_id, label: "test" }
           ])
-          if (made === undefined)
-            return yield* Effect.die(new Error("What was enqueued must have a delivery"))
-          const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, made), detail))
+          if (delivery_id === undefined)
+            return yield* Effect.die(new Error("An enqueued event must have a delivery"))
+          const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, delivery_id), toDetail))
           yield* audit.record(principal, "endpoint.tested", id, { delivery_id: record.id })
           return { queued: record.status !== "failed", id: record.id }
         })

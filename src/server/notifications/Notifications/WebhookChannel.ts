@@ -1,14 +1,10 @@
-import { Clock, Duration, Effect, Redacted, Schema } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
-import { DeliveryId, EndpointId } from "../../../domain/Ids.ts"
+import { DeliveryId } from "../../../domain/Ids.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import { VERSION } from "../../../domain/Version.ts"
-import {
-  signatureHeaders,
-  makeSigningKey,
-  type SigningKeys
-} from "../../../domain/delivery/WebhookSignature.ts"
+import { signatureHeaders } from "../../../domain/delivery/WebhookSignature.ts"
 import {
   type Channel,
   type ChannelPolicy,
@@ -20,35 +16,33 @@ import { expireEvents } from "../../delivery/Delivery/expireEvents.ts"
 import { deliveryRefRows } from "../../delivery/Delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/Egress/Exchange.ts"
-import { LruCache } from "../../concurrency/LruCache.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { makeStatementBatcher } from "../../store/Database/makeStatementBatcher.ts"
-import { endpointPlace } from "./rows.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
+import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
 
-/** The name that deliveries of approval events carry. */
+/** The channel name of webhook deliveries, as stored with each delivery. */
 export const WEBHOOK = "webhook"
 
-/** How the channel is set; what is left out has the contract's default. */
+/** Settings of the channel. Defaults: `defaultChannelPolicy`. */
 export interface WebhookOptions {
-  /** The delay before each attempt; as many attempts as entries. */
+  /** The delay before each attempt: there are as many attempts as delays. */
   readonly delays?: ReadonlyArray<Duration.Duration>
-  /** Deliveries that may wait for one endpoint. */
+  /** Deliveries that can be queued for one endpoint. */
   readonly queueLimit?: number
-  /** Failures in a row that begin a cooldown, its length, and its longest. */
+  /** Consecutive failures that start a cooldown. */
   readonly cooldownAfter?: number
+  /** Length of the first cooldown. */
   readonly cooldown?: Duration.Duration
+  /** Upper bound of the growing cooldowns. */
   readonly maxCooldown?: Duration.Duration
 }
 
-/** The most of an answer that is read. None of it is kept but the status. */
-const MAX_ANSWER_BYTES = 16 * 1024
+/** Bytes that are read of a response. Only its status and `Retry-After` are used. */
+const MAX_RESPONSE_BYTES = 16 * 1024
 
-/** Attempts whose endpoint and event are read in one statement. */
+/** Attempts whose endpoint and event are loaded by one statement. */
 const LOAD_BATCH = 256
-
-/** Endpoints whose address and keys are kept open. */
-const MAX_OPENED = 1_000
 
 const policyOf = (options: WebhookOptions): ChannelPolicy => {
   const { cooldown, retry } = defaultChannelPolicy
@@ -66,115 +60,63 @@ const policyOf = (options: WebhookOptions): ChannelPolicy => {
   }
 }
 
-/** What one attempt is made of, as it stands at this moment; null: it is there no more. */
-interface Loaded {
+/** The event and the endpoint of one attempt. A column is null if its row was removed. */
+interface LoadedAttempt {
   readonly type: string | null
   readonly body: Uint8Array | null
   readonly url: Uint8Array | null
   readonly secret: Uint8Array | null
-  /** The secret that a rotation replaced, while it still signs. */
-  readonly previous: Uint8Array | null
+  /** The secret before a rotation, while it still signs. */
+  readonly previousSecret: Uint8Array | null
   readonly active: boolean | null
 }
 
-interface Opened {
-  readonly sealedUrl: Uint8Array
-  readonly sealedSecret: Uint8Array
-  readonly sealedPrevious: Uint8Array | null
-  readonly url: string
-  readonly keys: SigningKeys
-}
-
-const sameBytes = (a: Uint8Array | null, b: Uint8Array | null): boolean =>
-  a === null || b === null ? a === b : Buffer.compare(a, b) === 0
-
 /**
- * Signed webhooks: the channel of approval events. Every attempt sends the bytes that were stored with the event, signed
- * anew, to the endpoint as it stands at that moment: one that was removed or switched off gets nothing more.
+ * Signed webhooks: the delivery channel of approval events.
+ *
+ * - Each attempt and each replay sends the bytes that were stored with the event. Signature and timestamp are new for each attempt.
+ * - Each attempt loads the endpoint again: a removed or disabled endpoint gets no further requests.
+ * - 2xx is success. 410 Gone disables the endpoint. Every other status and every network error is retried by the channel's policy.
  */
 export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
-  const box = yield* SecretBox
+  const endpoints = makeUnsealedEndpoints(yield* SecretBox)
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
 
-  const read = yield* makeStatementBatcher({
+  const loadAttempt = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
-    run: (parcels: ReadonlyArray<DeliveryRef>) => sql<Loaded>`
+    run: (refs: ReadonlyArray<DeliveryRef>) => sql<LoadedAttempt>`
       SELECT
         e.type, e.body, p.url, p.secret, p.active,
-        CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS previous
-      FROM ${deliveryRefRows(sql, parcels)}
+        CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS "previousSecret"
+      FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
       LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
       ORDER BY i.number
     `
   })
 
-  const opened = new LruCache<Opened>({ entries: MAX_OPENED, weight: MAX_OPENED })
-
-  /** The endpoint's address and keys, if they have been opened and are still the same. */
-  const openedAs = (
-    parcel: DeliveryRef,
-    url: Uint8Array,
-    secret: Uint8Array,
-    previous: Uint8Array | null
-  ) => {
-    const known = opened.get(parcel.destination_id)
-    return known !== undefined &&
-      sameBytes(known.sealedUrl, url) &&
-      sameBytes(known.sealedSecret, secret) &&
-      sameBytes(known.sealedPrevious, previous)
-      ? known
-      : undefined
-  }
-
-  /** Opens the endpoint's address and keys, and keeps them open. */
-  const open = Effect.fnUntraced(function* (
-    parcel: DeliveryRef,
-    sealedUrl: Uint8Array,
-    sealedSecret: Uint8Array,
-    sealedPrevious: Uint8Array | null
-  ) {
-    const endpoint_id = yield* decodeEndpointId(parcel.destination_id)
-    const url = yield* box.unseal(endpointPlace(parcel.org_id, endpoint_id, "url"), sealedUrl)
-    const key = (column: "secret" | "previous_secret", sealed: Uint8Array) =>
-      Effect.flatMap(box.unseal(endpointPlace(parcel.org_id, endpoint_id, column), sealed), (secret) =>
-        Effect.fromResult(makeSigningKey(secret))
-      )
-    const current = yield* key("secret", sealedSecret)
-    const previous = sealedPrevious === null ? null : yield* key("previous_secret", sealedPrevious)
-    const made: Opened = {
-      sealedUrl,
-      sealedSecret,
-      sealedPrevious,
-      url: Redacted.value(url),
-      keys: { current, previous }
-    }
-    opened.set(parcel.destination_id, made, 1)
-    return made
-  })
-
-  // By plain composition, as all of this: it runs for every delivery.
+  // `send` and `load` run for every delivery: plain composition, no generators.
   const send = (
-    parcel: DeliveryRef,
+    ref: DeliveryRef,
     type: string,
     body: Uint8Array,
-    to: Opened
+    endpoint: UnsealedEndpoint
   ): Effect.Effect<AttemptOutcome> =>
     Effect.suspend(() => {
       const now = clock.currentTimeMillisUnsafe()
       return Effect.match(
         egress.send({
-          pool: parcel.destination_id,
-          url: to.url,
+          pool: ref.destination_id,
+          url: endpoint.url,
           method: "POST",
           headers: {
             "content-type": "application/json",
             "user-agent": `Countersign/${VERSION}`,
-            ...signatureHeaders(to.keys, {
-              eventId: parcel.event_id,
+            ...signatureHeaders(endpoint.keys, {
+              eventId: ref.event_id,
               eventType: type,
               timestamp: Math.floor(now / 1000),
               body
@@ -182,34 +124,25 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
           },
           body,
           timeout: policy.deadlineMillis,
-          maxResponseBytes: MAX_ANSWER_BYTES
+          maxResponseBytes: MAX_RESPONSE_BYTES
         }),
-        {
-          onSuccess: (answer) => judge(answer, now),
-          onFailure: ({ phrase }): AttemptOutcome => ({
-            _tag: "Retry",
-            error: phrase,
-            status: null,
-            retryAfter: null
-          })
-        }
+        { onSuccess: (response) => outcomeOf(response, now), onFailure: ({ phrase }) => retry(phrase) }
       )
     })
 
-  const load: Channel["load"] = (parcel) =>
-    Effect.map(read(parcel), ({ active, body, previous, secret, type, url }) => {
+  const load: Channel["load"] = (ref) =>
+    Effect.map(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url }) => {
       if (url === null || secret === null) return refuse("the endpoint was removed")
-      if (active !== true) return refuse("the endpoint is switched off")
-      if (body === null || type === null) return refuse("the event is not kept any more")
-      const known = openedAs(parcel, url, secret, previous)
-      if (known !== undefined) return send(parcel, type, body, known)
-      return open(parcel, url, secret, previous).pipe(
-        Effect.matchEffect({
-          onSuccess: (to) => send(parcel, type, body, to),
-          onFailure: (error) =>
-            Effect.as(Effect.logError("An endpoint's secrets cannot be opened", error), unopened)
-        })
-      )
+      if (active !== true) return refuse("the endpoint is disabled")
+      if (body === null || type === null) return refuse("the event was removed by retention")
+      const sealed = { url, secret, previousSecret }
+      const cached = endpoints.get(ref, sealed)
+      if (cached !== undefined) return send(ref, type, body, cached)
+      return Effect.matchEffect(endpoints.unseal(ref, sealed), {
+        onSuccess: (endpoint) => send(ref, type, body, endpoint),
+        onFailure: (error) =>
+          Effect.as(Effect.logError("Could not decrypt a webhook endpoint", error), undecryptable)
+      })
     })
 
   return {
@@ -228,22 +161,19 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   } satisfies Channel
 })
 
-const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
+const retry = (error: string): AttemptOutcome => ({ _tag: "Retry", error, status: null, retryAfter: null })
 
-/** Worth another attempt: an operator may give back the key that is missing. */
-const unopened: AttemptOutcome = {
-  _tag: "Retry",
-  error: "the endpoint's stored address or secret cannot be opened",
-  status: null,
-  retryAfter: null
-}
+/** Retried, because the operator can restore the missing master key. */
+const undecryptable = retry("the endpoint's stored URL or secret could not be decrypted")
 
-/** 2xx arrived; 410 wants nothing more; all else is worth another attempt, redirects too, which are never followed. */
-const judge = ({ retryAfter, status }: EgressResponse, now: number): AttemptOutcome => {
+/** Redirects are never followed; they are retried like errors. */
+const outcomeOf = ({ retryAfter, status }: EgressResponse, now: number): AttemptOutcome => {
   if (status >= 200 && status < 300) return { _tag: "Delivered", status }
-  if (status === 410) return { _tag: "Gone", status, error: "HTTP 410: the endpoint was switched off" }
-  const wait = retryAfter === undefined ? null : retryAfterMillis(retryAfter, now)
-  const error =
-    status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`
-  return { _tag: "Retry", status, error, retryAfter: wait }
+  if (status === 410) return { _tag: "Gone", status, error: "HTTP 410: the endpoint was disabled" }
+  return {
+    _tag: "Retry",
+    status,
+    error: status >= 300 && status < 400 ? `HTTP ${status}: redirects are not followed` : `HTTP ${status}`,
+    retryAfter: retryAfter === undefined ? null : retryAfterMillis(retryAfter, now)
+  }
 }

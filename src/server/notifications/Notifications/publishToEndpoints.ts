@@ -8,21 +8,23 @@ import { insertEvents, findSubscribers } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /**
- * Within the caller's transaction: writes the events that somebody subscribed to, and a delivery for each endpoint that did and is
- * active.
+ * Queues webhooks within the caller's transaction: inserts the events that have subscribers, and a delivery for each active endpoint that
+ * subscribes to its type.
  */
 export const publishToEndpoints = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
   org_id: OrgId,
-  moments: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
+  transitions: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
   now: Timestamp
 ) {
-  const subscribers = yield* findSubscribers(sql, org_id, Arr.dedupe(moments.map(({ event }) => event)))
+  const subscribers = yield* findSubscribers(sql, org_id, Arr.dedupe(transitions.map(({ event }) => event)))
   if (subscribers.length === 0) return
-  const wanted = moments.filter(({ event }) => subscribers.some(({ events }) => events.includes(event)))
-  const ids = yield* EventId.generateMany(wanted.length)
-  const events = Arr.zipWith(wanted, ids, ({ approval, event }, id) => ({
+  const subscribed = transitions.filter(({ event }) =>
+    subscribers.some(({ events }) => events.includes(event))
+  )
+  const ids = yield* EventId.generateMany(subscribed.length)
+  const events = Arr.zipWith(subscribed, ids, ({ approval, event }, id) => ({
     org_id,
     event_id: id,
     type: event,

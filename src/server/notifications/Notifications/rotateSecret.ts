@@ -6,12 +6,12 @@ import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointPlace, lockSecretForUpdate, updateSecrets } from "./rows.ts"
 
-/** How long the secret that was replaced goes on signing beside the new one. */
-const OVERLAP = Duration.hours(24)
+/** How long the previous secret signs beside the new one. */
+const ROTATION_OVERLAP = Duration.hours(24)
 
 /**
- * Within the caller's transaction: gives an endpoint a new signing secret, and lets the one it had sign beside it for 24 hours. Of
- * two rotations within those the newest two secrets sign. Answers with the new one, if there is such an endpoint.
+ * Replaces an endpoint's signing secret within the caller's transaction and returns the new one; none if there is no such endpoint. The
+ * previous secret signs beside it for 24 hours. After two rotations within that time only the newest two secrets sign.
  */
 export const rotateSecret = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -24,17 +24,17 @@ export const rotateSecret = Effect.fnUntraced(function* (
   if (Option.isNone(sealed)) return Option.none()
   const now = yield* clock.now
   const secret = yield* generateSigningSecret
-  // A sealed value opens only at its place, so the old one is sealed anew for where it goes.
+  // A sealed value can be unsealed only in its own column, so the previous secret is unsealed and sealed for its new column.
   const old = yield* Effect.orDie(box.unseal(endpointPlace(org_id, endpoint_id, "secret"), sealed.value))
   yield* updateSecrets(sql, org_id, endpoint_id, {
     current: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
     previous: yield* box.seal(endpointPlace(org_id, endpoint_id, "previous_secret"), old),
-    previous_until: DateTime.addDuration(now, OVERLAP)
+    previous_until: DateTime.addDuration(now, ROTATION_OVERLAP)
   })
   return Option.some(secret)
 })
 
-/** Forgets `limit` of the secrets that no longer sign, at most. */
+/** Clears previous secrets that no longer sign, at most `limit`. */
 export const clearReplacedSecrets = (sql: SqlClient.SqlClient, limit: number) => sql`
   UPDATE notification_endpoints p
   SET previous_secret = NULL, previous_secret_until = NULL
@@ -43,8 +43,8 @@ export const clearReplacedSecrets = (sql: SqlClient.SqlClient, limit: number) =>
     FROM notification_endpoints
     WHERE previous_secret_until <= now()
     LIMIT ${limit}::int
-  ) old
-  WHERE p.org_id = old.org_id
-    AND p.endpoint_id = old.endpoint_id
+  ) expired
+  WHERE p.org_id = expired.org_id
+    AND p.endpoint_id = expired.endpoint_id
     AND p.previous_secret_until <= now()
 `

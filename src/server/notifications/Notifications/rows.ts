@@ -4,9 +4,10 @@ import { ApprovalEventType, type WebhookEventType } from "../../../domain/approv
 import { EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 
-/** An endpoint as the store holds it: its URL and its secret sealed. */
+/** A row of `notification_endpoints`; URL and secret are sealed. */
 export const EndpointRow = Schema.Struct({
   org_id: OrgId,
   endpoint_id: EndpointId,
@@ -21,7 +22,7 @@ export const EndpointRow = Schema.Struct({
 })
 export type EndpointRow = typeof EndpointRow.Type
 
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(EndpointRow))
+const endpointRows = rowsOf(EndpointRow)
 
 /** The columns of an {@link EndpointRow}. */
 const columns = (sql: SqlClient.SqlClient) =>
@@ -29,7 +30,7 @@ const columns = (sql: SqlClient.SqlClient) =>
     "org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name"
   )
 
-/** Where a sealed column of an endpoint belongs. */
+/** The place to which a sealed column of an endpoint is bound. */
 export const endpointPlace = (
   org_id: OrgId,
   endpoint_id: EndpointId,
@@ -41,16 +42,14 @@ export const endpointPlace = (
   column
 })
 
-/** The organization's endpoints, newest first. There are 50 at most. */
-export const listEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  const rows = yield* sql`
+/** The organization's endpoints, newest first. `MAX_ENDPOINTS` limits their number. */
+export const listEndpoints = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  endpointRows.all(sql`
     SELECT ${columns(sql)}
     FROM notification_endpoints
     WHERE org_id = ${org_id}
     ORDER BY endpoint_id DESC
-  `
-  return yield* decodeRows(rows)
-})
+  `)
 
 /** Whether the organization has the endpoint. */
 export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
@@ -64,11 +63,13 @@ export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint
     (rows) => rows.length > 0
   )
 
-/** The same, and until the end of the transaction it is not removed. It may be changed. */
+/**
+ * `endpointExists` that also locks the row (FOR KEY SHARE): until the transaction ends, the endpoint can be updated but not removed.
+ */
 export const lockEndpointForShare = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
   Effect.map(
     sql`
-      SELECT 1 AS held
+      SELECT 1 AS found
       FROM notification_endpoints
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
@@ -87,20 +88,20 @@ export const countEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
   return rows[0]?.count ?? 0
 })
 
-/** Writes a new endpoint. */
+/** Inserts an endpoint. */
 export const insertEndpoint = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: EndpointRow) {
   const values = yield* Schema.encodeEffect(EndpointRow)(row)
   yield* sql`INSERT INTO notification_endpoints ${sql.insert(values)}`
 })
 
-/** Changes an endpoint; as it is then, if there is one. */
+/** Updates an endpoint and returns its new row; none if there is no such endpoint. */
 export const updateEndpoint = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   endpoint_id: EndpointId,
   change: { readonly events?: ReadonlyArray<ApprovalEventType>; readonly active?: boolean }
 ) {
-  const rows = yield* sql`
+  const row = yield* endpointRows.first(sql`
     UPDATE notification_endpoints
     SET
       events = coalesce(${change.events === undefined ? null : textArray(change.events)}::text[], events),
@@ -108,11 +109,11 @@ export const updateEndpoint = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
     RETURNING ${columns(sql)}
-  `
-  return Arr.head(yield* decodeRows(rows))
+  `)
+  return Option.fromUndefinedOr(row)
 })
 
-/** The sealed secret in force, which stands still until the end of the transaction. */
+/** Returns the current sealed secret and locks its row (FOR NO KEY UPDATE) until the transaction ends. */
 export const lockSecretForUpdate = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -128,7 +129,7 @@ export const lockSecretForUpdate = Effect.fnUntraced(function* (
   return Option.map(Arr.head(rows), (row) => row.secret)
 })
 
-/** Writes the secret in force and the one before it, which signs until `previous_until`. */
+/** Writes the current secret and the previous one, which signs until `previous_until`. */
 export const updateSecrets = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -144,7 +145,7 @@ export const updateSecrets = (
     AND endpoint_id = ${endpoint_id}
 `
 
-/** Removes an endpoint; whether there was one. */
+/** Deletes an endpoint. Returns whether there was one. */
 export const deleteEndpoint = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -159,37 +160,37 @@ export const deleteEndpoint = Effect.fnUntraced(function* (
   return rows.length > 0
 })
 
-const Subscriber = Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType) })
+const subscriberRows = rowsOf(
+  Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType) })
+)
 
-/** The active endpoints that subscribed to one of these event types. */
-export const findSubscribers = Effect.fnUntraced(function* (
+/** The active endpoints that subscribe to any of these event types. */
+export const findSubscribers = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   types: ReadonlyArray<ApprovalEventType>
-) {
-  const rows = yield* sql`
+) =>
+  subscriberRows.all(sql`
     SELECT endpoint_id, events
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND active
       AND events && ${textArray(types)}
     ORDER BY endpoint_id
-  `
-  return yield* Schema.decodeUnknownEffect(Schema.Array(Subscriber))(rows)
-})
+  `)
 
-/** An event as it is written: `body` is what will be signed, byte for byte. */
+/** A row of `approval_events`. `body` is signed and sent byte for byte. */
 export interface EventRow {
   readonly org_id: OrgId
   readonly event_id: EventId
   readonly type: WebhookEventType
-  /** Null in a test. */
+  /** Null for a test event. */
   readonly approval_id: string | null
   readonly body: Uint8Array
   readonly occurred_at: Timestamp
 }
 
-/** Writes events. */
+/** Inserts events. */
 export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReadonlyArray<EventRow>) =>
   sql`
     INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)

@@ -189,8 +189,8 @@ describe("MailChannel", () => {
         assert.strictEqual(attempts, 4)
       }).pipe(withMail(server.port, policy), Effect.provide(Logger.layer([capture])))
       assert.deepStrictEqual(lines.flat(), [
-        "Mail to reviewers waits: SMTP 421: the mail server takes no mail",
-        "The mail server takes mail again"
+        "Email to reviewers is delayed: SMTP 421: the mail server does not accept mail",
+        "The mail server accepts mail again"
       ])
     }))
 
@@ -208,7 +208,7 @@ describe("MailChannel", () => {
         assert.deepStrictEqual(one, {
           status: "failed",
           attempts: 0,
-          last_error: "the approval waits for nobody any more"
+          last_error: "the approval is already closed"
         })
         const revoked = yield* setUp
         yield* transaction(Effect.andThen(publish(revoked), sql`UPDATE api_keys SET revoked_at = now()`))

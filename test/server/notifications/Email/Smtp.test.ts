@@ -55,19 +55,19 @@ describe("Smtp", () => {
     Effect.gen(function* () {
       const greylisted = yield* sendToServer({ recipient: () => 451 })
       assert.deepStrictEqual(greylisted.outcome, {
-        ...retry("SMTP 451: the mail server put the mail off", 451),
+        ...retry("SMTP 451: the mail server deferred the message", 451),
         fault: "delivery"
       })
       const unknown = yield* sendToServer({ recipient: () => 550 })
       assert.deepStrictEqual(unknown.outcome, {
         _tag: "Failed",
-        error: "SMTP 550: the mail server refused the mail",
+        error: "SMTP 550: the mail server rejected the message",
         status: 550,
         fault: "delivery"
       })
       const later = yield* sendToServer({ message: () => 452 })
       assert.deepStrictEqual(later.outcome, {
-        ...retry("SMTP 452: the mail server put the mail off", 452),
+        ...retry("SMTP 452: the mail server deferred the message", 452),
         fault: "delivery"
       })
       const spam = yield* sendToServer({ message: () => 554 })
@@ -79,15 +79,15 @@ describe("Smtp", () => {
     Effect.gen(function* () {
       assert.deepStrictEqual(
         (yield* sendToServer({ sender: () => 550 })).outcome,
-        retry("SMTP 550: the mail server refused the sender", 550)
+        retry("SMTP 550: the mail server rejected the sender", 550)
       )
       assert.deepStrictEqual(
         (yield* sendToServer({ connect: () => 554 })).outcome,
-        retry("SMTP 554: the mail server takes no mail", 554)
+        retry("SMTP 554: the mail server does not accept mail", 554)
       )
       assert.deepStrictEqual(
         (yield* sendToServer({ message: () => 421 })).outcome,
-        retry("SMTP 421: the mail server is closing", 421)
+        retry("SMTP 421: the mail server is shutting down", 421)
       )
       const { port } = yield* Effect.scoped(mailServer())
       assert.deepStrictEqual(
@@ -96,7 +96,7 @@ describe("Smtp", () => {
       )
       assert.deepStrictEqual(
         yield* sendTo("smtp://no-such-host.invalid:25"),
-        retry("the mail server's name could not be looked up", null)
+        retry("the mail server's name could not be resolved", null)
       )
     })
   )
@@ -127,7 +127,7 @@ describe("Smtp", () => {
         assert.strictEqual(server.received[0]?.user, "countersign")
         assert.deepStrictEqual(
           yield* sendTo(url("wrong", trusting)),
-          retry("SMTP 535: the mail server refused the login", 535)
+          retry("SMTP 535: the mail server rejected the login", 535)
         )
         // A certificate that nobody vouches for is not good enough unless the operator says so.
         assert.deepStrictEqual(
@@ -163,7 +163,7 @@ describe("Smtp", () => {
         const url = (host: string) => `smtp://countersign:hunter2@${host}:${server.port}`
         // An address of this machine that does not say so.
         assert.deepStrictEqual(yield* sendTo(url("0.0.0.0")), {
-          ...retry("SMTP 500: TLS with the mail server could not be set up", 500)
+          ...retry("SMTP 500: the TLS handshake with the mail server failed", 500)
         })
         assert.lengthOf(server.received, 0)
         assert.strictEqual((yield* sendTo(url("127.0.0.1")))._tag, "Delivered")

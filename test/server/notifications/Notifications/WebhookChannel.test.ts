@@ -106,14 +106,14 @@ describe("WebhookChannel", () => {
       yield* publishWebhookEvents([endpoint], body)
       const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.attempts, 1)
-      assert.strictEqual(record?.last_error, "HTTP 410: the endpoint was switched off")
+      assert.strictEqual(record?.last_error, "HTTP 410: the endpoint was disabled")
       const rows = yield* sql<{ readonly active: boolean }>`SELECT active FROM notification_endpoints`
       assert.deepStrictEqual(rows, [{ active: false }])
       // An event whose transaction had chosen the endpoint before it was switched off.
       yield* publishWebhookEvents([endpoint], body)
       const [unsent] = yield* awaitRecords(endpoint, (list) => list.length === 2 && status("failed")(list))
       assert.strictEqual(unsent?.attempts, 0)
-      assert.strictEqual(unsent?.last_error, "the endpoint is switched off")
+      assert.strictEqual(unsent?.last_error, "the endpoint is disabled")
       assert.lengthOf(receiver.seen, 1)
     }).pipe(withWebhookEngine())
   )

@@ -1,0 +1,65 @@
+import { Effect, Redacted, Schema } from "effect"
+import { EndpointId } from "../../../domain/Ids.ts"
+import { makeSigningKey, type SigningKeys } from "../../../domain/delivery/WebhookSignature.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
+import type { DeliveryRef } from "../../delivery/Delivery.ts"
+import type { SecretBox } from "../../secrets/SecretBox.ts"
+import { endpointPlace } from "./rows.ts"
+
+/** Endpoints whose unsealed URL and signing keys one process caches. */
+const MAX_CACHED_ENDPOINTS = 1_000
+
+/** The sealed columns of an endpoint. */
+export interface SealedEndpoint {
+  readonly url: Uint8Array
+  readonly secret: Uint8Array
+  /** The secret before a rotation, while it still signs. */
+  readonly previousSecret: Uint8Array | null
+}
+
+/** An endpoint ready to be sent to. */
+export interface UnsealedEndpoint {
+  readonly url: string
+  readonly keys: SigningKeys
+}
+
+interface CachedEndpoint extends UnsealedEndpoint {
+  readonly sealed: SealedEndpoint
+}
+
+/** Unseals endpoints, through an LRU cache that compares the sealed bytes: a rotated secret is never served from the cache. */
+export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
+  const cache = new LruCache<CachedEndpoint>({ entries: MAX_CACHED_ENDPOINTS, weight: MAX_CACHED_ENDPOINTS })
+
+  return {
+    /** The cached endpoint of a delivery, if its sealed columns are unchanged. */
+    get: ({ destination_id }: DeliveryRef, sealed: SealedEndpoint): UnsealedEndpoint | undefined => {
+      const cached = cache.get(destination_id)
+      return cached !== undefined && equalSealed(cached.sealed, sealed) ? cached : undefined
+    },
+
+    /** Unseals the endpoint of a delivery and caches it. Fails if a master key is missing or the columns are corrupt. */
+    unseal: Effect.fnUntraced(function* ({ destination_id, org_id }: DeliveryRef, sealed: SealedEndpoint) {
+      const endpoint_id = yield* decodeEndpointId(destination_id)
+      const signingKey = (column: "secret" | "previous_secret", bytes: Uint8Array) =>
+        Effect.flatMap(box.unseal(endpointPlace(org_id, endpoint_id, column), bytes), (secret) =>
+          Effect.fromResult(makeSigningKey(secret))
+        )
+      const url = yield* box.unseal(endpointPlace(org_id, endpoint_id, "url"), sealed.url)
+      const current = yield* signingKey("secret", sealed.secret)
+      const previous =
+        sealed.previousSecret === null ? null : yield* signingKey("previous_secret", sealed.previousSecret)
+      const endpoint: CachedEndpoint = { sealed, url: Redacted.value(url), keys: { current, previous } }
+      cache.set(destination_id, endpoint, 1)
+      return endpoint
+    })
+  }
+}
+
+const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
+
+const equalSealed = (a: SealedEndpoint, b: SealedEndpoint): boolean =>
+  equalBytes(a.url, b.url) && equalBytes(a.secret, b.secret) && equalBytes(a.previousSecret, b.previousSecret)
+
+const equalBytes = (a: Uint8Array | null, b: Uint8Array | null): boolean =>
+  a === null || b === null ? a === b : Buffer.compare(a, b) === 0
