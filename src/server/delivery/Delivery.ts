@@ -30,7 +30,7 @@ import { defaultSlots, type SlotOptions } from "./Delivery/Slots.ts"
 import { drain } from "./Delivery/drain.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
-import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
+import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -182,13 +182,13 @@ const make = Effect.fnUntraced(function* (
   const wakeups = yield* makeWakeups
   const { now } = yield* StoreClock
 
-  const tellOthers = () => {
+  const notifyPeers = () => {
     if (shards.hasPeers()) wakeups.signalNewRows()
   }
 
   // The insert counts as a read from its statement to the end of its transaction: attempts and health recorded
   // meanwhile are newer than the rows it returns.
-  const handover: BeginEnqueue = () => {
+  const beginEnqueue: BeginEnqueue = () => {
     const end = dispatcher.beginRead()
     return (committed) =>
       Effect.sync(() => {
@@ -196,45 +196,45 @@ const make = Effect.fnUntraced(function* (
           const { complete, rows } = committed
           dispatcher.offer(rows, monotonicMillis(clock))
           if (!complete) reader.signalNewRows()
-          if (!complete || rows.some((row) => !shards.owned.has(row.shard))) tellOthers()
+          if (!complete || rows.some((row) => !shards.owned.has(row.shard))) notifyPeers()
         }
         end()
       })
   }
 
-  const replayed = callers.afterCommit(
+  const signalReplayed = callers.afterCommit(
     Effect.sync(() => {
       reader.signalNewRows()
-      tellOthers()
+      notifyPeers()
     })
   )
 
-  const queue = makeDeliveryQueue(callers, channels, now, handover)
+  const queue = makeDeliveryQueue(callers, channels, now, beginEnqueue)
   const log = makeDeliveryLog(callers, dispatcher.isSending)
   const { replay, replayWindow } = makeReplay(callers, channels, queue)
   const retention = makeRetention(sql, list, now, { ...defaultRetention, ...options.retention })
-  const sharing = makeShardBalancer(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
+  const balancer = makeShardBalancer(shards, { dispatcher, reader, wakeups }, lease.renewMillis)
 
   yield* retention.partitions.pipe(
-    Effect.catchCause((cause) => Effect.logWarning("Attempts wait for their partitions", cause))
+    Effect.catchCause((cause) => Effect.logWarning("Could not create delivery_attempts partitions", cause))
   )
   // The first rebalancing finishes before the layer is built, so a single replica sends deliveries from its first
   // request on.
-  yield* sharing.rebalance.pipe(
-    Effect.catchCause((cause) => Effect.logWarning("Deliveries wait for the store", cause))
+  yield* balancer.rebalance.pipe(
+    Effect.catchCause((cause) =>
+      Effect.logWarning("Could not claim shards at start; retrying in the background", cause)
+    )
   )
 
-  yield* runWorkers([
-    runForever("Sharing out deliveries", sharing.runOnce),
-    runForever("Reading deliveries", reader.runOnce.tail),
-    runForever("Sweeping deliveries", reader.runOnce.sweep),
-    runForever("Refilling deliveries", reader.runOnce.refill),
-    runForever("Writing what became of deliveries", finisher.runOnce),
-    runForever("Writing how destinations fare", health.runOnce),
-    retention.loop,
+  yield* startWorkers([
+    runWorker(balancer.worker),
+    ...reader.workers.map(runWorker),
+    runWorker(finisher.worker),
+    runWorker(health.worker),
+    runWorker(retention.worker),
     wakeups.runNotifier,
     wakeups.runListener((wakeUp) => {
-      if (wakeUp === "shards") sharing.trigger()
+      if (wakeUp === "shards") balancer.trigger()
       else reader.signalNewRows()
     })
   ])
@@ -245,9 +245,9 @@ const make = Effect.fnUntraced(function* (
     list: log.list,
     get: log.get,
     replay: (org_id, destination_id, delivery_id) =>
-      Effect.andThen(replay(org_id, destination_id, delivery_id), replayed),
+      Effect.andThen(replay(org_id, destination_id, delivery_id), signalReplayed),
     replayWindow: (org_id, destination_id, window) =>
-      Effect.tap(replayWindow(org_id, destination_id, window), replayed),
+      Effect.tap(replayWindow(org_id, destination_id, window), signalReplayed),
     health: log.health,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),

@@ -2,6 +2,7 @@ import { Clock, Context, Duration, Effect, Layer, Result, type Scope } from "eff
 import type { IpNetwork, NetAddress } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import { PublicUrl, makeUrlRule, type UrlRule } from "../../domain/network/PublicUrl.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 import { type TimerWheel, makeTimerWheel } from "../concurrency/TimerWheel.ts"
 import { withPrefetchedAnswers } from "./Egress/PrefetchedDns.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
@@ -10,54 +11,56 @@ import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/EgressFail
 import { type Lookup, makeLookup } from "./Egress/Resolver.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
-/** How requests leave the service. */
+/** Rules for outgoing requests. */
 export interface EgressOptions {
-  /** Name servers to ask; none: the machine's. */
+  /** Name servers to query; empty means the machine's own. */
   readonly dnsServers: ReadonlyArray<NetAddress.InetAddress>
-  /** What is let through although it is not public, on any port. For development and tests, and the operator's own. */
+  /** Allowed networks besides public addresses, on any port: for development, tests and the operator's own networks. */
   readonly allow: ReadonlyArray<AllowedNetwork>
-  /** Whether what is let through may be asked without TLS. */
+  /** Whether allowed networks may be reached over plain HTTP. */
   readonly allowHttp: boolean
-  /** What nothing is sent to. Wins over `allow`. */
+  /** Denied networks; takes precedence over `allow`. */
   readonly deny: ReadonlyArray<IpNetwork.IpNetwork>
-  /** The service's own public host, with its port if it has one: no URL may name it. */
+  /** The service's own public host, with its port if it has one. URLs naming it are refused. */
   readonly ownHost: string | undefined
-  /** Certificates, PEM, that are trusted besides the system's and those of `NODE_EXTRA_CA_CERTS`. Default: none. */
+  /** Trusted PEM certificates besides the system's and those of `NODE_EXTRA_CA_CERTS`. Default: none. */
   readonly certificates?: ReadonlyArray<string>
 }
 
-/** One request: a POST. */
+/** A POST request. */
 export interface EgressRequest {
-  /** The destination's id: connections are never shared between two destinations. */
+  /** The destination's id; destinations never share a connection. */
   readonly pool: string
-  /** As it is stored. The rules are applied to it anew. */
+  /** The stored URL. The rules are applied to it again for every request. */
   readonly url: string
   readonly method: "POST"
-  /** Checked where they were accepted; `host` and `content-length` are ours. */
+  /** Validated when they were stored; `host` and `content-length` are set by the service. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
-  /** Over everything: look-up, connection, TLS, writing, the answer's headers and body. */
+  /** Covers DNS, connect, TLS, writing the request, and reading the response's headers and body. */
   readonly timeout: Duration.Input
-  /** Where the reading of a body ends, and the connection with it. */
+  /** Reading a response body stops here, and the connection is closed. */
   readonly maxResponseBytes: number
 }
 
 interface EgressClient {
-  /** The check at creation: the text, then a look-up and the addresses. */
+  /** Checks a URL when it is stored: first its text, then the addresses its host resolves to. */
   readonly vet: (text: string) => Effect.Effect<PublicUrl, UrlRefused>
   /**
-   * Sends one request to an address that was looked up and judged for this very attempt, and follows no redirect.
-   * Ends within `timeout`: with a failure when the answer's headers are not there by then, else with the answer and
-   * as much of its body as came. So a body that drips, never ends or breaks off does not undo a status that is
-   * known. Interrupting it cuts the connection. Nothing is sent twice.
+   * Sends one request to an address resolved and checked for this attempt; redirects are not followed and nothing is
+   * sent twice.
+   *
+   * Ends within `timeout`: with a failure if the response's headers have not arrived by then, otherwise with the
+   * response and as much of its body as arrived. So a body that drips, never ends or breaks off does not lose a known
+   * status. Interruption closes the connection.
    */
   readonly send: (request: EgressRequest) => Effect.Effect<EgressResponse, EgressFailed>
 }
 
-/** Most addresses of a name that are tried in one attempt, one after the other, when they cannot be connected to. */
+/** Addresses of a name tried one after the other in one attempt, if they cannot be connected to. */
 const MAX_DIALS = 4
 
-/** Failures of an address before anything was written to it: the name's next address may do better. */
+/** Failures before anything was written to an address; the name's next address may succeed. */
 const nextAddressReasons: ReadonlySet<EgressReason> = new Set(["ConnectionRefused", "Unreachable"])
 
 const addressRefusals: ReadonlySet<string> = new Set(["NotPublic", "Denied"])
@@ -76,36 +79,35 @@ const makeVet = (rule: UrlRule, lookup: Lookup): EgressClient["vet"] =>
     return url
   })
 
-/** Texts of URLs whose judgement is remembered. The rule does not change while the service runs. */
+/** Parsed URLs kept in memory. The rules do not change while the service runs. */
 const MAX_PARSED = 1_000
 
 const makeSend = (
   rule: UrlRule,
   lookup: Lookup,
   connections: Connections,
-  alarms: TimerWheel,
+  timers: TimerWheel,
   clock: Clock.Clock
 ): EgressClient["send"] => {
-  const parsed = new Map<string, ReturnType<typeof PublicUrl.parse>>()
+  const parsed = new LruCache<ReturnType<typeof PublicUrl.parse>>({ entries: MAX_PARSED, weight: MAX_PARSED })
 
   const parse = (text: string): ReturnType<typeof PublicUrl.parse> => {
-    const known = parsed.get(text)
-    if (known !== undefined) return known
+    const cached = parsed.get(text)
+    if (cached !== undefined) return cached
     const made = PublicUrl.parse(text, rule)
-    if (parsed.size >= MAX_PARSED) parsed.clear()
-    parsed.set(text, made)
+    parsed.set(text, made, 1)
     return made
   }
 
   const now = (): number => monotonicMillis(clock)
 
-  /** The addresses to dial: those of one look-up, if all of them pass. One with open connections comes first. */
+  /** Returns the addresses of one DNS lookup if all are allowed. An address with open connections comes first. */
   const addressesOf = (
     destination: string,
     url: PublicUrl,
     millis: number
   ): Effect.Effect<ReadonlyArray<NetAddress.IpAddress>, EgressFailed> => {
-    // A literal address was judged with the text, for this attempt.
+    // An IP address in the URL was checked with the URL, for this attempt.
     if (url.address !== undefined) return Effect.succeed([url.address])
     const found = Effect.timeoutOrElse(lookup(url.host), {
       duration: millis,
@@ -132,7 +134,7 @@ const makeSend = (
   ): Effect.Effect<EgressResponse, EgressFailed> => {
     const deadline: Deadline = {
       hasPassed: () => now() >= until,
-      onExpiry: (ring) => alarms.schedule(until - now(), ring)
+      onExpiry: (callback) => timers.schedule(until - now(), callback)
     }
     const message = { target: url.target, headers: request.headers, body: request.body }
     const from = (index: number): Effect.Effect<EgressResponse, EgressFailed> => {
@@ -152,15 +154,15 @@ const makeSend = (
     return from(0)
   }
 
-  // Not traced, and by plain composition: it is on the path of every delivery, and a span would carry the URL.
+  // Neither traced nor a generator: this is on the path of every delivery, and a span would contain the URL.
   return (request) =>
     Effect.suspend(() => {
-      const judged = parse(request.url)
-      if (Result.isFailure(judged)) {
-        const reason = addressRefusals.has(judged.failure) ? "RefusedAddress" : "RefusedUrl"
+      const parsedUrl = parse(request.url)
+      if (Result.isFailure(parsedUrl)) {
+        const reason = addressRefusals.has(parsedUrl.failure) ? "RefusedAddress" : "RefusedUrl"
         return Effect.fail(new EgressFailed({ reason }))
       }
-      const url = judged.success
+      const url = parsedUrl.success
       const millis = Duration.toMillis(request.timeout)
       const until = now() + millis
       const progress = new Progress(request.maxResponseBytes)
@@ -175,20 +177,28 @@ const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.
     const rule = makeUrlRule(options)
     const lookup = yield* makeLookup(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
-    const alarms = yield* makeTimerWheel
+    const timers = yield* makeTimerWheel
     const clock = yield* Clock.Clock
     return {
       vet: makeVet(rule, withPrefetchedAnswers(lookup)),
-      send: makeSend(rule, lookup, connections, alarms, clock)
+      send: makeSend(rule, lookup, connections, timers, clock)
     }
   })
 
-/** Requests to receivers and collectors: vetted at creation and at every attempt. */
+/**
+ * Outgoing requests to webhook endpoints and collectors. URLs are checked when they are stored and again at every
+ * attempt, so that neither a changed DNS record nor a redirect reaches an internal address (SSRF, DNS rebinding).
+ *
+ * ```
+ *   URL ── parse, rules ──> DNS lookup ── every address allowed? ──> connect to that address ──> exchange
+ *                               └── one address refused: the request fails, nothing is sent
+ * ```
+ */
 export class Egress extends Context.Service<Egress, EgressClient>()("countersign/server/egress/Egress") {
   static readonly layer = (options: EgressOptions): Layer.Layer<Egress> => Layer.effect(Egress, make(options))
 }
 
-/** The same for model providers, whose `allow` is the operator's own list, plain http included. */
+/** The same for model providers, with the operator's own `allow` list, plain HTTP included. */
 export class ProviderEgress extends Context.Service<ProviderEgress, EgressClient>()(
   "countersign/server/egress/Egress/ProviderEgress"
 ) {

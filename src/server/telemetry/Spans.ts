@@ -18,7 +18,7 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
-import { onShutdown, runForever, runWorkers } from "../concurrency/Worker.ts"
+import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { makeSpanBuffer } from "./Spans/SpanBuffer.ts"
 import { makeSpanEncoder } from "./Spans/SpanEncoder.ts"
 import { makeDestinationCache } from "./Spans/DestinationCache.ts"
@@ -30,53 +30,62 @@ import { StoreClock } from "../store/StoreClock.ts"
 export type { Content } from "./Spans/Content.ts"
 export type { RecordedTrace } from "./Spans/OrgBuffer.ts"
 
-/** How much is exported; what is left out has the contract's default. */
+/** Options of span export; omitted ones use the contract's defaults. */
 export interface SpansOptions {
-  /** Share of the traces, 0 to 1. Default 1. */
+  /** Share of traces that are exported, 0 to 1. Default 1. */
   readonly sampleRatio?: number
-  /** Spans of an organization that may wait. Default 10,000. */
+  /** Pending spans per organization, in memory and in the database. Default 10,000. */
   readonly queueLimit?: number
-  /** Spans of an organization that are taken in a second, in each process. Default 1,000. */
+  /** Spans per second and organization accepted by each replica. Default 1,000. */
   readonly spansPerSecond?: number
-  /** The longest that a span waits for others to be sent with. Default 2 s. */
+  /** How long a span waits to be batched with others. Default 2 s. */
   readonly flush?: Duration.Duration
 }
 
-/** The longest that the stop waits for the store to take what is left. */
-const STOP_MILLIS = 3_000
+/** How long shutdown waits for the database to store the remaining spans, in milliseconds. */
+const SHUTDOWN_MILLIS = 3_000
 
-/** Between two tries while the store is away. */
-const AGAIN_MILLIS = 500
+/** The pause between attempts while the database is unavailable, in milliseconds. */
+const RETRY_MILLIS = 500
 
-/** The shortest pause between two looks at what has waited long enough. */
+/** Shortest pause between two checks for spans that are due, in milliseconds. */
 const PACE_MILLIS = 20
 
-/** How long the first trace waits for others to be encoded with, so that under load not each wakes a fiber. */
+/**
+ * How long the first trace waits for others before encoding, in milliseconds, so that under load not every trace wakes
+ * a fiber.
+ */
 const GATHER_MILLIS = 10
 
-/** Traces that wait until they are encoded at once. */
+/** Waiting traces that start encoding immediately. */
 const GATHER_TRACES = 128
 
-/** Organizations that are looked up in one statement. */
+/** Organizations looked up by one statement. */
 const LOOKUPS = 256
 
 /**
- * What was done, on its way to the collectors of those who did it. Recording costs its caller nothing that could be felt: where an
- * organization has no destination, a look into a map; where it has one, some arithmetic and a place in a list. All else happens after.
+ * Records what was done as spans, on their way to each organization's collector. Recording is cheap for its caller:
+ * without a destination it is a map lookup; with one it is some arithmetic and an entry in a list. Everything else runs
+ * later, in background workers.
+ *
+ * ```
+ *   record ──> DestinationCache ──> SpanBuffer ── encode ──> BatchWriter ── closeDue ──> storeBatches ──> Delivery
+ *              which collector?     limits, sampling         JSON, gzip                  sealed rows      (OtlpChannel)
+ * ```
  */
 export class Spans extends Context.Service<
   Spans,
   {
     /**
-     * Takes traces in, each with the spans it has by now, once the transaction at hand has committed. Answers at once, whatever the
-     * state of collector or store; what finds no room is dropped, and counted.
+     * Accepts traces, each with the spans it has so far, once the current transaction has committed. Returns
+     * immediately whatever the state of collector or database; spans beyond a limit are dropped and counted.
      */
     readonly record: (org_id: OrgId, ...recorded: ReadonlyArray<RecordedTrace>) => Effect.Effect<void>
-    /** After the commit that made or removed an organization's destination: what was known of it is looked up anew. */
+    /** Invalidates the cached destination of an organization; call it after the commit that created or removed it. */
     readonly invalidateDestination: (org_id: OrgId) => Effect.Effect<void>
-    /** Spans in this process that the store does not count yet: those that wait here, and those that were dropped. */
+    /** Spans of this replica that the database does not count yet: pending ones in memory, and dropped ones. */
     readonly localCounts: (org_id: OrgId) => { readonly waiting: number; readonly dropped: number }
-    /** Writes all there is in this process to the store, now. */
+    /** Stores everything that this replica has buffered, now. */
     readonly flush: Effect.Effect<void, SqlError.SqlError | Schema.SchemaError>
   }
 >()("countersign/server/telemetry/Spans") {
@@ -94,7 +103,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const box = yield* SecretBox
   const delivery = yield* Delivery
   const secrets = yield* KnownSecrets
-  const written = yield* RecentPayloads
+  const recentPayloads = yield* RecentPayloads
   const clock = yield* Clock.Clock
   const { millisUnsafe } = yield* StoreClock
   const queueLimit = options.queueLimit ?? 10_000
@@ -108,33 +117,33 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const encodeDue = Latch.makeUnsafe(false)
   const crowded = Latch.makeUnsafe(false)
   const flushDue = Latch.makeUnsafe(false)
-  /** Whether nothing waits for its time to be flushed: the next that comes sets it. */
-  let idle = false
-  const known = makeDestinationCache(buffer, () => void lookupDue.openUnsafe())
-  const asking = yield* Semaphore.make(1)
+  /** Whether nothing is waiting to be flushed at a set time; the next recorded span then wakes the flush worker. */
+  let idle = true
+  const destinations = makeDestinationCache(buffer, () => void lookupDue.openUnsafe())
+  const lookingUp = yield* Semaphore.make(1)
   const encoding = yield* Semaphore.make(1)
   const storing = yield* Semaphore.make(1)
   const now = () => monotonicMillis(clock)
 
   const lookUp = Effect.gen(function* () {
     lookupDue.closeUnsafe()
-    while (known.hasLookups()) {
-      const asked = known.takeLookups(LOOKUPS)
-      const found = yield* findDestinations(sql, asked).pipe(
-        Effect.tapCause(() => Effect.sync(() => known.retryLookups(asked)))
+    while (destinations.hasLookups()) {
+      const org_ids = destinations.takeLookups(LOOKUPS)
+      const found = yield* findDestinations(sql, org_ids).pipe(
+        Effect.tapCause(() => Effect.sync(() => destinations.retryLookups(org_ids)))
       )
       const byOrganization = new Map(found.map((row) => [row.org_id, row]))
-      for (const org_id of asked) {
-        known.resolve(org_id, byOrganization.get(org_id), now(), (orgBuffer, waited, missed) => {
+      for (const org_id of org_ids) {
+        destinations.resolve(org_id, byOrganization.get(org_id), now(), (orgBuffer, waited, missed) => {
           for (const { at, recorded } of waited) buffer.admit(orgBuffer, recorded, at, now())
           if (missed > 0) buffer.drop(orgBuffer, missed, now())
           wake()
         })
       }
     }
-  }).pipe(asking.withPermits(1))
+  }).pipe(lookingUp.withPermits(1))
 
-  /** What was taken in is encoded soon, and what was dropped is told in its time. */
+  /** Starts encoding of new traces soon, and reports new drops in time. */
   const wake = (): void => {
     const traces = buffer.unencodedCount()
     if (traces > 0) encodeDue.openUnsafe()
@@ -147,27 +156,27 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   })
   const encode = encoding.withPermits(1)(encodeAll)
 
-  const encodingTurn = Effect.gen(function* () {
-    yield* encodeDue.await
-    yield* Effect.timeoutOption(crowded.await, GATHER_MILLIS)
+  const runEncoding = Effect.suspend(() => {
     encodeDue.closeUnsafe()
     crowded.closeUnsafe()
-    yield* Effect.tapCause(encode, () => Effect.sync(() => encodeDue.openUnsafe()))
+    return Effect.tapCause(encode, () => Effect.sync(() => encodeDue.openUnsafe()))
   })
 
-  /** Writes one group; tried until the store takes it. */
+  /** Stores one group of batches; retries while the database is unavailable. */
   const store = Effect.suspend(() => {
     const { batches, drops } = buffer.takeReady()
     if (batches.length === 0 && drops.size === 0) return Effect.void
-    return storeBatches({ sql, box, delivery, written, queueLimit }, batches, drops).pipe(
+    return storeBatches({ sql, box, delivery, recentPayloads, queueLimit }, batches, drops).pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
-      Effect.tapError((error) => Effect.logWarning("Spans wait for the store", error)),
+      Effect.tapError((error) =>
+        Effect.logWarning("Database unavailable; spans will be stored later", error)
+      ),
       Effect.retry({
         while: (error) => SqlError.isSqlError(error) && isDatabaseUnavailable(error),
-        schedule: Schedule.spaced(AGAIN_MILLIS)
+        schedule: Schedule.spaced(RETRY_MILLIS)
       }),
       Effect.matchCauseEffect({
-        // What the store will never take must not hold up what comes behind it.
+        // A group that the database rejects must not block those behind it.
         onFailure: (cause) =>
           Effect.suspend(() => {
             if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
@@ -176,15 +185,15 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
               buffer.drop(batch.buffer, batch.spans, now())
             }
             buffer.restoreDrops(drops, now())
-            return Effect.logError("Spans cannot be stored and are dropped", cause)
+            return Effect.logError("Dropped spans that could not be stored", cause)
           }),
         onSuccess: ({ gone, waiting }) =>
           Effect.gen(function* () {
             for (const [orgBuffer, spans] of waiting) buffer.updateCount(orgBuffer, spans, now(), false)
             for (const batch of batches) buffer.release(batch)
             for (const { destination_id, org_id } of gone) {
-              known.invalidate(org_id)
-              yield* Effect.logInfo("Spans were let go: their destination was removed", {
+              destinations.invalidate(org_id)
+              yield* Effect.logInfo("Dropped spans: telemetry destination was deleted", {
                 org_id,
                 destination_id
               })
@@ -199,43 +208,48 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
     yield* encode
     yield* closeDue(true)
     while (buffer.hasReady()) yield* storing.withPermits(1)(store)
-    // A group that was under way when this began is over when the permit is free.
+    // A group that was being stored when the flush began is finished once the permit is free.
     yield* storing.withPermits(1)(Effect.void)
   })
 
-  const flushingTurn = Effect.gen(function* () {
-    const due = buffer.dueIn(now())
-    idle = due === null
-    if (due === null) yield* flushDue.await
-    else if (due > 0) yield* Effect.timeoutOption(flushDue.await, Math.max(PACE_MILLIS, due))
+  const runFlush = Effect.gen(function* () {
     idle = false
     flushDue.closeUnsafe()
     yield* closeDue(false)
     if (buffer.writeAt() <= now()) yield* storing.withPermits(1)(store)
+    const due = buffer.dueIn(now())
+    idle = due === null
+    return due === null ? {} : { next: due > 0 ? Math.max(PACE_MILLIS, due) : 0 }
   })
 
-  yield* runWorkers([
-    runForever("Looking up who gets spans", Effect.andThen(lookupDue.await, lookUp)),
-    runForever("Encoding spans", encodingTurn),
-    runForever("Storing spans", flushingTurn)
+  yield* startWorkers([
+    runWorker({ name: "spans_lookup", runOnce: lookUp, wakeUp: lookupDue.await }),
+    runWorker({
+      name: "spans_encoding",
+      runOnce: runEncoding,
+      wakeUp: Effect.andThen(encodeDue.await, Effect.timeoutOption(crowded.await, GATHER_MILLIS))
+    }),
+    runWorker({ name: "spans_flush", runOnce: runFlush, wakeUp: flushDue.await })
   ])
 
-  const stop = Effect.timeoutOption(flush, STOP_MILLIS).pipe(
-    Effect.catchCause((cause) => Effect.logWarning("Spans could not be stored at the stop", cause)),
+  const storeRemaining = Effect.timeoutOption(flush, SHUTDOWN_MILLIS).pipe(
+    Effect.catchCause((cause) => Effect.logWarning("Could not store the remaining spans at shutdown", cause)),
     Effect.andThen(
       Effect.suspend(() =>
         buffer.spanCount() === 0
           ? Effect.void
-          : Effect.logWarning("Spans are lost: the store did not take them", { spans: buffer.spanCount() })
+          : Effect.logWarning("Lost spans at shutdown: the database did not store them", {
+              spans: buffer.spanCount()
+            })
       )
     )
   )
-  yield* onShutdown(stop)
+  yield* onShutdown(storeRemaining)
 
-  const take = (org_id: OrgId, recorded: RecordedTrace, at: number, time: number): void => {
-    const orgBuffer = known.bufferFor(org_id, time, recorded, at)
+  const admit = (org_id: OrgId, recorded: RecordedTrace, at: number, time: number): void => {
+    const orgBuffer = destinations.bufferFor(org_id, time, recorded, at)
     if (orgBuffer === undefined) return
-    if (buffer.needsRecount(orgBuffer, recorded, time)) known.recount(orgBuffer, recorded, at)
+    if (buffer.needsRecount(orgBuffer, recorded, time)) destinations.recount(orgBuffer, recorded, at)
     else buffer.admit(orgBuffer, recorded, at, time)
   }
 
@@ -245,13 +259,13 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
         Effect.sync(() => {
           const at = millisUnsafe(clock)
           const time = now()
-          for (const one of recorded) take(org_id, one, at, time)
+          for (const one of recorded) admit(org_id, one, at, time)
           wake()
         })
       ),
-    invalidateDestination: (org_id) => Effect.sync(() => known.invalidate(org_id)),
+    invalidateDestination: (org_id) => Effect.sync(() => destinations.invalidate(org_id)),
     localCounts: (org_id) => {
-      const orgBuffer = known.peek(org_id)
+      const orgBuffer = destinations.peek(org_id)
       return { waiting: orgBuffer?.inMemory ?? 0, dropped: orgBuffer?.dropped ?? 0 }
     },
     flush

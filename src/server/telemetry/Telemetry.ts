@@ -43,16 +43,19 @@ import {
 } from "./Telemetry/rows.ts"
 import { encodeHeaders, unsealAddress, sendSpans } from "./Telemetry/sendSpans.ts"
 
-/** Between two tests of one destination. */
+/** Minimum interval between two tests of one destination. */
 const TEST_SECONDS = 10
 
-/** The collector of an organization, and the batches of spans on their way to it. */
+/** The telemetry destination of an organization and its deliveries, which are batches of spans. */
 export class Telemetry extends Context.Service<
   Telemetry,
   {
-    /** One at most. */
+    /** Lists the destination; an organization has at most one. */
     readonly list: Effect.Effect<ReadonlyArray<TelemetryDestination>, never, Authorized<"org_config.read">>
-    /** The URL is looked up and judged now, and again at every attempt. Spans go out from the commit on. */
+    /**
+     * Creates the destination. Its URL is checked now, and again at every attempt. Spans are exported from the commit
+     * on.
+     */
     readonly create: (
       input: NewTelemetryDestination
     ) => Effect.Effect<
@@ -60,26 +63,29 @@ export class Telemetry extends Context.Service<
       InvalidUrl | InvalidHeaders | DestinationExists,
       Authorized<"org_config.write">
     >
-    /** Sends one span, once; ends when the collector has accepted it. Leaves nothing in any count or log. */
+    /**
+     * Sends one test span, once; succeeds when the collector accepts it. Not counted in metrics and not logged as a
+     * delivery.
+     */
     readonly test: (
       id: TelemetryDestinationId
     ) => Effect.Effect<void, NotFound | RateLimited | ExportFailed, Authorized<"org_config.write">>
-    /** Drops what waits. A request in flight may still arrive. */
+    /** Removes the destination and drops its pending spans. A request in flight may still arrive. */
     readonly remove: (
       id: TelemetryDestinationId
     ) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
-    /** The latest 50, newest first. */
+    /** Lists the latest 50 deliveries, newest first. */
     readonly deliveries: (
       id: TelemetryDestinationId
     ) => Effect.Effect<ReadonlyArray<TelemetryDelivery>, NotFound, Authorized<"org_config.read">>
-    /** Queues a failed batch again, while its spans are kept. Of two at once one is refused. */
+    /** Queues a failed batch again while its spans are retained. Of two concurrent replays one is refused. */
     readonly replay: (
       id: TelemetryDestinationId,
       delivery_id: TelemetryDeliveryId
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull, Authorized<"org_config.write">>
   }
 >()("countersign/server/telemetry/Telemetry") {
-  /** `queueLimit`: spans of an organization that may wait. Default 10,000. */
+  /** `queueLimit`: pending spans of an organization. Default 10,000. */
   static readonly layer = (options: { readonly queueLimit?: number } = {}) =>
     Layer.effect(
       Telemetry,
@@ -108,7 +114,7 @@ export class Telemetry extends Context.Service<
           return { address, headers }
         })
 
-        /** One span in a request of its own, to a collector as it stands. */
+        /** Sends a single span to the collector. */
         const sendTest = Effect.fnUntraced(function* (principal: Principal, id: TelemetryDestinationId) {
           const { org_id } = principal
           const now = yield* clock.now
@@ -121,7 +127,7 @@ export class Telemetry extends Context.Service<
           )
           if (Option.isNone(address)) {
             return yield* new RateLimited({
-              detail: `A destination is tested once in ${TEST_SECONDS} seconds`,
+              detail: `Rate limit exceeded: a destination can be tested once per ${TEST_SECONDS} s.`,
               retry_after_seconds: yield* Effect.orDie(
                 secondsUntilNextTest(sql, org_id, id, now, TEST_SECONDS)
               )
@@ -140,13 +146,13 @@ export class Telemetry extends Context.Service<
             const found = yield* findDestination(sql, org_id)
             if (Option.isNone(found)) return []
             const { dropped_spans, waiting_spans, ...destination } = found.value
-            const here = spans.localCounts(org_id)
+            const local = spans.localCounts(org_id)
             return [
               {
                 ...destination,
                 last_error: yield* deliveries.lastError(org_id, destination.id),
-                pending_spans: waiting_spans + here.waiting,
-                dropped_spans: dropped_spans + here.dropped
+                pending_spans: waiting_spans + local.waiting,
+                dropped_spans: dropped_spans + local.dropped
               }
             ]
           }).pipe(Effect.orDie, Effect.withSpan("Telemetry.list")),
@@ -172,7 +178,8 @@ export class Telemetry extends Context.Service<
               Effect.gen(function* () {
                 if (!(yield* insertDestination(sql, row))) {
                   return yield* new DestinationExists({
-                    detail: "Remove the destination that there is before another is configured"
+                    detail:
+                      "This organization already has a telemetry destination. Remove it before creating another."
                   })
                 }
                 yield* audit.record(principal, "destination.created", destination_id, {
@@ -194,9 +201,11 @@ export class Telemetry extends Context.Service<
           remove: Effect.fn("Telemetry.remove")(function* (id) {
             const principal = yield* Authorized("org_config.write")
             const { org_id } = principal
-            const waited = yield* atomically(
+            const droppedSpans = yield* atomically(
               Effect.gen(function* () {
-                // Places in the queue are held first, as where results are written down, and those discarded too that came in between.
+                // Queue rows are locked before the destination, in the same order as by the statement that records
+                // results. The second call discards deliveries queued between the first call and the lock on the
+                // destination.
                 yield* delivery.discard(org_id, id)
                 const waiting = yield* deleteDestination(sql, org_id, id)
                 if (Option.isNone(waiting)) return yield* destinationNotFound
@@ -206,14 +215,11 @@ export class Telemetry extends Context.Service<
                 return waiting.value
               })
             )
-            yield* Effect.logInfo(
-              "A telemetry destination was removed, and the spans that waited for it dropped",
-              {
-                org_id,
-                destination_id: id,
-                spans: waited
-              }
-            )
+            yield* Effect.logInfo("Telemetry destination removed; its pending spans were dropped", {
+              org_id,
+              destination_id: id,
+              spans: droppedSpans
+            })
           }),
           deliveries: Effect.fn("Telemetry.deliveries")(function* (id) {
             const { org_id } = yield* Authorized("org_config.read")

@@ -334,7 +334,7 @@ describe("Delivery", () => {
           yield* eventually(queueLength, (count) => count === 0)
           assert.isBelow(sent, 30)
           const list = yield* awaitRecords(to, allHaveStatus("failed"))
-          assert.deepInclude(list[0], { attempts: 0, last_error: "its time was over before its turn came" })
+          assert.deepInclude(list[0], { attempts: 0, last_error: "expired in queue before it could be sent" })
           hangs = false
           yield* delivery.replay(to.org_id, to.destination_id, recordId(list[0]))
           yield* awaitRecords(to, (after) => after[0]?.status === "delivered")

@@ -187,7 +187,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
       )
       assert.deepStrictEqual(lines, [
         [
-          "A telemetry destination was removed, and the spans that waited for it dropped",
+          "Telemetry destination removed; its pending spans were dropped",
           { org_id, destination_id: id, spans: 3 }
         ]
       ])

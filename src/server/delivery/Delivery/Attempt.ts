@@ -62,15 +62,15 @@ export const makeAttempt = (
     const startedAt = clock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(sending)
-    const callOff = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
+    const cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () => {
       overdue = true
       fiber.interruptUnsafe()
     })
     fiber.addObserver((exit) => {
-      callOff()
+      cancelTimer()
       const outcome = Exit.isSuccess(exit) ? exit.value : overdue ? timedOut : crashed
       if (outcome === crashed && Exit.isFailure(exit)) {
-        fork(Effect.logError("A delivery could not be sent", exit.cause))
+        fork(Effect.logError("Defect while sending a delivery; the attempt will be retried", exit.cause))
       }
       finished({
         lane,
@@ -86,11 +86,11 @@ export const makeAttempt = (
     // `suspend` turns an exception in the channel's `load` into a failure of this fiber; thrown here it would end the
     // dispatcher's pass.
     const loading = fork(Effect.suspend(() => lane.channel.load(delivery)))
-    const callOff = timers.schedule(LOAD_TIMEOUT_MILLIS, () => loading.interruptUnsafe())
+    const cancelTimer = timers.schedule(LOAD_TIMEOUT_MILLIS, () => loading.interruptUnsafe())
     loading.addObserver((exit) => {
-      callOff()
+      cancelTimer()
       if (Exit.isSuccess(exit)) return send(lane, delivery, exit.value)
-      fork(Effect.logWarning("A delivery could not be read", exit.cause))
+      fork(Effect.logWarning("Could not load a delivery; it will be loaded again", exit.cause))
       requeue(lane, delivery)
     })
   }

@@ -1,10 +1,11 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { NotFound } from "../../../api/Problems.ts"
+import { notFound } from "../../../api/notFound.ts"
 import { DeliveryAttempt } from "../../../domain/delivery/DeliveryState.ts"
 import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import { shardOf } from "./Shards.ts"
 
 /** Records in a list. */
@@ -46,19 +47,15 @@ export interface DeliveryLogDetail extends DeliveryLogEntry {
   readonly attempt_log: ReadonlyArray<DeliveryAttempt>
 }
 
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(DeliveryLogEntry))
-const decodeAttempts = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
-)
-const decodeHealth = Schema.decodeUnknownEffect(
-  Schema.Array(
-    Schema.Struct({
-      destination_id: Schema.String,
-      cooldown_until: Schema.NullOr(TimestampFromDate),
-      consecutive_failures: Schema.Int,
-      pending_deliveries: Schema.Int
-    })
-  )
+const entryRows = rowsOf(DeliveryLogEntry)
+const attemptRows = rowsOf(Schema.Struct({ ...DeliveryAttempt.fields, started_at: TimestampFromDate }))
+const healthRows = rowsOf(
+  Schema.Struct({
+    destination_id: Schema.String,
+    cooldown_until: Schema.NullOr(TimestampFromDate),
+    consecutive_failures: Schema.Int,
+    pending_deliveries: Schema.Int
+  })
 )
 
 /** Reads the delivery log. `isSending`: whether this replica has an attempt at a delivery in flight. */
@@ -67,19 +64,19 @@ export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_i
     "delivery_id AS id, event_id, label, size, status, attempts, replays, rejected, status_code, last_error, created_at, finished_at"
   )
 
-  const shown = (row: DeliveryLogEntry): DeliveryLogEntry =>
+  const withSendingStatus = (row: DeliveryLogEntry): DeliveryLogEntry =>
     row.status === "pending" && isSending(row.id) ? { ...row, status: "delivering" } : row
 
   const list = Effect.fn("Delivery.list")(function* (org_id: OrgId, destination_id: string) {
-    const rows = yield* sql`
+    const entries = yield* entryRows.all(sql`
       SELECT ${columns}
       FROM deliveries
       WHERE org_id = ${org_id}
         AND destination_id = ${destination_id}
       ORDER BY delivery_id DESC
       LIMIT ${LATEST}
-    `
-    return (yield* decodeRows(rows)).map(shown)
+    `)
+    return entries.map(withSendingStatus)
   }, Effect.orDie)
 
   const get = Effect.fn("Delivery.get")(function* (
@@ -87,22 +84,20 @@ export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_i
     destination_id: string,
     delivery_id: string
   ) {
-    const rows = yield* Effect.orDie(
-      Effect.flatMap(
+    const entry = yield* Effect.orDie(
+      entryRows.first(
         sql`
           SELECT ${columns}
           FROM deliveries
           WHERE org_id = ${org_id}
             AND destination_id = ${destination_id}
             AND delivery_id = ${delivery_id}
-        `,
-        decodeRows
+        `
       )
     )
-    const row = rows[0]
-    if (row === undefined) return yield* new NotFound({ detail: "There is no such delivery" })
+    if (entry === undefined) return yield* notFound("delivery")
     const attempts = yield* Effect.orDie(
-      Effect.flatMap(
+      attemptRows.all(
         sql`
           SELECT attempt, started_at, duration_ms, status, error
           FROM delivery_attempts
@@ -111,15 +106,15 @@ export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_i
             AND delivery_id = ${delivery_id}
           ORDER BY attempt DESC
           LIMIT ${ATTEMPTS}
-        `,
-        decodeAttempts
+        `
       )
     )
-    return { ...shown(row), attempt_log: attempts.toReversed() } satisfies DeliveryLogDetail
+    return { ...withSendingStatus(entry), attempt_log: attempts.toReversed() } satisfies DeliveryLogDetail
   })
 
   const health = Effect.fn("Delivery.health")(function* (org_id: OrgId, ids: ReadonlyArray<string>) {
-    const rows = yield* sql`
+    const rows = yield* healthRows.all(
+      sql`
       SELECT
         l.destination_id,
         CASE WHEN d.cooldown_until > now() THEN d.cooldown_until END AS cooldown_until,
@@ -135,11 +130,11 @@ export const makeDeliveryLog = (sql: SqlClient.SqlClient, isSending: (delivery_i
           AND q.destination_id = l.destination_id
       ) waiting
     `.unprepared
-    const found = yield* decodeHealth(rows)
+    )
     return new Map(
-      found.map(({ destination_id, ...fares }): readonly [string, DestinationHealth] => [
+      rows.map(({ destination_id, ...health }): readonly [string, DestinationHealth] => [
         destination_id,
-        fares
+        health
       ])
     )
   }, Effect.orDie)

@@ -34,7 +34,7 @@ export const channelByName = (
 ): Effect.Effect<Channel> => {
   const channel = channels.get(name)
   return channel === undefined
-    ? Effect.die(new Error(`There is no channel ${name}`))
+    ? Effect.die(new Error(`Unknown delivery channel ${name}`))
     : Effect.succeed(channel)
 }
 
@@ -45,38 +45,40 @@ export const makeDeliveryQueue = (
   now: Effect.Effect<Timestamp>,
   beginEnqueue: BeginEnqueue
 ) => {
-  const { insertUnlocked, insertUnderLock, lockDestination, remainingCapacity: room } = makeQueueWrites(sql)
+  const { insertUnlocked, insertUnderLock, lockDestination, remainingCapacity } = makeQueueWrites(sql)
 
   const enqueue = Effect.fnUntraced(function* (list: ReadonlyArray<NewDelivery>) {
     if (list.length === 0) return []
     yield* requireTransaction
     const at = yield* now
-    const made: Array<PreparedDelivery> = []
+    const prepared: Array<PreparedDelivery> = []
     for (const one of list) {
       const { ids, policy } = yield* channelByName(channels, one.channel)
-      const { queueLimit: capacity, retry } = policy
-      made.push({
+      const { queueLimit, retry } = policy
+      prepared.push({
         size: 1,
         ...one,
         shard: shardOf(one.destination_id),
         delivery_id: yield* ids.generate,
-        capacity,
+        queueLimit,
         delay: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
         within: retry.maxElapsedMillis
       })
     }
-    const ids = made.map((one) => one.delivery_id)
-    const ended = beginEnqueue()
-    let queued: EnqueueResult | undefined = undefined
-    yield* onCompletion((committed) => ended(committed ? queued : undefined))
-    const places = new Map((yield* insertUnlocked(made, at)).map((place) => [place.delivery_id, place]))
-    const rows = rowsOf(made, places)
-    queued = { rows, complete: rows.length === made.length }
-    if (queued.complete) return ids
-    const roomy = new Set(rows.map((row) => row.delivery_id))
+    const ids = prepared.map((one) => one.delivery_id)
+    const endEnqueue = beginEnqueue()
+    let result: EnqueueResult | undefined = undefined
+    // Not `afterCommit`: the tracked read must end after a rollback too, or it would stay in flight forever, and with it all that the
+    // read tracker remembers.
+    yield* onCompletion((committed) => endEnqueue(committed ? result : undefined))
+    const insertedRows = yield* insertUnlocked(prepared, at)
+    const rows = toQueueRows(prepared, new Map(insertedRows.map((row) => [row.delivery_id, row])))
+    result = { rows, complete: rows.length === prepared.length }
+    if (result.complete) return ids
+    const queued = new Set(rows.map((row) => row.delivery_id))
     const byDestination = Object.values(
       Arr.groupBy(
-        made.filter((one) => !roomy.has(one.delivery_id)),
+        prepared.filter((one) => !queued.has(one.delivery_id)),
         (one) => one.destination_id
       )
     )
@@ -92,7 +94,7 @@ export const makeDeliveryQueue = (
   const discard = Effect.fnUntraced(function* (org_id: OrgId, destination_id: string) {
     const at = yield* now
     yield* sql`
-      WITH waiting AS MATERIALIZED (
+      WITH locked AS MATERIALIZED (
         -- Locks rows in the same order as the statement that records results, or the two could deadlock.
         SELECT shard, seq
         FROM delivery_queue
@@ -101,19 +103,19 @@ export const makeDeliveryQueue = (
           AND destination_id = ${destination_id}
         ORDER BY shard, seq
         FOR UPDATE
-      ), gone AS (
+      ), deleted AS (
         DELETE FROM delivery_queue q
-        USING waiting w
-        WHERE q.shard = w.shard
-          AND q.seq = w.seq
+        USING locked l
+        WHERE q.shard = l.shard
+          AND q.seq = l.seq
         RETURNING q.delivery_id
       )
       UPDATE deliveries d
       SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(at)}::timestamptz
-      FROM gone
+      FROM deleted
       WHERE d.org_id = ${org_id}
         AND d.destination_id = ${destination_id}
-        AND d.delivery_id = gone.delivery_id
+        AND d.delivery_id = deleted.delivery_id
     `
     yield* sql`
       DELETE FROM delivery_destinations
@@ -122,21 +124,21 @@ export const makeDeliveryQueue = (
     `
   })
 
-  return { enqueue, discard, lockDestination, room }
+  return { enqueue, discard, lockDestination, remainingCapacity }
 }
 
 /** Builds the inserted rows as a read at this moment would return them. */
-const rowsOf = (
-  made: ReadonlyArray<PreparedDelivery>,
-  places: ReadonlyMap<string, InsertedDelivery>
+const toQueueRows = (
+  prepared: ReadonlyArray<PreparedDelivery>,
+  inserted: ReadonlyMap<string, InsertedDelivery>
 ): ReadonlyArray<QueueRow> => {
   const rows: Array<QueueRow> = []
-  for (const one of made) {
-    const place = places.get(one.delivery_id)
-    if (place === undefined || place.seq === null) continue
+  for (const one of prepared) {
+    const row = inserted.get(one.delivery_id)
+    if (row === undefined || row.seq === null) continue
     rows.push({
       shard: one.shard,
-      seq: place.seq,
+      seq: row.seq,
       org_id: one.org_id,
       destination_id: one.destination_id,
       delivery_id: one.delivery_id,
@@ -146,9 +148,9 @@ const rowsOf = (
       first_attempt: 0,
       wait_ms: one.delay,
       left_ms: one.within,
-      consecutive_failures: place.consecutive_failures,
-      cooldown_round: place.cooldown_round,
-      cooldown_ms: place.cooldown_ms
+      consecutive_failures: row.consecutive_failures,
+      cooldown_round: row.cooldown_round,
+      cooldown_ms: row.cooldown_ms
     })
   }
   return rows

@@ -20,7 +20,7 @@ const MAX_RESULTS = 4_096
 const UNREADABLE_MILLIS = 1_000
 
 /** The outcome of a delivery that expired in the queue. */
-const expired: AttemptOutcome = { _tag: "Refused", error: "its time was over before its turn came" }
+const expired: AttemptOutcome = { _tag: "Refused", error: "expired in queue before it could be sent" }
 
 /**
  * A recorded attempt. `retryAt` is on the monotonic clock; null if the delivery is final or another replica owns it

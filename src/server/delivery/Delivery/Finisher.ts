@@ -9,6 +9,7 @@ import { deliveryAttempts, deliveryAttemptDuration } from "../../observability/m
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import type { Worker } from "../../concurrency/Worker.ts"
 import { type ConcludedAttempt, writeResults } from "./writeResults.ts"
 
 /** How long the first result of a batch waits for others, in milliseconds. */
@@ -34,15 +35,12 @@ const UNWRITABLE = "internal error: the result could not be written"
 
 /** Records the results of attempts. */
 export interface Finisher {
-  /**
-   * One iteration of the worker: waits for results, then records them as a batch. Ends when they are recorded, however
-   * long the database is unavailable.
-   */
-  readonly runOnce: Effect.Effect<void>
+  /** Records a batch of results. A run ends when they are recorded, however long the database is unavailable. */
+  readonly worker: Worker<never, never>
 }
 
 /** A defect in this code or in a channel's `onCompleted`, caught while writing. */
-class WriteDefect extends Data.TaggedError("Broken")<{ readonly defect: unknown }> {}
+class WriteDefect extends Data.TaggedError("WriteDefect")<{ readonly defect: unknown }> {}
 
 type WriteError = SqlError.SqlError | WriteDefect
 
@@ -65,35 +63,35 @@ export const makeFinisher = (
      * single statement.
      */
     const writeAndNotify = (
-      group: ReadonlyArray<ConcludedAttempt>
+      batch: ReadonlyArray<ConcludedAttempt>
     ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
-      const settling = Map.groupBy(
-        group.filter(
+      const completed = Map.groupBy(
+        batch.filter(
           ({ result, verdict }) => hasCompletionHook(result.lane.channel) && verdict._tag !== "RetryLater"
         ),
         ({ result }) => result.lane.channel
       )
-      if (settling.size === 0) return writeResults(sql, group)
+      if (completed.size === 0) return writeResults(sql, batch)
       return transaction(
-        Effect.tap(writeResults(sql, group), (written) =>
-          Effect.forEach(settling, ([channel, own]) => notifyChannel(channel, own, written), {
+        Effect.tap(writeResults(sql, batch), (written) =>
+          Effect.forEach(completed, ([channel, own]) => notifyChannel(channel, own, written), {
             discard: true
           })
         )
       ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
     }
 
-    const write = (group: ReadonlyArray<ConcludedAttempt>): Effect.Effect<ReadonlySet<number>, WriteError> =>
+    const write = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<ReadonlySet<number>, WriteError> =>
       Effect.catchDefect(
-        Effect.suspend(() => writeAndNotify(group)),
+        Effect.suspend(() => writeAndNotify(batch)),
         (defect) => Effect.fail(new WriteDefect({ defect }))
       )
 
-    const acknowledge = (group: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
+    const acknowledge = (batch: ReadonlyArray<ConcludedAttempt>, written: ReadonlySet<number>) => {
       const now = monotonicMillis(clock)
-      for (const { result } of group) unacknowledged.delete(result)
+      for (const { result } of batch) unacknowledged.delete(result)
       dispatcher.acknowledge(
-        group.map(({ result, verdict }) => ({
+        batch.map(({ result, verdict }) => ({
           result,
           retryAt:
             verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null
@@ -118,15 +116,12 @@ export const makeFinisher = (
      * left in the queue would be sent forever; it can be replayed. Its channel is notified of that failure, unless its
      * hook fails again.
      */
-    const writeAlone = (judged: ConcludedAttempt): Effect.Effect<void> =>
-      retryUntilWritten(write([judged])).pipe(
-        Effect.map((written) => acknowledge([judged], written)),
+    const writeAlone = (concluded: ConcludedAttempt): Effect.Effect<void> =>
+      retryUntilWritten(write([concluded])).pipe(
+        Effect.map((written) => acknowledge([concluded], written)),
         Effect.catch((error) => {
-          const failed = unwritable(judged)
-          return Effect.logError(
-            "The result of a delivery cannot be written: it counts as failed",
-            error
-          ).pipe(
+          const failed = unwritable(concluded)
+          return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
             Effect.catch(() => retryUntilWritten(writeResults(sql, [failed]))),
             Effect.map((written) => acknowledge([failed], written))
@@ -134,23 +129,29 @@ export const makeFinisher = (
         }),
         Effect.catch((error) =>
           Effect.andThen(
-            Effect.logError("A delivery is left to the next owner of its shard", error),
-            Effect.sync(() => abandon(judged.result))
+            Effect.logError(
+              "The result of a delivery could not be recorded; the next owner of its shard will send it again",
+              error
+            ),
+            Effect.sync(() => abandon(concluded.result))
           )
         )
       )
 
-    const writeBatch = (group: ReadonlyArray<ConcludedAttempt>): Effect.Effect<void> =>
-      write(group).pipe(
+    const writeBatch = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<void> =>
+      write(batch).pipe(
         Effect.matchEffect({
-          onSuccess: (written) => Effect.sync(() => acknowledge(group, written)),
+          onSuccess: (written) => Effect.sync(() => acknowledge(batch, written)),
           onFailure: (error) =>
             isUnavailable(error)
-              ? Effect.logWarning("Results of deliveries wait for the store", error).pipe(
+              ? Effect.logWarning(
+                  "Database unavailable; delivery results will be recorded later",
+                  error
+                ).pipe(
                   Effect.andThen(Effect.sleep(RETRY_MILLIS)),
-                  Effect.andThen(Effect.suspend(() => writeBatch(group)))
+                  Effect.andThen(Effect.suspend(() => writeBatch(batch)))
                 )
-              : Effect.forEach(group, writeAlone, { discard: true })
+              : Effect.forEach(batch, writeAlone, { discard: true })
         })
       )
 
@@ -161,13 +162,15 @@ export const makeFinisher = (
     const disableDestinations = Effect.fnUntraced(function* (lanes: ReadonlySet<Lane>) {
       const fibers: Array<Fiber.Fiber<void>> = []
       for (const { channel, destination_id, key, org_id } of lanes) {
-        const off = disablePermits.withPermit(
+        const disable = disablePermits.withPermit(
           Effect.suspend(() => channel.disable?.(org_id, destination_id) ?? Effect.void)
         )
-        const stubbornly = retryUntilWritten(off).pipe(
-          Effect.catchCause((cause) => Effect.logError("A destination was not switched off", cause))
+        const disabled = retryUntilWritten(disable).pipe(
+          Effect.catchCause((cause) =>
+            Effect.logError("Could not disable a destination that answered 410 Gone", cause)
+          )
         )
-        fibers.push(yield* FiberMap.run(disabling, key, stubbornly, { onlyIfMissing: true }))
+        fibers.push(yield* FiberMap.run(disabling, key, disabled, { onlyIfMissing: true }))
       }
       if (fibers.length > 0) yield* Effect.timeoutOption(Fiber.awaitAll(fibers), DISABLE_WAIT_MILLIS)
     })
@@ -191,23 +194,26 @@ export const makeFinisher = (
     /** Drops the results that a defect prevented from being recorded, so that they do not keep their shards here. */
     const dropUnacknowledged = (defect: unknown) =>
       Effect.andThen(
-        Effect.logError("Results of deliveries could not be written", defect),
+        Effect.logError("Defect while recording delivery results", defect),
         Effect.sync(() => unacknowledged.forEach(abandon))
       )
 
     return {
-      runOnce: Effect.gen(function* () {
-        yield* Queue.peek(dispatcher.results)
-        yield* Effect.sleep(GATHER_MILLIS)
-        const taken = yield* Queue.takeBetween(dispatcher.results, 1, BATCH_SIZE)
-        for (const result of taken) unacknowledged.add(result)
-        const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
-        yield* disableDestinations(gone).pipe(
-          Effect.andThen(Effect.forEach(taken, concludeAttempt)),
-          Effect.flatMap(writeBatch),
-          Effect.catchDefect(dropUnacknowledged)
-        )
-      })
+      worker: {
+        name: "delivery_results",
+        wakeUp: Effect.andThen(Queue.peek(dispatcher.results), Effect.sleep(GATHER_MILLIS)),
+        runOnce: Effect.gen(function* () {
+          const taken = yield* Queue.takeBetween(dispatcher.results, 1, BATCH_SIZE)
+          for (const result of taken) unacknowledged.add(result)
+          const gone = new Set(taken.filter(({ outcome }) => outcome._tag === "Gone").map(({ lane }) => lane))
+          yield* disableDestinations(gone).pipe(
+            Effect.andThen(Effect.forEach(taken, concludeAttempt)),
+            Effect.flatMap(writeBatch),
+            Effect.catchDefect(dropUnacknowledged)
+          )
+          return { counts: { results: taken.length } }
+        })
+      }
     }
   })
 

@@ -2,6 +2,7 @@ import { Clock, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
+import type { Worker } from "../../concurrency/Worker.ts"
 import { writeHealth } from "./writeHealth.ts"
 
 /** How long the first lane of a batch waits for others, in milliseconds. */
@@ -15,11 +16,8 @@ const RETRY_MILLIS = 250
 
 /** Persists the health of destinations. */
 export interface HealthWriter {
-  /**
-   * One iteration of the worker: waits until the health of a destination differs from the stored one, then writes a
-   * batch.
-   */
-  readonly runOnce: Effect.Effect<void, SqlError.SqlError>
+  /** Writes a batch of health that differs from the stored one. */
+  readonly worker: Worker<SqlError.SqlError, never>
 }
 
 /** Health is persisted separately from results. The log does not depend on it, so no result waits for it. */
@@ -28,13 +26,16 @@ export const makeHealthWriter = (
   dispatcher: Dispatcher
 ): Effect.Effect<HealthWriter> =>
   Effect.map(Clock.Clock, (clock) => ({
-    runOnce: Effect.gen(function* () {
-      yield* dispatcher.hasUnsavedHealth.await
-      yield* Effect.sleep(GATHER_MILLIS)
-      const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
-      if (unsaved.size === 0) return
-      const held = yield* writeHealth(sql, unsaved, monotonicMillis(clock))
-      dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !held.has(lane.key))))
-      if (held.size > 0) yield* Effect.sleep(RETRY_MILLIS)
-    })
+    worker: {
+      name: "delivery_health",
+      wakeUp: Effect.andThen(dispatcher.hasUnsavedHealth.await, Effect.sleep(GATHER_MILLIS)),
+      runOnce: Effect.gen(function* () {
+        const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
+        if (unsaved.size === 0) return
+        const locked = yield* writeHealth(sql, unsaved, monotonicMillis(clock))
+        dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !locked.has(lane.key))))
+        // Waits here, since `wakeUp` would complete immediately: the locked lanes are still unsaved.
+        if (locked.size > 0) yield* Effect.sleep(RETRY_MILLIS)
+      })
+    }
   }))

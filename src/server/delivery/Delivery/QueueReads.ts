@@ -28,14 +28,14 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
 
   return {
     /** Reads the rows behind each shard's watermark, up to `limit` per shard. */
-    tail: (numbers: ReadonlyArray<number>, marks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
+    tail: (numbers: ReadonlyArray<number>, watermarks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
       SELECT ${columns}
-      FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(marks)}::bigint[]) AS s (shard, mark)
+      FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(watermarks)}::bigint[]) AS s (shard, watermark)
       CROSS JOIN LATERAL (
         SELECT *
         FROM delivery_queue q
         WHERE q.shard = s.shard
-          AND q.seq > s.mark
+          AND q.seq > s.watermark
         ORDER BY q.seq
         LIMIT ${limit}::int
       ) q
@@ -75,7 +75,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
           greatest(q.due_at, d.cooldown_until)
             <= statement_timestamp() + ${horizonMillis}::float8 * interval '1 millisecond' AS soon,
           count(*) OVER () AS lanes,
-          count(*) FILTER (WHERE d.cooldown_until > statement_timestamp()) OVER (PARTITION BY q.channel) AS cooling,
+          count(*) FILTER (WHERE d.cooldown_until > statement_timestamp()) OVER (PARTITION BY q.channel) AS cooling_down,
           row_number() OVER (PARTITION BY q.channel ORDER BY l.count DESC) AS place
         FROM lanes l
         CROSS JOIN LATERAL (
@@ -91,7 +91,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       )
       SELECT
         shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
-        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling::int AS cooling_down
+        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling_down::int AS cooling_down
       FROM page
       WHERE soon
         OR place = 1

@@ -8,13 +8,13 @@ import type { NewDelivery } from "./QueuedDelivery.ts"
 import { shardOf } from "./Shards.ts"
 
 /**
- * High-water mark: inserts take no lock while a destination's queue is further than this from its limit, plus `UNSEEN`
+ * High-water mark: inserts take no lock while a destination's queue is further than this from its limit, plus `UNSEEN_TRANSACTIONS`
  * times the size of the insert. Concurrent transactions do not see each other's rows until they commit, so up to
- * `UNSEEN` of them with as many deliveries each may pass the same check without exceeding the limit. A batch of
+ * `UNSEEN_TRANSACTIONS` of them with as many deliveries each may pass the same check without exceeding the limit. A batch of
  * deadlines can give one destination a thousand deliveries at a time.
  */
-const CLOSE_TO_FULL = 256
-const UNSEEN = 8
+const HIGH_WATER_MARGIN = 256
+const UNSEEN_TRANSACTIONS = 8
 
 /**
  * "csgd" in ASCII. The seed of the hash that gives each destination its advisory lock; a collision with another lock
@@ -30,7 +30,7 @@ export interface PreparedDelivery extends NewDelivery {
   readonly shard: number
   readonly delivery_id: string
   readonly size: number
-  readonly capacity: number
+  readonly queueLimit: number
   readonly delay: number
   readonly within: number | null
 }
@@ -59,7 +59,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
   `
 
   /** Returns how many more deliveries the destination's queue may take. Counts rows up to the limit only. */
-  const remainingCapacity = (org_id: OrgId, destination_id: string, capacity: number) =>
+  const remainingCapacity = (org_id: OrgId, destination_id: string, queueLimit: number) =>
     Effect.map(
       sql<{ readonly count: number }>`
         SELECT count(*)::int AS count
@@ -69,10 +69,10 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
           WHERE shard = ${shardOf(destination_id)}::smallint
             AND org_id = ${org_id}
             AND destination_id = ${destination_id}
-          LIMIT ${capacity}::int
+          LIMIT ${queueLimit}::int
         ) q
       `.unprepared,
-      (rows) => capacity - (rows[0]?.count ?? 0)
+      (rows) => queueLimit - (rows[0]?.count ?? 0)
     )
 
   /**
@@ -91,20 +91,20 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         ${textArray(list.map((one) => one.event_id))}::text[],
         ${textArray(list.map((one) => one.label))}::text[],
         ${int4Array(list.map((one) => one.size))}::int[],
-        ${int4Array(list.map((one) => one.capacity))}::int[],
+        ${int4Array(list.map((one) => one.queueLimit))}::int[],
         ${float8Array(list.map((one) => one.delay))}::float8[],
         ${float8Array(list.map((one) => one.within))}::float8[]
-      ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, capacity, delay, within)
+      ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, queue_limit, delay, within)
     ), destinations AS MATERIALIZED (
       -- Counted once per destination, however many deliveries it is given.
       SELECT
-        d.org_id, d.destination_id, waiting.count >= d.roomy AS tight,
+        d.org_id, d.destination_id, waiting.count >= d.high_water_mark AS near_limit,
         h.consecutive_failures, h.cooldown_round,
         (extract(epoch FROM h.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms
       FROM (
         SELECT
           shard, org_id, destination_id,
-          greatest(0, min(capacity) - ${CLOSE_TO_FULL}::int - ${UNSEEN}::int * count(*)) AS roomy
+          greatest(0, min(queue_limit) - ${HIGH_WATER_MARGIN}::int - ${UNSEEN_TRANSACTIONS}::int * count(*)) AS high_water_mark
         FROM given
         GROUP BY shard, org_id, destination_id
       ) d
@@ -116,12 +116,12 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
           WHERE q.shard = d.shard
             AND q.org_id = d.org_id
             AND q.destination_id = d.destination_id
-          LIMIT d.roomy
+          LIMIT d.high_water_mark
         ) c
       ) waiting
       LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
     ), wanted AS MATERIALIZED (
-      SELECT g.*, d.tight, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
+      SELECT g.*, d.near_limit, d.consecutive_failures, d.cooldown_round, d.cooldown_ms
       FROM given g
       JOIN destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
     ), logged AS (
@@ -131,7 +131,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         org_id, destination_id, delivery_id, channel, event_id, label, size, 'pending',
         ${toDate(now)}::timestamptz
       FROM wanted
-      WHERE NOT tight
+      WHERE NOT near_limit
     ), queued AS (
       INSERT INTO delivery_queue
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
@@ -139,7 +139,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         shard, org_id, destination_id, delivery_id, channel, event_id,
         now() + delay * interval '1 millisecond', now() + within * interval '1 millisecond', 0, 0
       FROM wanted
-      WHERE NOT tight
+      WHERE NOT near_limit
       RETURNING delivery_id, seq
     )
     SELECT w.delivery_id, q.seq::float8 AS seq, w.consecutive_failures, w.cooldown_round, w.cooldown_ms
@@ -155,9 +155,9 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
     list: Arr.NonEmptyReadonlyArray<PreparedDelivery>,
     now: Timestamp
   ) {
-    const { capacity, destination_id, org_id } = list[0]
+    const { destination_id, org_id, queueLimit } = list[0]
     yield* lockDestination(org_id, destination_id)
-    const free = yield* remainingCapacity(org_id, destination_id, capacity)
+    const capacity = yield* remainingCapacity(org_id, destination_id, queueLimit)
     yield* sql`
       WITH given AS MATERIALIZED (
         SELECT *
@@ -169,7 +169,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
           ${int4Array(list.map((one) => one.size))}::int[],
           ${float8Array(list.map((one) => one.delay))}::float8[],
           ${float8Array(list.map((one) => one.within))}::float8[],
-          ${boolArray(list.map((_, index) => index < free))}::boolean[]
+          ${boolArray(list.map((_, index) => index < capacity))}::boolean[]
         ) WITH ORDINALITY AS g (delivery_id, channel, event_id, label, size, delay, within, fits, place)
       ), logged AS (
         INSERT INTO deliveries
@@ -191,7 +191,7 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
       WHERE fits
       ORDER BY place
     `
-    return Math.max(0, list.length - Math.max(0, free))
+    return Math.max(0, list.length - Math.max(0, capacity))
   })
 
   return {

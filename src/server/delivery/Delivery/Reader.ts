@@ -1,5 +1,6 @@
 import { Clock, Effect, Latch } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
+import type { Worker } from "../../concurrency/Worker.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { type Lane, LANE_CAPACITY } from "./Lane.ts"
 import { type HeadRow, makeQueueReads, SWEEP_LANES } from "./QueueReads.ts"
@@ -77,15 +78,8 @@ export interface Reader {
   readonly requestSweep: () => void
   /** The findings of the last sweep, by channel. */
   readonly lastSweep: () => ReadonlyMap<string, ChannelSweep>
-  /** One iteration of each worker: waits for its signal or its interval, then reads. */
-  readonly runOnce: {
-    /** Reads the tails of the owned shards. */
-    readonly tail: Effect.Effect<void, SqlError.SqlError>
-    /** Reads the first row of every lane of the owned shards. */
-    readonly sweep: Effect.Effect<void, SqlError.SqlError>
-    /** Reads more rows for lanes that ran low. */
-    readonly refill: Effect.Effect<void, SqlError.SqlError>
-  }
+  /** The tail, the sweep and the refill. */
+  readonly workers: ReadonlyArray<Worker<SqlError.SqlError, never>>
 }
 
 /** Reads the queue for the shards of one replica. */
@@ -117,7 +111,7 @@ export const makeReader = (
       const now = monotonicMillis(clock)
       const again = now >= rereadDue
       rereadPending = !again
-      const marks = owned.map((one) => {
+      const watermarks = owned.map((one) => {
         if (now - one.stableSince >= STABLE_AFTER_MILLIS) {
           one.stableWatermark = one.nextStableWatermark
           one.nextStableWatermark = one.watermark
@@ -126,7 +120,7 @@ export const makeReader = (
         return again ? Math.max(one.stableWatermark, one.watermark - REREAD_ROWS, 0) : one.watermark
       })
       const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
-      return dispatcher.trackRead(queue.tail(numbers, marks, limit), (rows) => {
+      return dispatcher.trackRead(queue.tail(numbers, watermarks, limit), (rows) => {
         const counts = new Map<number, number>()
         for (const { seq, shard } of rows) {
           const count = (counts.get(shard) ?? 0) + 1
@@ -203,36 +197,48 @@ export const makeReader = (
       return lanes.length === 0 ? Effect.void : refillLanes(lanes)
     })
 
-    const awaitLatch = (latch: Latch.Latch, millis: number) =>
-      Effect.andThen(
-        Effect.timeoutOption(latch.await, millis),
-        Effect.sync(() => latch.closeUnsafe())
-      )
+    /** A run of `read` after its signal was reset: a signal that arrives during the read starts another. */
+    const resetThen = <A>(signal: Latch.Latch, read: Effect.Effect<A, SqlError.SqlError>) =>
+      Effect.suspend(() => {
+        signal.closeUnsafe()
+        return read
+      })
 
     return {
       signalNewRows: () => void tailDue.openUnsafe(),
       requestSweep: () => void sweepDue.openUnsafe(),
       lastSweep: () => swept,
-      runOnce: {
-        tail: Effect.suspend(() => awaitLatch(tailDue, tailWait())).pipe(
-          Effect.andThen(readTail),
-          Effect.andThen(Effect.sleep(TAIL_PAUSE_MILLIS))
-        ),
-        sweep: Effect.andThen(awaitLatch(sweepDue, options.sweepMillis), sweep),
-        refill: Effect.andThen(dispatcher.hasLowLanes.await, refill)
-      }
+      workers: [
+        {
+          name: "delivery_tail",
+          runOnce: Effect.map(resetThen(tailDue, readTail), () => ({
+            next: Math.max(TAIL_PAUSE_MILLIS, tailWait())
+          })),
+          every: options.pollMillis,
+          wakeUp: Effect.andThen(Effect.sleep(TAIL_PAUSE_MILLIS), tailDue.await),
+          firstRun: "after_pause"
+        },
+        {
+          name: "delivery_sweep",
+          runOnce: resetThen(sweepDue, sweep),
+          every: options.sweepMillis,
+          wakeUp: sweepDue.await,
+          firstRun: "after_pause"
+        },
+        { name: "delivery_refill", runOnce: refill, wakeUp: dispatcher.hasLowLanes.await }
+      ]
     }
   })
 
 /** Adds a page of a sweep to the findings. */
 const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, ChannelSweep>): void => {
-  const cooling = new Map<string, number>()
+  const counted = new Map<string, number>()
   for (const row of rows) {
     const { channel } = row
     const { coolingDown: before, overdueMillis } = found.get(channel) ?? { coolingDown: 0, overdueMillis: 0 }
     const late = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
-    const added = cooling.has(channel) ? 0 : row.cooling_down
-    cooling.set(channel, row.cooling_down)
+    const added = counted.has(channel) ? 0 : row.cooling_down
+    counted.set(channel, row.cooling_down)
     found.set(channel, { overdueMillis: late, coolingDown: before + added })
   }
 }

@@ -1,6 +1,7 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { NotFound, NotReplayable, QueueFull } from "../../../api/Problems.ts"
+import { notFound } from "../../../api/notFound.ts"
+import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/Database/transaction.ts"
@@ -26,7 +27,7 @@ const PREFIX_LENGTH = 4
 export const makeReplay = (
   sql: SqlClient.SqlClient,
   channels: ReadonlyMap<string, Channel>,
-  { lockDestination, room }: DeliveryQueue
+  { lockDestination, remainingCapacity }: DeliveryQueue
 ) => {
   const atomically = atomic(sql)
 
@@ -39,7 +40,7 @@ export const makeReplay = (
   ) =>
     Effect.map(
       sql`
-        WITH again AS (
+        WITH reset AS (
           UPDATE deliveries
           SET status = 'pending', replays = replays + 1, finished_at = NULL
           WHERE org_id = ${org_id}
@@ -53,7 +54,7 @@ export const makeReplay = (
         SELECT
           ${shardOf(destination_id)}::smallint, ${org_id}, ${destination_id}, delivery_id, channel, event_id,
           now(), now() + ${retry.maxElapsedMillis}::float8 * interval '1 millisecond', attempts, attempts
-        FROM again
+        FROM reset
         ORDER BY delivery_id
         RETURNING 1 AS queued
       `,
@@ -77,14 +78,16 @@ export const makeReplay = (
           FOR UPDATE
         `
         const row = rows[0]
-        if (row === undefined) return yield* new NotFound({ detail: "There is no such delivery" })
+        if (row === undefined) return yield* notFound("delivery")
         if (row.status !== "failed") {
-          return yield* new NotReplayable({ detail: `A delivery that is ${row.status} is not replayed` })
+          return yield* new NotReplayable({
+            detail: `Only failed deliveries can be replayed; this one is ${row.status}.`
+          })
         }
         const { policy } = yield* channelByName(channels, row.channel)
-        if ((yield* room(org_id, destination_id, policy.queueLimit)) <= 0) {
+        if ((yield* remainingCapacity(org_id, destination_id, policy.queueLimit)) <= 0) {
           return yield* new QueueFull({
-            detail: `${policy.queueLimit} deliveries wait for this destination already`
+            detail: `The queue of this destination is full (limit ${policy.queueLimit} deliveries). Retry when some are delivered.`
           })
         }
         yield* enqueueFailed(org_id, destination_id, [delivery_id], policy)
@@ -125,13 +128,13 @@ export const makeReplay = (
               ])
         ])
         yield* lockDestination(org_id, destination_id)
-        const free = Math.max(0, yield* room(org_id, destination_id, policy.queueLimit))
+        const capacity = Math.max(0, yield* remainingCapacity(org_id, destination_id, policy.queueLimit))
         const rows = yield* sql<{ readonly delivery_id: string }>`
           SELECT delivery_id
           FROM deliveries
           WHERE ${inWindow}
           ORDER BY delivery_id
-          LIMIT ${free}::int
+          LIMIT ${capacity}::int
         `
         const queued = yield* enqueueFailed(
           org_id,
@@ -139,7 +142,7 @@ export const makeReplay = (
           rows.map((row) => row.delivery_id),
           policy
         )
-        if (rows.length < free) return { queued, skipped: 0 }
+        if (rows.length < capacity) return { queued, skipped: 0 }
         const [left] = yield* sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
           FROM deliveries

@@ -3,7 +3,8 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import { transaction } from "../../store/Database/transaction.ts"
-import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
+import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import type { Worker } from "../../concurrency/Worker.ts"
 import type { Channel, DeliveryRef, CompletedDelivery } from "./Channel.ts"
 import { maintainPartitions } from "./maintainPartitions.ts"
 import { SHARDS } from "./Shards.ts"
@@ -56,8 +57,7 @@ export interface Retention {
    * dropped.
    */
   readonly partitions: Effect.Effect<number>
-  /** Runs immediately, then at every interval, forever. */
-  readonly loop: Effect.Effect<never>
+  readonly worker: Worker<SqlError.SqlError, never>
 }
 
 /** Retention of the delivery log and of the channels' payloads. */
@@ -94,7 +94,7 @@ export const makeRetention = (
           ORDER BY org_id, destination_id, delivery_id
           LIMIT 1
         ) n
-      ), old AS MATERIALIZED (
+      ), expired AS MATERIALIZED (
         SELECT d.org_id, d.destination_id, l.delivery_id, l.status
         FROM destinations d
         CROSS JOIN LATERAL (
@@ -108,29 +108,29 @@ export const makeRetention = (
           LIMIT ${STEP_ROWS}::int
         ) l
         LIMIT ${STEP_ROWS}::int
-      ), waiting AS MATERIALIZED (
+      ), locked AS MATERIALIZED (
         -- Queue rows are locked first and in the same order as by the statement that records results; locked rows are
         -- left to the next run.
         SELECT q.shard, q.seq
-        FROM old
+        FROM expired
         JOIN delivery_queue q
           ON q.shard = ANY(${int4Array(shards)}::smallint[])
-          AND q.org_id = old.org_id
-          AND q.destination_id = old.destination_id
-          AND q.delivery_id = old.delivery_id
-        WHERE old.status = 'pending'
+          AND q.org_id = expired.org_id
+          AND q.destination_id = expired.destination_id
+          AND q.delivery_id = expired.delivery_id
+        WHERE expired.status = 'pending'
         ORDER BY q.shard, q.seq
         FOR UPDATE OF q SKIP LOCKED
       ), unqueued AS (
         DELETE FROM delivery_queue q
-        USING waiting w
+        USING locked w
         WHERE q.shard = w.shard
           AND q.seq = w.seq
         RETURNING q.org_id, q.destination_id, q.delivery_id, q.channel
       )
       DELETE FROM deliveries l
       USING (
-        SELECT org_id, destination_id, delivery_id, NULL AS channel FROM old WHERE status <> 'pending'
+        SELECT org_id, destination_id, delivery_id, NULL AS channel FROM expired WHERE status <> 'pending'
         UNION ALL
         SELECT org_id, destination_id, delivery_id, channel FROM unqueued
       ) gone
@@ -206,7 +206,7 @@ export const makeRetention = (
     `
     if (oldest === undefined) return
     yield* Effect.logWarning(
-      `A transaction is open for ${oldest.seconds} s: deleted rows cannot be cleared away until it ends`,
+      `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it ends`,
       { pid: oldest.pid, application_name: oldest.name }
     )
   })
@@ -217,7 +217,13 @@ export const makeRetention = (
     yield* sql`DELETE FROM delivery_owners WHERE lease_until < now() - ${DEAD_DAYS}::int * interval '1 day'`
     const days = yield* partitions.pipe(
       Effect.catchCause((cause) =>
-        Effect.as(Effect.logWarning("The partitions of attempts wait for the next time", cause), 0)
+        Effect.as(
+          Effect.logWarning(
+            "Could not maintain delivery_attempts partitions; retrying with the next retention run",
+            cause
+          ),
+          0
+        )
       )
     )
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
@@ -238,7 +244,14 @@ export const makeRetention = (
   return {
     runOnce,
     partitions,
-    loop: repeatEvery("Old deliveries", runOnce, options.every)
+    worker: {
+      name: "delivery_retention",
+      runOnce: Effect.map(runOnce, ({ deliveries, more, payloads }) =>
+        toWorkerRun({ removed: deliveries + payloads, more })
+      ),
+      every: options.every,
+      retryAfter: options.every
+    }
   }
 }
 
@@ -250,5 +263,5 @@ interface DeletedDelivery extends DeliveryRef {
 const toExpired = (ref: DeliveryRef): CompletedDelivery => ({
   delivery: ref,
   status: "failed",
-  outcome: { _tag: "Refused", error: "older than is kept" }
+  outcome: { _tag: "Refused", error: "expired by retention" }
 })

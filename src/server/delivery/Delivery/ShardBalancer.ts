@@ -1,5 +1,6 @@
 import { type Cause, Effect, Latch } from "effect"
 import type { SqlError } from "effect/sql"
+import type { Worker } from "../../concurrency/Worker.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
 import type { Shards } from "./Shards.ts"
@@ -12,8 +13,8 @@ export const REBALANCE_TIMEOUT_MILLIS = 2_000
 export interface ShardBalancer {
   /** Renews leases, claims or releases shards, and notifies the other replicas of released shards. */
   readonly rebalance: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
-  /** One iteration of the worker: waits until `trigger` is called or the leases are due for renewal, then rebalances. */
-  readonly runOnce: Effect.Effect<void, SqlError.SqlError | Cause.TimeoutError>
+  /** Rebalances when `trigger` is called, and whenever the leases are due for renewal. */
+  readonly worker: Worker<SqlError.SqlError | Cause.TimeoutError, never>
   /** Requests a rebalancing now, since shards were released. */
   readonly trigger: () => void
 }
@@ -34,7 +35,7 @@ export const makeShardBalancer = (
 ): ShardBalancer => {
   const due = Latch.makeUnsafe(false)
 
-  const round = Effect.gen(function* () {
+  const rebalance = Effect.gen(function* () {
     const before = new Set(shards.owned.values())
     const released = yield* shards.rebalance.pipe(
       Effect.timeout(REBALANCE_TIMEOUT_MILLIS),
@@ -51,14 +52,17 @@ export const makeShardBalancer = (
   })
 
   return {
-    rebalance: round,
-    runOnce: Effect.andThen(
-      Effect.timeoutOption(due.await, renewMillis),
-      Effect.suspend(() => {
+    rebalance,
+    worker: {
+      name: "delivery_shards",
+      runOnce: Effect.suspend(() => {
         due.closeUnsafe()
-        return round
-      })
-    ),
+        return rebalance
+      }),
+      every: renewMillis,
+      wakeUp: due.await,
+      firstRun: "after_pause"
+    },
     trigger: () => void due.openUnsafe()
   }
 }

@@ -22,14 +22,14 @@ export interface Wakeups {
 
 /** Listens on a connection of the current `PgClient`. */
 export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Effect.gen(function* () {
-  const notices = yield* makePgNotify("countersign_delivery")
+  const pgNotify = yield* makePgNotify("countersign_delivery")
   const due = Latch.makeUnsafe(false)
   return {
     signalNewRows: () => void due.openUnsafe(),
-    notifyFreeShards: notices.notify(["shards"]),
-    runNotifier: notices.notifyDebounced(due, GATHER_MILLIS, () => ["rows"]),
+    notifyFreeShards: pgNotify.notify(["shards"]),
+    runNotifier: pgNotify.notifyDebounced(due, GATHER_MILLIS, () => ["rows"]),
     runListener: (on) =>
-      notices.listen((payload) =>
+      pgNotify.listen((payload) =>
         Effect.sync(() => {
           // After a reconnect the payload is undefined: both are signalled to make up for missed notifications.
           if (payload !== "rows") on("shards")

@@ -20,7 +20,7 @@ export const drain = (shards: Shards, wakeups: Wakeups, drainMillis: number): Ef
       // A short database outage must not end the drain: attempts finish meanwhile and are recorded once the database is
       // back.
       const released = yield* Effect.catchCause(shards.releaseDrained, (cause) =>
-        Effect.as(Effect.logDebug("Shards are given up a little later", cause), [])
+        Effect.as(Effect.logDebug("Releasing shards failed, retrying", cause), [])
       )
       if (released.length > 0) yield* wakeups.notifyFreeShards
       if (shards.owned.size === 0) return
@@ -28,13 +28,15 @@ export const drain = (shards: Shards, wakeups: Wakeups, drainMillis: number): Ef
     }
   })
 
-  const resigned = Effect.retry(shards.releaseAll, Schedule.spaced(RETRY_MILLIS))
+  const releasedAll = Effect.retry(shards.releaseAll, Schedule.spaced(RETRY_MILLIS))
 
   return Effect.timeoutOption(shards.startDraining, REBALANCE_TIMEOUT_MILLIS).pipe(
-    Effect.catchCause((cause) => Effect.logDebug("The others count on this process a little longer", cause)),
+    Effect.catchCause((cause) =>
+      Effect.logDebug("Deregistering failed; peers will notice by the missing heartbeat", cause)
+    ),
     Effect.andThen(Effect.timeoutOption(drained, drainMillis)),
-    Effect.andThen(Effect.timeoutOption(resigned, RELEASE_TIMEOUT_MILLIS)),
-    Effect.catchCause((cause) => Effect.logDebug("Shards run out by themselves", cause)),
+    Effect.andThen(Effect.timeoutOption(releasedAll, RELEASE_TIMEOUT_MILLIS)),
+    Effect.catchCause((cause) => Effect.logDebug("Releasing shards failed; their leases will expire", cause)),
     Effect.andThen(wakeups.notifyFreeShards)
   )
 }

@@ -31,11 +31,11 @@ export const writeHealth = (
           ${float8Array(list.map(([, health]) => (health._tag === "CoolingDown" ? Math.max(0, health.until - now) : -1)))}::float8[]
         ) AS l (shard, epoch, org_id, destination_id, failures, round, wait)
         JOIN delivery_shards s ON s.shard = l.shard AND s.epoch = l.epoch
-      ), there AS MATERIALIZED (
+      ), existing AS MATERIALIZED (
         SELECT d.org_id, d.destination_id
         FROM given g
         JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
-      ), held AS MATERIALIZED (
+      ), locked AS MATERIALIZED (
         SELECT g.*
         FROM given g
         JOIN delivery_destinations d ON d.org_id = g.org_id AND d.destination_id = g.destination_id
@@ -43,7 +43,7 @@ export const writeHealth = (
       ), changed AS (
         UPDATE delivery_destinations d
         SET consecutive_failures = h.failures, cooldown_round = h.round, cooldown_until = h.until
-        FROM held h
+        FROM locked h
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
           AND (d.consecutive_failures, d.cooldown_round, d.cooldown_until)
@@ -53,7 +53,7 @@ export const writeHealth = (
           (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
         SELECT org_id, destination_id, failures, round, until
         FROM given
-        WHERE (org_id, destination_id) NOT IN (SELECT org_id, destination_id FROM there)
+        WHERE (org_id, destination_id) NOT IN (SELECT org_id, destination_id FROM existing)
         ORDER BY org_id, destination_id
         ON CONFLICT (org_id, destination_id) DO UPDATE
         SET
@@ -61,9 +61,9 @@ export const writeHealth = (
           cooldown_round = EXCLUDED.cooldown_round,
           cooldown_until = EXCLUDED.cooldown_until
       )
-      SELECT org_id, destination_id FROM there
+      SELECT org_id, destination_id FROM existing
       EXCEPT
-      SELECT org_id, destination_id FROM held
+      SELECT org_id, destination_id FROM locked
     `,
     (rows) => new Set(rows.map((row) => `${row.org_id}/${row.destination_id}`))
   )

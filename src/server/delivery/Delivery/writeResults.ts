@@ -10,6 +10,14 @@ export interface ConcludedAttempt {
   readonly verdict: Conclusion
 }
 
+/** The status of a delivery after its attempt. A pending delivery stays in the queue. */
+const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" | "partial" | "failed">> = {
+  RetryLater: "pending",
+  Delivered: "delivered",
+  Partial: "partial",
+  Failed: "failed"
+}
+
 /**
  * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
  * attempt and by the shard's epoch. Returns the numbers of the rows that were still at the recorded attempt.
@@ -21,7 +29,7 @@ export const writeResults = (
   const column = <A>(of: (judged: ConcludedAttempt) => A): Array<A> => group.map(of)
   return Effect.map(
     sql<{ readonly seq: number }>`
-      WITH ended AS (
+      WITH given AS (
         SELECT *
         FROM unnest(
           ${int4Array(column(({ result }) => result.delivery.shard))}::smallint[],
@@ -29,63 +37,58 @@ export const writeResults = (
           ${int8Array(column(({ result }) => result.lane.owned.epoch))}::bigint[],
           ${int4Array(column(({ result }) => result.delivery.attempt))}::int[],
           ${boolArray(column(({ result }) => result.outcome._tag !== "Refused"))}::boolean[],
-          ${textArray(column(({ verdict }) => verdict._tag))}::text[],
+          ${textArray(column(({ verdict }) => statusAfter[verdict._tag]))}::text[],
           ${float8Array(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0)))}::float8[],
           ${textArray(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error)))}::text[],
           ${int4Array(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0)))}::int[],
           ${int4Array(column(({ result }) => (result.outcome._tag === "Refused" ? null : result.outcome.status)))}::int[],
           ${float8Array(column(({ result }) => result.startedAt / 1000))}::float8[],
           ${int4Array(column(({ result }) => result.durationMillis))}::int[]
-        ) AS e (shard, seq, epoch, attempt, sent, verdict, delay, error, rejected, status, started, duration)
-      ), held AS MATERIALIZED (
+        ) AS e (shard, seq, epoch, attempt, sent, status_after, delay, error, rejected, status, started, duration)
+      ), locked AS MATERIALIZED (
         SELECT e.*, q.org_id, q.destination_id, q.delivery_id
-        FROM ended e
+        FROM given e
         JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
         JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
         ORDER BY e.shard, e.seq
         FOR UPDATE OF q
       ), done AS (
         DELETE FROM delivery_queue q
-        USING held h
+        USING locked h
         WHERE q.shard = h.shard
           AND q.seq = h.seq
-          AND h.verdict <> 'RetryLater'
-      ), again AS (
+          AND h.status_after <> 'pending'
+      ), retried AS (
         UPDATE delivery_queue q
         SET due_at = statement_timestamp() + h.delay * interval '1 millisecond', attempt = q.attempt + 1
-        FROM held h
+        FROM locked h
         WHERE q.shard = h.shard
           AND q.seq = h.seq
-          AND h.verdict = 'RetryLater'
+          AND h.status_after = 'pending'
       ), logged AS (
         INSERT INTO delivery_attempts
           (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
         SELECT org_id, destination_id, delivery_id, attempt + 1, to_timestamp(started), duration, status, error
-        FROM held
+        FROM locked
         WHERE sent
       ), noted AS (
         UPDATE deliveries d
         SET
-          status = CASE h.verdict
-            WHEN 'RetryLater' THEN 'pending'
-            WHEN 'Delivered' THEN 'delivered'
-            WHEN 'Partial' THEN 'partial'
-            ELSE 'failed'
-          END,
+          status = h.status_after,
           attempts = d.attempts + h.sent::int,
           rejected = h.rejected,
           status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
           last_error = h.error,
           finished_at = CASE
-            WHEN h.verdict <> 'RetryLater' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
+            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
           END
-        FROM held h
+        FROM locked h
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
           AND d.delivery_id = h.delivery_id
       )
       SELECT seq::float8 AS seq
-      FROM held
+      FROM locked
     `,
     (rows) => new Set(rows.map((row) => row.seq))
   )

@@ -1,47 +1,58 @@
-import { Clock, Duration, Effect, Schedule, type Scope } from "effect"
+import { Clock, Duration, Effect, type Scope } from "effect"
 import { NetAddress } from "effect/net"
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls"
 import { buildConnector, type Dispatcher, Pool } from "undici"
+import { LruCache } from "../../concurrency/LruCache.ts"
+import { runWorker, startWorkers } from "../../concurrency/Worker.ts"
 import type { PublicUrl } from "../../../domain/network/PublicUrl.ts"
 
 /**
- * A kept-open connection lives at most a minute: no request starts on one older than {@link REUSE}, those of that
- * age are found within {@link SWEEP_EVERY}, and a request in flight is bounded by its own deadline.
+ * A kept-alive connection lives at most a minute: no request uses a pool older than {@link REUSE}, older pools are
+ * closed within {@link SWEEP_EVERY}, and a request in flight is bounded by its own deadline.
  */
 const REUSE = Duration.seconds(45)
 const SWEEP_EVERY = Duration.seconds(5)
 
-/** Shorter than what servers commonly keep (5 s in Node), so that ours is the side that closes. */
+/** Shorter than the keep-alive of common servers (5 s in Node), so that this side closes first. */
 const IDLE_MILLIS = 4_000
 const LONGEST_IDLE_MILLIS = 30_000
 
-/** An attempt's own deadline is shorter as a rule: this ends the dialling that an ended attempt leaves behind. */
+/** An attempt's own deadline is usually shorter; this ends a connect that outlives its attempt. */
 const CONNECT_TIMEOUT_MILLIS = 10_000
 
-/** Most destinations with connections kept open, and most connections to one of them. The oldest give way. */
+/**
+ * Limits on destinations with kept-alive connections, and on connections to each. The least recently used destination
+ * is evicted.
+ */
 const MAX_POOLS = 1_024
 const MAX_CONNECTIONS_PER_POOL = 64
 
-/** Largest head of an answer, status line and trailers included. */
+/** Largest head of a response, including status line and trailers, in bytes. */
 const MAX_HEADER_BYTES = 16 * 1024
 
-/** Connections by destination, address, port and name. */
+/** Connection pools by destination, address, port and host name. */
 export interface Connections {
-  /** Whether connections to this address are kept for the destination. */
+  /** Whether the destination has a pool for this address. */
   readonly has: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => boolean
-  /** The destination's connections to this address. Makes none itself. */
+  /** Returns the destination's pool for this address. Opens no connection itself. */
   readonly to: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => Dispatcher
+}
+
+/** A pool and when it becomes too old for new requests, in nanoseconds on the monotonic clock. */
+interface KeptPool {
+  readonly pool: Pool
+  readonly until: bigint
 }
 
 const keyOf = (destination: string, url: PublicUrl, address: NetAddress.IpAddress): string =>
   `${destination} ${NetAddress.formatIp(address)} ${url.origin}`
 
-/** Errors of closing are of no use to anyone: the connection is gone either way. */
+/** A failed close is ignored: the connection is gone either way. */
 const ignoreCloseErrors = (closing: Promise<void>): void => void closing.catch(() => undefined)
 
 /**
- * Trust in what the system trusts, in Node's own list with `NODE_EXTRA_CA_CERTS`, and in the certificates given.
- * Made once: reading the lists takes a tenth of a second.
+ * Trusts the system's certificates, Node's own list with `NODE_EXTRA_CA_CERTS`, and the given ones. Created once,
+ * because reading the lists takes a tenth of a second.
  */
 const makeTrust = (certificates: ReadonlyArray<string>): (() => SecureContext) => {
   let context: SecureContext | undefined
@@ -52,9 +63,9 @@ const makeTrust = (certificates: ReadonlyArray<string>): (() => SecureContext) =
 }
 
 /**
- * A pool that dials one address, whatever the name in its URL: SNI, the certificate's check and the Host header go by
- * the name, and nothing looks it up again. HTTP/1.1 only; no TLS session outlives its connection, since a resumed one
- * would skip the certificate; no proxy, redirect, retry, cookie or decoding, as undici's dispatchers add none.
+ * A pool that connects to one address, whatever the host name in its URL. SNI, certificate check and Host header use
+ * the host name, and nothing resolves it again. HTTP/1.1 only; no TLS session is resumed, because a resumed session
+ * skips the certificate check. Undici's dispatchers add no proxy, redirect, retry, cookie or content decoding.
  */
 const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => SecureContext): Pool => {
   const dial = buildConnector({
@@ -73,13 +84,13 @@ const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => Se
     keepAliveTimeout: IDLE_MILLIS,
     keepAliveMaxTimeout: LONGEST_IDLE_MILLIS,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // The deadline of the attempt stands over all of it; undici's own run on a coarse clock.
+    // The attempt's deadline covers these phases; undici's own timeouts use a coarse clock.
     headersTimeout: 0,
     bodyTimeout: 0
   })
 }
 
-/** Opens the book of connections. Closing the scope cuts them all, also those in use. */
+/** Starts without pools. Closing the scope destroys all connections, including those in use. */
 export const makeConnections = (
   certificates: ReadonlyArray<string>
 ): Effect.Effect<Connections, never, Scope.Scope> =>
@@ -87,53 +98,53 @@ export const makeConnections = (
     const clock = yield* Clock.Clock
     const trust = makeTrust(certificates)
     const reuseNanos = BigInt(Duration.toMillis(REUSE)) * 1_000_000n
-    // In order of last use, so that the first is the one to give way.
-    const pools = new Map<string, { readonly pool: Pool; readonly until: bigint }>()
-    // Taken out of the book, with requests that have yet to end.
+    // Evicted or too old, with requests still in flight.
     const retired = new Set<Pool>()
 
-    const fresh = (key: string) => {
-      const entry = pools.get(key)
-      return entry !== undefined && clock.monotonicTimeNanosUnsafe() < entry.until ? entry : undefined
+    /** Closes a pool after its requests in flight have ended. */
+    const retire = ({ pool }: KeptPool): void => {
+      retired.add(pool)
+      ignoreCloseErrors(pool.close().finally(() => retired.delete(pool)))
     }
 
-    /** Lets the requests in flight end, then closes. */
-    const retire = (key: string): void => {
-      const entry = pools.get(key)
-      pools.delete(key)
-      if (entry === undefined) return
-      retired.add(entry.pool)
-      ignoreCloseErrors(entry.pool.close().finally(() => retired.delete(entry.pool)))
-    }
+    const pools = new LruCache<KeptPool>({ entries: MAX_POOLS, weight: MAX_POOLS }, retire)
+
+    const isFresh = ({ until }: KeptPool): boolean => clock.monotonicTimeNanosUnsafe() < until
 
     const sweep = Effect.sync(() => {
-      for (const key of pools.keys()) if (fresh(key) === undefined) retire(key)
+      for (const [key, kept] of pools.entries()) {
+        if (isFresh(kept)) continue
+        pools.delete(key)
+        retire(kept)
+      }
     })
 
-    yield* Effect.forkScoped(Effect.repeat(sweep, Schedule.spaced(SWEEP_EVERY)))
+    yield* startWorkers([runWorker({ name: "egress_connections", runOnce: sweep, every: SWEEP_EVERY })])
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        for (const pool of [...retired, ...Array.from(pools.values(), (entry) => entry.pool)])
+        for (const [key, { pool }] of pools.entries()) {
+          pools.delete(key)
           ignoreCloseErrors(pool.destroy())
-        pools.clear()
+        }
+        for (const pool of retired) ignoreCloseErrors(pool.destroy())
       })
     )
 
     return {
-      has: (destination, url, address) => fresh(keyOf(destination, url, address)) !== undefined,
+      has: (destination, url, address) => {
+        const kept = pools.get(keyOf(destination, url, address))
+        return kept !== undefined && isFresh(kept)
+      },
       to: (destination, url, address) => {
         const key = keyOf(destination, url, address)
-        const known = fresh(key)
-        if (known !== undefined) {
+        const kept = pools.get(key)
+        if (kept !== undefined) {
+          if (isFresh(kept)) return kept.pool
           pools.delete(key)
-          pools.set(key, known)
-          return known.pool
+          retire(kept)
         }
-        retire(key)
-        const oldest = pools.size >= MAX_POOLS ? pools.keys().next() : undefined
-        if (oldest?.done === false) retire(oldest.value)
         const pool = makePool(url, address, trust)
-        pools.set(key, { pool, until: clock.monotonicTimeNanosUnsafe() + reuseNanos })
+        pools.set(key, { pool, until: clock.monotonicTimeNanosUnsafe() + reuseNanos }, 1)
         return pool
       }
     }

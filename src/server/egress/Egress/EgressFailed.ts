@@ -2,7 +2,7 @@ import { Data } from "effect"
 import { errors } from "undici"
 import { urlRefusalDetail, type UrlRefusal } from "../../../domain/network/PublicUrl.ts"
 
-/** Why a request had no answer. Closed: each reason has its phrase in {@link reasonPhrases}. */
+/** Why a request got no response. Closed: each reason has its phrase in {@link reasonPhrases}. */
 export type EgressReason =
   | "TimedOut"
   | "RefusedUrl"
@@ -23,28 +23,28 @@ export type EgressReason =
   | "Unknown"
 
 const reasonPhrases: Readonly<Record<EgressReason, string>> = {
-  TimedOut: "timed out before an answer came",
-  RefusedUrl: "the URL is not accepted any more",
-  RefusedAddress: "the host is at an address that is not open to requests",
-  NameNotFound: "the host's name does not resolve",
-  LookupFailed: "the host's name could not be looked up",
+  TimedOut: "timed out waiting for a response",
+  RefusedUrl: "the URL is no longer accepted",
+  RefusedAddress: "the host resolves to an address that is not allowed",
+  NameNotFound: "the host name does not resolve",
+  LookupFailed: "the DNS lookup of the host failed",
   ConnectionRefused: "connection refused",
-  Unreachable: "the host cannot be reached",
+  Unreachable: "the host is unreachable",
   ConnectTimedOut: "timed out while connecting",
-  ConnectionClosed: "the connection was closed before an answer came",
+  ConnectionClosed: "connection closed before a response",
   CertificateName: "the TLS certificate is for another name",
   CertificateExpired: "the TLS certificate has expired or is not valid yet",
   CertificateUntrusted: "the TLS certificate is not trusted",
   TlsFailed: "the TLS handshake failed",
-  HeadersTooLarge: "the answer's headers are too large",
-  MalformedAnswer: "the answer is not well-formed HTTP",
+  HeadersTooLarge: "the response headers are too large",
+  MalformedAnswer: "malformed HTTP response",
   RefusedRequest: "the request cannot be sent with these headers",
   Unknown: "the request failed"
 }
 
 /**
- * A request that had no answer. Its `phrase` is one of ours and fit for `last_error`: nothing of what the peer, its
- * name server or its certificate said is in it.
+ * A request without a response. `phrase` is one of the service's own and safe for `last_error`: it contains nothing
+ * that the peer, its name server or its certificate sent.
  */
 export class EgressFailed extends Data.TaggedError("EgressFailed")<{ readonly reason: EgressReason }> {
   get phrase(): string {
@@ -55,17 +55,17 @@ export class EgressFailed extends Data.TaggedError("EgressFailed")<{ readonly re
   }
 }
 
-/** Why a URL is refused at creation: by its text, by an address it resolves to, or because it does not resolve. */
+/** Why a URL is refused when it is stored: its text, an address it resolves to, or a failed DNS lookup. */
 export type UrlRefusalReason = UrlRefusal | "NameNotFound" | "LookupFailed"
 
-/** A URL that is refused at creation. Its `phrase` is a sentence that says what to do: the detail of INVALID_URL. */
+/** A URL refused when it is stored. `phrase` is a sentence that says what to do: the detail of INVALID_URL. */
 export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason: UrlRefusalReason }> {
   get phrase(): string {
     switch (this.reason) {
       case "NameNotFound":
-        return "The host's name does not resolve to an address: check its spelling and its DNS records."
+        return "The host name does not resolve. Check its spelling and its DNS records."
       case "LookupFailed":
-        return "The host's name could not be looked up: check its DNS records, or try again."
+        return "The DNS lookup of the host failed. Check its DNS records, or try again."
       default:
         return urlRefusalDetail[this.reason]
     }
@@ -75,7 +75,7 @@ export class UrlRefused extends Data.TaggedError("UrlRefused")<{ readonly reason
   }
 }
 
-/** Codes of Node's sockets and TLS and of undici, where one code has one meaning. */
+/** Error codes of Node's sockets, of TLS and of undici, if a code has one meaning. */
 const reasonsByCode: ReadonlyMap<string, EgressReason> = new Map<string, EgressReason>([
   ["ECONNREFUSED", "ConnectionRefused"],
   ["EHOSTUNREACH", "Unreachable"],
@@ -116,10 +116,16 @@ const reasonsByCode: ReadonlyMap<string, EgressReason> = new Map<string, EgressR
   ["UND_ERR_REQ_CONTENT_LENGTH_MISMATCH", "RefusedRequest"]
 ])
 
-/** undici's own words for an answer that breaks HTTP's rules while the connection stands: 100 and 101 unasked. */
+/**
+ * undici's messages for a response that violates HTTP while the connection stays open, such as an unrequested 100 or
+ * 101.
+ */
 const protocolErrorMessages: ReadonlySet<string> = new Set(["bad response", "bad upgrade"])
 
-/** Reads an error of the transport by its kind and code. Its message may hold the peer's words and goes no further. */
+/**
+ * Maps a transport error to a reason by its class and code. Its message may contain text from the peer and is not
+ * passed on.
+ */
 export const toEgressReason = (error: unknown): EgressReason => {
   if (error instanceof errors.HTTPParserError) return "MalformedAnswer"
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "Unknown"

@@ -2,25 +2,25 @@ import { Effect } from "effect"
 import type { Dispatcher } from "undici"
 import { EgressFailed, type EgressReason, toEgressReason } from "./EgressFailed.ts"
 
-/** Most interim answers (1xx) before the answer. Servers send one or two (103 Early Hints). */
+/** Interim responses (1xx) accepted before the final one. Servers send one or two (103 Early Hints). */
 const MAX_INTERIM = 16
 
-/** Longest `retry-after` that is read: an HTTP date has 29 characters. */
+/** Longest `retry-after` header that is read; an HTTP date has 29 characters. */
 const MAX_RETRY_AFTER = 64
 
-/** What came back. Any final status is an answer, redirects and errors too: the caller judges. */
+/** A response. Any final status is a response, including redirects and errors; the caller decides what it means. */
 export interface EgressResponse {
   /** 200 to 999. */
   readonly status: number
-  /** The header as the peer wrote it. Not yet a time: it may say anything. */
+  /** The header as the peer sent it, unparsed. */
   readonly retryAfter: string | undefined
-  /** As it came over the wire, not decoded, cut at the request's `maxResponseBytes`. */
+  /** The bytes from the wire, not decoded, truncated at the request's `maxResponseBytes`. */
   readonly body: Uint8Array
-  /** Whether `body` is all of it: `false` when it was too long, broke off, or did not end before the deadline. */
+  /** Whether `body` is complete; false if it was too long, broke off, or did not end before the deadline. */
   readonly complete: boolean
 }
 
-/** What is written: a POST with a body. */
+/** A POST request with its body. */
 export interface Message {
   /** Path and query. */
   readonly target: string
@@ -29,15 +29,15 @@ export interface Message {
 }
 
 /**
- * How far an exchange has come. It is known apart from the effect that carries it out, because a deadline that
- * passes while a body drips must find the status that is there already.
+ * How far an exchange has come. Kept outside the effect that runs the exchange, because a deadline that passes while a
+ * body drips must find the status that has already arrived.
  */
 export class Progress {
   readonly #maxBytes: number
   readonly #chunks: Array<Uint8Array> = []
   #bytes = 0
   #head: { readonly status: number; readonly retryAfter: string | undefined } | undefined
-  /** Whether a connection was there and the request may have been written: from here on it is not sent again. */
+  /** Whether a connection was open and the request may have been written; from here on it is not sent again. */
   started = false
 
   constructor(maxBytes: number) {
@@ -48,16 +48,16 @@ export class Progress {
     this.#head = { status, retryAfter }
   }
 
-  /** Keeps what fits. Returns whether all of it did. */
+  /** Keeps as much of the chunk as fits. Returns whether all of it did. */
   keep(chunk: Uint8Array): boolean {
-    const room = this.#maxBytes - this.#bytes
-    const kept = chunk.length <= room ? chunk : chunk.subarray(0, room)
+    const capacity = this.#maxBytes - this.#bytes
+    const kept = chunk.length <= capacity ? chunk : chunk.subarray(0, capacity)
     if (kept.length > 0) this.#chunks.push(kept)
     this.#bytes += kept.length
-    return chunk.length <= room
+    return chunk.length <= capacity
   }
 
-  /** The answer as far as it came, or the failure where not even its headers did. */
+  /** The response as far as it arrived, or a failure if its headers did not. */
   result(end: { readonly complete: boolean; readonly otherwise: EgressReason }) {
     const head = this.#head
     return head === undefined
@@ -66,15 +66,15 @@ export class Progress {
   }
 }
 
-/** When an exchange is to be over. */
+/** When an exchange must be over. */
 export interface Deadline {
   readonly hasPassed: () => boolean
-  /** Sets an alarm for it; answers with how to call that off. */
-  readonly onExpiry: (ring: () => void) => () => void
+  /** Schedules a callback for the deadline; returns a function that cancels it. */
+  readonly onExpiry: (callback: () => void) => () => void
 }
 
-/** A reason for undici to end a request with. It is never seen. */
-const ended = new Error("ended")
+/** The reason passed to undici when aborting a request. Never shown. */
+const aborted = new Error("aborted")
 
 const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): string | undefined => {
   const value = typeof header === "string" ? header : header?.[0]
@@ -82,10 +82,11 @@ const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): strin
 }
 
 /**
- * Sends the message and reads the answer. It ends as soon as the body ends, breaks off or is too long, and at the deadline; once the
- * head of the answer is there it no longer fails. Interrupted, or at the deadline, it cuts the connection at once, or, where it is still
- * being dialled, writes nothing once it stands. A process that stood still past the deadline writes nothing either, though it hears of
- * its connection before its alarm rings: what it was about to send is long another's to send.
+ * Sends the message and reads the response. Ends when the body ends, breaks off or is too long, and at the deadline;
+ * once the response's headers have arrived it no longer fails. On interruption and at the deadline it closes the
+ * connection; a connection that is still being opened is closed as soon as it is open, with nothing written. A process
+ * that was suspended past the deadline writes nothing either, even though it sees its connection open before its timer
+ * fires: by then another replica may have sent the same request.
  */
 export const exchange = (
   dispatcher: Dispatcher,
@@ -101,17 +102,17 @@ export const exchange = (
     const end = (complete: boolean, otherwise: EgressReason): void => {
       if (over) return
       over = true
-      callOff()
+      cancelTimer()
       resume(progress.result({ complete, otherwise }))
     }
 
     const cut = (): void => {
       over = true
-      callOff()
-      controller?.abort(ended)
+      cancelTimer()
+      controller?.abort(aborted)
     }
 
-    const callOff = deadline.onExpiry(() => {
+    const cancelTimer = deadline.onExpiry(() => {
       end(false, "TimedOut")
       cut()
     })
@@ -126,7 +127,7 @@ export const exchange = (
       {
         onRequestStart(started) {
           if (deadline.hasPassed()) end(false, "TimedOut")
-          if (over) return started.abort(ended)
+          if (over) return started.abort(aborted)
           controller = started
           progress.started = true
         },
@@ -135,12 +136,12 @@ export const exchange = (
           interim++
           if (interim <= MAX_INTERIM) return
           end(false, "MalformedAnswer")
-          started.abort(ended)
+          started.abort(aborted)
         },
         onResponseData(started, chunk) {
           if (over || progress.keep(chunk)) return
           end(false, "Unknown")
-          started.abort(ended)
+          started.abort(aborted)
         },
         onResponseEnd() {
           end(true, "Unknown")

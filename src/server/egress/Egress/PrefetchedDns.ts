@@ -2,7 +2,7 @@ import { Cause, Context, Effect, type Exit } from "effect"
 import type { NetAddress } from "effect/net"
 import type { Lookup } from "./Resolver.ts"
 
-/** Look-ups that one run may make. No operation names more hosts. */
+/** DNS lookups one run may need. No operation names more hosts. */
 const MAX_LOOKUPS = 4
 
 interface PrefetchedLookup {
@@ -11,7 +11,7 @@ interface PrefetchedLookup {
   readonly exit: Exit.Exit<ReadonlyArray<NetAddress.IpAddress>, Effect.Error<ReturnType<Lookup>>>
 }
 
-/** What was looked up for the run at hand; undefined: look-ups are made where they stand. */
+/** Lookup results for the current run; undefined outside `withDnsPrefetch`, where lookups run in place. */
 const PrefetchedLookups = Context.Reference<Array<PrefetchedLookup> | undefined>(
   "countersign/server/egress/Egress/PrefetchedDns/Ahead",
   {
@@ -19,7 +19,7 @@ const PrefetchedLookups = Context.Reference<Array<PrefetchedLookup> | undefined>
   }
 )
 
-/** Ends a run that needs a look-up first. */
+/** Ends a run that needs a DNS lookup first. */
 class NeedsLookup {
   readonly lookup: Lookup
   readonly host: string
@@ -30,7 +30,7 @@ class NeedsLookup {
   }
 }
 
-/** A look-up that `lookingUpAhead` makes outside of what it runs. Elsewhere it is as it was. */
+/** A lookup that `withDnsPrefetch` resolves outside the effect it runs. Elsewhere it is unchanged. */
 export const withPrefetchedAnswers =
   (lookup: Lookup): Lookup =>
   (host) =>
@@ -41,9 +41,15 @@ export const withPrefetchedAnswers =
     })
 
 /**
- * Runs a transaction that may look a name up, without holding its connection meanwhile: a name server that is slow must not leave
- * others without one. The run ends where it asks for a name, with nothing written, and begins again when the answer is there. So an
- * operation looks up before it does anything that a rollback does not undo.
+ * Runs a transaction that may resolve host names, without keeping its connection during the DNS lookup: a slow name
+ * server must not use up the pool. On the first lookup the run ends and rolls back; it starts again when the result is
+ * there. So an operation must resolve host names before it does anything that a rollback does not undo.
+ *
+ * ```
+ *   run ──> lookup needed? ── no ──> done
+ *    ^          │ yes: defect NeedsLookup, rollback
+ *    └── DNS lookup, without a transaction
+ * ```
  */
 export const withDnsPrefetch = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {

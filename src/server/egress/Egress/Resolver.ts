@@ -2,25 +2,28 @@ import { Effect, Option, Result, type Scope } from "effect"
 import { Dns, NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
 
-/** Longest look-up, retries and further name servers included. */
+/** Longest DNS lookup, including retries and further name servers. */
 const LOOKUP_TIMEOUT = "2 seconds"
 
-/** A query that gets no answer is asked anew after this long, so that one lost packet does not cost the attempt. */
+/**
+ * A query without a response is sent again after this long, in milliseconds, so that one lost packet does not fail the
+ * attempt.
+ */
 const QUERY_TIMEOUT_MILLIS = 800
 const QUERY_TRIES = 2
 
-/** Most addresses a name may have: no receiver needs more, and each is judged on each attempt. */
+/** Addresses a name may have: no receiver needs more, and each is checked on every attempt. */
 const MAX_ADDRESSES = 64
 
-/** Why a look-up gave no addresses: there are none, or the name servers did not say. */
+/** Why a lookup returned no addresses: there are none, or the name servers did not answer. */
 export type LookupRefusal = "NameNotFound" | "LookupFailed"
 
-/** The addresses of a name, IPv4 first. */
+/** Resolves a host name to its addresses, IPv4 first. */
 export type Lookup = (name: string) => Effect.Effect<ReadonlyArray<NetAddress.IpAddress>, LookupRefusal>
 
 const refuse = (reason: LookupRefusal) => Effect.fail(reason)
 
-/** One family's answer: its addresses as text, `[]` where the name has none of it, `undefined` where none came. */
+/** The result for one address family: addresses as text, `[]` if the name has none, undefined without a response. */
 type Answer = ReadonlyArray<string> | undefined
 
 const noRecords: ReadonlySet<string> = new Set([NodeDns.NOTFOUND, NodeDns.NODATA])
@@ -31,10 +34,10 @@ const addressesOf = (
   Result.all(texts.map(NetAddress.ipFromString))
 
 /**
- * Looks names up with c-ares at the servers given, else the machine's, not with the system call that holds a thread
- * of the pool for as long as a name server pleases. The hosts file and search domains play no part. One look-up is
- * one query for A and one for AAAA. Where only one of the two is answered, its addresses are the name's: whatever
- * the other would have said is not dialled.
+ * Resolves names with c-ares at the given servers, or the machine's, instead of `getaddrinfo`, which occupies a thread
+ * of the pool for as long as a name server takes. The hosts file and search domains are not used. A lookup is one query
+ * for A and one for AAAA. If only one is answered, the name has its addresses: an address that was not returned cannot
+ * be connected to.
  */
 export const makeLookup = (
   servers: ReadonlyArray<NetAddress.InetAddress>
@@ -49,7 +52,8 @@ export const makeLookup = (
       (resolver) => Effect.sync(() => resolver.cancel())
     )
 
-    // A query cannot be cancelled alone: interrupted, its answer is dropped, and c-ares gives up on its own.
+    // A single query cannot be cancelled: after an interruption its response is dropped, and c-ares times out by
+    // itself.
     const query = (
       ask: (callback: (error: Error | null, addresses: ReadonlyArray<string>) => void) => void
     ) =>
@@ -80,8 +84,8 @@ export const makeLookup = (
   })
 
 /**
- * Reads a comma-separated list of `address[:port]`, port 53 where none is given. Fails with the rest of a sentence
- * whose subject is the variable.
+ * Parses a comma-separated list of `address[:port]`, default port 53. Fails with a clause whose subject is the
+ * variable.
  */
 export const parseDnsServers = (text: string): Result.Result<ReadonlyArray<NetAddress.InetAddress>, string> =>
   Result.all(

@@ -1,7 +1,7 @@
 import { InvalidUrl } from "../../../api/Problems.ts"
 import type { UrlRefused } from "./EgressFailed.ts"
 
-/** What a caller is told of a URL that is refused, which stands at `pointer` of its request. */
+/** The 400 response for a refused URL at `pointer` of the request. */
 export const invalidUrl =
   (pointer: string) =>
   ({ phrase }: UrlRefused): InvalidUrl =>

@@ -1,17 +1,18 @@
 import type { Schema } from "effect"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
 
-/** What of a trace goes out only where its organization switched content on: inputs, answers, arguments and results, by name. */
+/** Content of a trace by name (inputs, answers, arguments, results). Exported only if the organization enabled content. */
 export type Content = Readonly<Record<string, Schema.Json>>
 
 export const noContent: Content = {}
 
-/** Stands for what is too long to be exported. */
+/** Replaces a value that is too long to export. */
 export const TOO_LONG = "[too long to be exported]"
 
 /**
- * Content as it is held until it is encoded: without what is too long to be exported, and with how many characters the rest has, about.
- * Takes some µs; of an object with hundreds of thousands of names a fraction of what reading it took.
+ * Caps content for buffering: replaces values that are too long to export, and returns the approximate length of the
+ * rest in characters. Takes some µs; for an object with hundreds of thousands of keys a fraction of the time that
+ * parsing it took.
  */
 export const capContent = (content: Content): { readonly content: Content; readonly characters: number } => {
   const held: Record<string, Schema.Json> = {}
@@ -24,7 +25,7 @@ export const capContent = (content: Content): { readonly content: Content; reado
   return { content: held, characters }
 }
 
-/** What is left of so many characters after a value's JSON, which may have some more; below zero the rest is not looked at. */
+/** Subtracts the approximate JSON length of a value from `characters`. Stops as soon as the result is negative. */
 const remainingCharacters = (characters: number, value: Schema.Json): number => {
   if (typeof value === "string") return characters - value.length - 2
   if (typeof value !== "object" || value === null) return characters - 1
@@ -35,7 +36,7 @@ const remainingCharacters = (characters: number, value: Schema.Json): number => 
       left = remainingCharacters(left - 1, one)
     }
   } else {
-    // Not by its entries, all of which would be laid out first.
+    // Not `Object.entries`, which would build the whole list first.
     for (const name in value) {
       if (left < 0) break
       left = remainingCharacters(left - name.length - 4, value[name] ?? null)

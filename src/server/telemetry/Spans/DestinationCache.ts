@@ -1,8 +1,9 @@
-import type { OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import type { SpanBuffer } from "./SpanBuffer.ts"
 import {
   type OrgBuffer,
   type RecordedTrace,
+  type SpanDestination,
   TRACE_CHARACTERS,
   type PendingTrace,
   toPendingTrace
@@ -10,35 +11,31 @@ import {
 import { makeFairBudget } from "./FairBudget.ts"
 
 /**
- * How long an organization is known to have no destination. One that is made by another replica is noticed after this; one that is
- * made here, at once.
+ * TTL of "no destination", in milliseconds. A destination created on another replica is noticed after this; one created
+ * on this replica is noticed immediately.
  */
 const ABSENT_TTL_MILLIS = 5_000
 
-/** Organizations that something is known of; past it those with nothing on its way are forgotten. */
+/** Cached organizations; beyond this, entries without pending spans are evicted. */
 const MAX_ENTRIES = 20_000
 
-/** Traces that wait until it is known whether anybody wants them, in characters: 2,048 without content. */
+/** Traces waiting for a lookup, in characters: 2,048 traces without content. */
 const WAITING_CHARACTERS = 2_048 * TRACE_CHARACTERS
 
 type State =
-  | { readonly _tag: "None"; readonly until: number }
+  | { readonly _tag: "Absent"; readonly until: number }
   | {
-      readonly _tag: "Some"
+      readonly _tag: "Present"
       readonly buffer: OrgBuffer
       readonly waiting: Array<PendingTrace>
       missed: number
     }
   | { readonly _tag: "Unknown"; readonly waiting: Array<PendingTrace>; missed: number }
 
-/** A destination as the store has it. */
-export interface Destination {
-  readonly destination_id: TelemetryDestinationId
-  readonly content: boolean
-  readonly waiting_spans: number
-}
-
-/** What is known of the organizations that record spans: an buffer, nothing, or that there is none. */
+/**
+ * Caches each organization's telemetry destination, so that recording spans needs no statement. Traces of an
+ * organization that is not cached wait here until its destination has been looked up.
+ */
 export const makeDestinationCache = (
   { updateCount, open, samples }: Pick<SpanBuffer, "open" | "updateCount" | "samples">,
   lookUpSoon: () => void
@@ -52,16 +49,16 @@ export const makeDestinationCache = (
     for (const [org_id, state] of states) {
       const busy =
         state._tag === "Unknown" ||
-        (state._tag === "Some" &&
+        (state._tag === "Present" &&
           (state.buffer.inMemory > 0 || state.buffer.dropped > 0 || state.waiting.length > 0))
       if (!busy) states.delete(org_id)
       if (states.size < MAX_ENTRIES) return
     }
   }
 
-  const hold = (
+  const awaitLookup = (
     org_id: OrgId,
-    state: State & { readonly _tag: "Unknown" | "Some" },
+    state: State & { readonly _tag: "Unknown" | "Present" },
     recorded: RecordedTrace,
     at: number
   ): void => {
@@ -73,7 +70,7 @@ export const makeDestinationCache = (
     } else state.missed += recorded.count
   }
 
-  /** They wait no more. */
+  /** Releases the budget of traces that no longer wait. */
   const releaseBudget = (org_id: OrgId, list: ReadonlyArray<PendingTrace>): void => {
     for (const { characters } of list) budget.release(org_id, characters)
   }
@@ -92,22 +89,25 @@ export const makeDestinationCache = (
   }
 
   return {
-    /** The buffer of an organization, if it is known to have one; else what is recorded waits, or is nobody's. */
+    /**
+     * Returns the organization's buffer if its destination is cached. Otherwise the trace waits for a lookup, or is
+     * ignored if the organization has no destination.
+     */
     bufferFor: (org_id: OrgId, now: number, recorded: RecordedTrace, at: number): OrgBuffer | undefined => {
       const found = states.get(org_id)
-      if (found?._tag === "Some") return found.buffer
-      if (found?._tag === "None" && now < found.until) return undefined
-      hold(org_id, found?._tag === "Unknown" ? found : addUnknown(org_id), recorded, at)
+      if (found?._tag === "Present") return found.buffer
+      if (found?._tag === "Absent" && now < found.until) return undefined
+      awaitLookup(org_id, found?._tag === "Unknown" ? found : addUnknown(org_id), recorded, at)
       return undefined
     },
-    /** What is recorded waits until the store has said how many spans wait there. */
+    /** Makes the trace wait until the pending spans in the database have been counted again. */
     recount: (buffer: OrgBuffer, recorded: RecordedTrace, at: number): void => {
       const state = states.get(buffer.org_id)
-      if (state?._tag !== "Some" || state.buffer !== buffer) return
-      hold(buffer.org_id, state, recorded, at)
+      if (state?._tag !== "Present" || state.buffer !== buffer) return
+      awaitLookup(buffer.org_id, state, recorded, at)
       requestLookup(buffer.org_id)
     },
-    /** Organizations to look up, `limit` at most. */
+    /** Takes up to `limit` organizations to look up. */
     takeLookups: (limit: number): ReadonlyArray<OrgId> => {
       const list: Array<OrgId> = []
       for (const org_id of lookups) {
@@ -117,43 +117,43 @@ export const makeDestinationCache = (
       }
       return list
     },
-    /** They could not be looked up: nobody else would ask for them. */
+    /** Requests failed lookups again; nothing else would. */
     retryLookups: (list: ReadonlyArray<OrgId>): void => {
       for (const org_id of list) if (states.has(org_id)) requestLookup(org_id)
     },
     hasLookups: () => lookups.size > 0,
-    /** What the store has of an organization; what waited for the answer is taken by `take`. */
+    /** Stores the result of a lookup. The traces that waited for it are passed to `take`. */
     resolve: (
       org_id: OrgId,
-      destination: Destination | undefined,
+      destination: SpanDestination | undefined,
       now: number,
       take: (buffer: OrgBuffer, waited: ReadonlyArray<PendingTrace>, missed: number) => void
     ): void => {
       const state = states.get(org_id)
-      // Something changed meanwhile, and it is asked for again: the next answer counts.
-      if (state === undefined || state._tag === "None" || lookups.has(org_id)) return
+      // Invalidated meanwhile, with another lookup requested: that one counts.
+      if (state === undefined || state._tag === "Absent" || lookups.has(org_id)) return
       releaseBudget(org_id, state.waiting)
       if (destination === undefined) {
-        states.set(org_id, { _tag: "None", until: now + ABSENT_TTL_MILLIS })
+        states.set(org_id, { _tag: "Absent", until: now + ABSENT_TTL_MILLIS })
         return
       }
-      const same = state._tag === "Some" && state.buffer.destination_id === destination.destination_id
+      const same = state._tag === "Present" && state.buffer.destination_id === destination.destination_id
       const buffer = same ? state.buffer : open(org_id, destination, now)
       if (same) updateCount(buffer, destination.waiting_spans, now, true)
-      states.set(org_id, { _tag: "Some", buffer, waiting: [], missed: 0 })
-      // What was recorded for one destination is not for the next.
+      states.set(org_id, { _tag: "Present", buffer, waiting: [], missed: 0 })
+      // Traces recorded for one destination are not sent to its successor.
       if (same || state._tag === "Unknown") take(buffer, state.waiting, state.missed)
     },
-    /** Something changed: it is asked for anew. What waits for an answer goes on waiting. */
+    /** Invalidates an organization. Traces waiting for its lookup go on waiting. */
     invalidate: (org_id: OrgId): void => {
       const state = states.get(org_id)
       if (state?._tag === "Unknown") return requestLookup(org_id)
-      if (state?._tag === "Some") releaseBudget(org_id, state.waiting)
+      if (state?._tag === "Present") releaseBudget(org_id, state.waiting)
       states.delete(org_id)
     },
     peek: (org_id: OrgId): OrgBuffer | undefined => {
       const state = states.get(org_id)
-      return state?._tag === "Some" ? state.buffer : undefined
+      return state?._tag === "Present" ? state.buffer : undefined
     }
   }
 }

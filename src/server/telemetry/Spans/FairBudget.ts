@@ -1,14 +1,14 @@
 import type { OrgId } from "../../../domain/Ids.ts"
 
-/** Room in memory, in characters, that organizations share. */
+/** A memory budget in characters, shared by all organizations. */
 export interface FairBudget {
-  /** Whether there is room for what an organization adds. */
+  /** Whether the organization's addition fits. */
   readonly fits: (org_id: OrgId, characters: number) => boolean
   readonly reserve: (org_id: OrgId, characters: number) => void
   readonly release: (org_id: OrgId, characters: number) => void
 }
 
-/** One organization has half of it at most: its backlog must not take the room of all others. */
+/** An organization may use at most half of the budget, so that its backlog cannot starve all others. */
 export const makeFairBudget = (size: number): FairBudget => {
   const taken = new Map<OrgId, number>()
   let all = 0

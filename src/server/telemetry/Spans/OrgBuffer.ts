@@ -7,41 +7,44 @@ import type { BatchWriter } from "./BatchWriter.ts"
 import { type Content, capContent } from "./Content.ts"
 
 /**
- * How long a count of what waits in the store is believed where it leaves no room: as long as the engine gathers what has ended before it
- * writes it down. Each time that nothing has ended meanwhile it is believed twice as long, up to half a second: a collector that hangs
- * costs its organization's runs no statement.
+ * How long a count of pending spans in the database is trusted while it leaves no capacity, in milliseconds: as long as
+ * the engine gathers results before it records them. Each recount that finds no progress doubles the time, up to half a
+ * second, so that a hanging collector costs its organization's runs no statement.
  */
 const COUNT_TTL_MILLIS = 10
 const MAX_COUNT_TTL_MILLIS = 500
 
-/** Something that was done, as spans of one trace. */
+/** Spans of one trace, to be recorded. */
 export interface RecordedTrace {
   readonly trace_id: TraceId
-  /** How many spans `make` makes. */
+  /** The number of spans that `make` returns. */
   readonly count: number
-  /** Whether this is the whole trace, as of a run, but for feedback on it: such are remembered apart from those that go on. Default false. */
+  /**
+   * Whether these are all spans of the trace, as of a run; feedback on it may still follow. Whole traces are remembered
+   * apart from traces that continue. Default false.
+   */
   readonly whole?: boolean
-  /** Let go where the organization has content off, so `make` must not hold it too. Default: none. */
+  /** Discarded if the organization has content off, so `make` must not capture it. Default: none. */
   readonly content?: Content
   /**
-   * Makes them, later, off the path of who recorded; `at`: when they were recorded, in milliseconds since the epoch; `content`: what of
-   * it goes out, free of secrets; nothing where the organization has it off.
+   * Makes the spans later, outside the recording caller's path. `at`: when they were recorded, in milliseconds since
+   * the epoch. `content`: the redacted content to export; empty if the organization has content off.
    */
   readonly make: (at: number, content: Content) => ReadonlyArray<Span>
 }
 
-/** Characters that a trace is counted as, without its content. */
+/** Characters that a trace without content is counted as. */
 export const TRACE_CHARACTERS = 2_048
 
-/** A trace as it waits in memory; `at`: when it was recorded, in milliseconds since the epoch. */
+/** A trace waiting in memory. `at`: when it was recorded, in milliseconds since the epoch. */
 export interface PendingTrace {
   readonly recorded: RecordedTrace
   readonly at: number
-  /** How many it is counted as. */
+  /** How many characters it is counted as. */
   readonly characters: number
 }
 
-/** A trace with what of its content may be wanted: where it may not go out, nothing of it. */
+/** Builds a waiting trace; drops its content unless `wanted`. */
 export const toPendingTrace = (recorded: RecordedTrace, at: number, wanted: boolean): PendingTrace => {
   const { content, count, make, trace_id, whole = false } = recorded
   if (content === undefined || !wanted) {
@@ -55,12 +58,12 @@ export const toPendingTrace = (recorded: RecordedTrace, at: number, wanted: bool
   }
 }
 
-/** A trace that was taken in and is not encoded yet. */
+/** A trace that was admitted and is not encoded yet. */
 export interface BufferedTrace extends PendingTrace {
   readonly buffer: OrgBuffer
 }
 
-/** What an organization that has a destination has in this process. */
+/** The spans of one organization in this replica that are not in the database yet, and the limits that apply to them. */
 export interface OrgBuffer {
   readonly org_id: OrgId
   readonly destination_id: TelemetryDestinationId
@@ -68,35 +71,35 @@ export interface OrgBuffer {
   readonly frame: readonly [string, string]
   readonly budget: SpanBudget
   writer: BatchWriter | undefined
-  /** When the first span of `writer`, or the first drop that is not in the store yet, came; on the monotonic clock. */
+  /** When the first span of `writer`, or the first drop not yet in the database, arrived; on the monotonic clock. */
   since: number
-  /** Spans here, wherever in this process, that are not in the store yet. */
+  /** Spans in this replica that are not in the database yet. */
   inMemory: number
-  /** Spans that wait in the store, as of `checked`, in milliseconds on the monotonic clock. */
+  /** Pending spans in the database as of `countedAt`, in milliseconds on the monotonic clock. */
   inDatabase: number
   countedAt: number
-  /** How long that is believed, in milliseconds. */
+  /** How long that count is trusted, in milliseconds. */
   countTtlMillis: number
-  /** Spans that were dropped and are not counted in the store yet. */
+  /** Dropped spans that the database does not count yet. */
   dropped: number
 }
 
-/** Spans on their way to the store as one delivery. */
+/** Spans to be stored as one delivery. */
 export interface SpanBatch {
   readonly buffer: OrgBuffer
   readonly spans: number
-  /** The request, compressed. */
+  /** The gzipped request. */
   readonly request: Uint8Array
 }
 
-/** What is known of an organization's destination. */
+/** The destination of an organization, as read from the database. */
 export interface SpanDestination {
   readonly destination_id: TelemetryDestinationId
   readonly content: boolean
   readonly waiting_spans: number
 }
 
-/** An organization's buffer, empty; `now` on the monotonic clock, in milliseconds. */
+/** Creates an empty buffer; `now` on the monotonic clock, in milliseconds. */
 export const makeOrgBuffer = (
   org_id: OrgId,
   { content, destination_id, waiting_spans }: SpanDestination,
@@ -117,16 +120,19 @@ export const makeOrgBuffer = (
   dropped: 0
 })
 
-/** Whether so many spans find no room for all that is known, but for what may have been accepted meanwhile. */
+/**
+ * Whether the spans exceed the queue limit only by a count that may be out of date: the collector may have accepted
+ * spans since.
+ */
 export const needsRecount = (buffer: OrgBuffer, count: number, queueLimit: number, now: number): boolean =>
   buffer.inMemory + buffer.inDatabase + count > queueLimit &&
   buffer.inMemory + count <= queueLimit &&
   now - buffer.countedAt >= buffer.countTtlMillis
 
-/** The store has said how many spans wait there; `asked`: because there was no room. */
-export const updateCount = (buffer: OrgBuffer, waiting: number, now: number, asked: boolean): void => {
+/** Updates the count of pending spans in the database. `recount`: it was counted because there was no capacity. */
+export const updateCount = (buffer: OrgBuffer, waiting: number, now: number, recount: boolean): void => {
   if (waiting < buffer.inDatabase) buffer.countTtlMillis = COUNT_TTL_MILLIS
-  else if (asked) buffer.countTtlMillis = Math.min(MAX_COUNT_TTL_MILLIS, 2 * buffer.countTtlMillis)
+  else if (recount) buffer.countTtlMillis = Math.min(MAX_COUNT_TTL_MILLIS, 2 * buffer.countTtlMillis)
   buffer.inDatabase = waiting
   buffer.countedAt = now
 }

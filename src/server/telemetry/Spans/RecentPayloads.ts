@@ -1,45 +1,33 @@
 import { Context, Effect, Layer } from "effect"
+import { LruCache } from "../../concurrency/LruCache.ts"
 
-/** Bytes that are kept at most; past it the oldest go. What nobody takes was sent by another process. */
+/**
+ * Total size of the cached requests, in bytes; beyond it the oldest are evicted. A request that is never taken was sent
+ * by another replica.
+ */
 const MAX_BYTES = 4 * 1024 * 1024
 
 /**
- * Requests that this process has just written, for the attempt that follows where it follows here: it need not read back nor open what was
- * in memory a moment ago. The rows stay the truth: whether a batch is sent goes by them, and so does every later attempt.
+ * Caches requests that this replica has just stored, for the attempt that usually follows on the same replica: it need
+ * not read and unseal what was in memory a moment ago. The rows remain authoritative: whether a batch is sent depends
+ * on them, and later attempts read them.
  */
 export class RecentPayloads extends Context.Service<
   RecentPayloads,
   {
-    /** Keeps the request of a batch whose row is committed. */
+    /** Caches the request of a batch whose row is committed. */
     readonly keep: (batch_id: string, request: Uint8Array) => void
-    /** The request, if it is here; once. */
+    /** Removes and returns the request, if it is cached. */
     readonly take: (batch_id: string) => Uint8Array | undefined
   }
->()("countersign/server/telemetry/Spans/RecentPayloads/WrittenBatches") {
+>()("countersign/server/telemetry/Spans/RecentPayloads") {
   static readonly layer: Layer.Layer<RecentPayloads> = Layer.effect(
     RecentPayloads,
     Effect.sync(() => {
-      const kept = new Map<string, Uint8Array>()
-      let bytes = 0
-
-      const take = (batch_id: string): Uint8Array | undefined => {
-        const request = kept.get(batch_id)
-        if (request === undefined) return undefined
-        kept.delete(batch_id)
-        bytes -= request.length
-        return request
-      }
-
+      const requests = new LruCache<Uint8Array>({ entries: Infinity, weight: MAX_BYTES })
       return RecentPayloads.of({
-        keep: (batch_id, request) => {
-          kept.set(batch_id, request)
-          bytes += request.length
-          for (const oldest of kept.keys()) {
-            if (bytes <= MAX_BYTES) break
-            take(oldest)
-          }
-        },
-        take
+        keep: (batch_id, request) => requests.set(batch_id, request, request.length),
+        take: (batch_id) => requests.delete(batch_id)
       })
     })
   )

@@ -14,18 +14,21 @@ import type { KnownSecrets } from "../../secrets/KnownSecrets.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"
 
-/** Removes secrets from what is exported, with pauses for others between its texts. */
+/** Redacts one value, yielding to other fibers between its texts. */
 export type Redactor = (value: Schema.Json) => Effect.Effect<Schema.Json>
 
-/** How long an organization whose secrets cannot be opened is exported without content, until they are tried again. */
+/**
+ * How long an organization whose secrets could not be decrypted is exported without content before another attempt, in
+ * milliseconds.
+ */
 const UNREADABLE_MILLIS = 60_000
 
-/** Such organizations that are remembered. */
+/** Limit on remembered organizations of that kind. */
 const MAX_UNREADABLE = 1_000
 
 /**
- * What goes out of an input, an answer, arguments or a result: the same redaction as of a correction. What is longer than is exported is
- * not searched, so nothing of it goes out.
+ * Redacts an input, answer, arguments or result in the same way as a correction. A value that is too long to export is
+ * replaced unsearched.
  */
 const redactContent = Effect.fnUntraced(function* (
   value: Schema.Json,
@@ -42,16 +45,16 @@ const redactContent = Effect.fnUntraced(function* (
   return redaction._tag === "Redaction" ? redaction.value : REDACTED
 })
 
-/** The store is away, or overrun: the same will succeed later. */
+/** The database is unavailable or overloaded, so a retry may succeed. */
 const isTransient = (cause: Cause.Cause<unknown>): boolean => {
   const fault = Cause.squash(cause)
   return Cause.hasInterrupts(cause) || (SqlError.isSqlError(fault) && isDatabaseUnavailable(fault))
 }
 
 /**
- * How the content of organizations goes out. One whose own secrets cannot be read, and so not be looked for, has none: its spans go
- * without, and those of others with it. Dies only where the store is away. `now`: milliseconds on the monotonic clock; `pause`: what is
- * done between two texts.
+ * Redacts the content of organizations. If an organization's own secrets cannot be decrypted, they cannot be found in
+ * its content either, so its spans are exported without content and other organizations are not affected. Fails only
+ * while the database is unavailable. `now`: milliseconds on the monotonic clock; `pause`: runs between two texts.
  */
 export const makeRedactors = (
   secrets: KnownSecrets["Service"],
@@ -73,9 +76,13 @@ export const makeRedactors = (
           if (isTransient(cause)) return Effect.failCause(cause)
           unreadable.set(org_id, now() + UNREADABLE_MILLIS, 1)
           return Effect.as(
-            Effect.logError("Spans go out without content: what must not be in it cannot be read", cause, {
-              org_id
-            }),
+            Effect.logError(
+              "Exporting spans without content: secrets for redaction could not be decrypted",
+              cause,
+              {
+                org_id
+              }
+            ),
             null
           )
         })

@@ -18,58 +18,65 @@ import {
 import { makeFairBudget } from "./FairBudget.ts"
 import { makeTraceAdmissions } from "./TraceAdmissions.ts"
 
-/** Spans of one request. */
+/** Spans in one request. */
 const MAX_BATCH_SPANS = 512
 
-/** Bytes of one request's JSON, before it is compressed. */
+/** Bytes of one request's JSON, before compression. */
 export const MAX_BATCH_BYTES = 1024 * 1024
 
-/** Bytes that encoded spans take in this process, over all organizations; past it spans are dropped. */
+/** Memory for encoded spans in this replica over all organizations, in bytes; beyond it spans are dropped. */
 const MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 
 /**
- * Traces that were recorded and not yet encoded, in characters: 16,384 without content. They are encoded as soon as the process has a moment.
- * An organization has half of it: 250 runs that end at once find room, each with as much content as is exported.
+ * Recorded traces not yet encoded, in characters: 16,384 traces without content. They are encoded as soon as the event
+ * loop is free. One organization may use half: enough for 250 runs that end simultaneously, each with as much content
+ * as is exported.
  */
 const INBOX_CHARACTERS = 16_384 * TRACE_CHARACTERS
 
-/** Batches that one transaction writes, and their bytes. */
+/** Batches in one transaction, and their bytes. */
 const GROUP_BATCHES = 64
 const GROUP_BYTES = 4 * 1024 * 1024
 
-/** How long a batch that is full waits for others to be written with: under load they share a transaction, and the attempts after it. */
+/**
+ * How long a full batch waits to be stored with others, in milliseconds: under load they share a transaction, and their
+ * attempts a read.
+ */
 const GROUP_WAIT_MILLIS = 100
 
 /** The limits of an organization. */
 export interface SpanLimits {
   readonly sampling: Sampling
-  /** Spans that may wait, in the store and here. */
+  /** Pending spans, in the database and in memory. */
   readonly queueLimit: number
   readonly spansPerSecond: number
   readonly flushMillis: number
 }
 
-/** The spans of this process that are not in the store yet. Plain and synchronous. */
+/** The spans of this replica that are not in the database yet. Plain and synchronous. */
 export interface SpanBuffer {
-  /** An organization's buffer, empty. */
+  /** Creates an empty buffer for an organization. */
   readonly open: (org_id: OrgId, destination: SpanDestination, now: number) => OrgBuffer
-  /** Whether a trace is sampled: of one that is not, nothing is kept or counted. */
+  /** Whether a trace is sampled. Nothing of an unsampled trace is kept or counted. */
   readonly samples: (trace_id: TraceId) => boolean
-  /** Whether a trace finds no room for all that is known, but for what may have been accepted meanwhile: worth a look into the store. */
+  /** Whether a trace exceeds the queue limit only by a count that may be out of date, so that a recount is worthwhile. */
   readonly needsRecount: (buffer: OrgBuffer, recorded: RecordedTrace, now: number) => boolean
-  /** Takes a trace's spans in, or does not; `at` in milliseconds since the epoch, `now` on the monotonic clock. */
+  /** Admits a trace's spans or drops them. `at` in milliseconds since the epoch, `now` on the monotonic clock. */
   readonly admit: (buffer: OrgBuffer, recorded: RecordedTrace, at: number, now: number) => void
-  /** The store has said how many spans of an organization wait there; `asked`: because there was no room. */
-  readonly updateCount: (buffer: OrgBuffer, waiting: number, now: number, asked: boolean) => void
-  /** Traces that were taken in and are not encoded yet. */
+  /**
+   * Updates an organization's count of pending spans in the database. `recount`: it was counted because there was no
+   * capacity.
+   */
+  readonly updateCount: (buffer: OrgBuffer, waiting: number, now: number, recount: boolean) => void
+  /** Admitted traces that are not encoded yet. */
   readonly unencodedCount: () => number
   /** The first of them. */
   readonly nextUnencoded: () => BufferedTrace | undefined
-  /** Organizations whose content goes out, among the first so many of these traces. */
+  /** Organizations that export content, among the first `count` of these traces. */
   readonly orgsWithContent: (count: number) => ReadonlySet<OrgId>
   /**
-   * Encodes so many of them at most, in order, with this of their content, as long as there is time; one at least. Answers with how many
-   * those were, and with what went wrong, which costs that trace alone.
+   * Encodes up to `count` of them in order with this content, as long as `hasTime` allows, but at least one. Returns
+   * how many, and the faults thrown by `make`, each of which costs only its own trace.
    */
   readonly encode: (
     count: number,
@@ -77,35 +84,35 @@ export interface SpanBuffer {
     now: number,
     hasTime: () => boolean
   ) => { readonly encoded: number; readonly faults: ReadonlyArray<unknown> }
-  /** Counts spans that go no further. */
+  /** Counts spans as dropped. */
   readonly drop: (buffer: OrgBuffer, spans: number, now: number) => void
   /**
-   * Closes the batches that have waited long enough, all of them where `everything`, as long as there is time; one at least. Whether that
-   * was the last one.
+   * Closes the batches that have waited long enough, or all if `everything`, as long as `hasTime` allows, but at least
+   * one. Returns whether none is left.
    */
   readonly closeDue: (now: number, everything: boolean, hasTime: () => boolean) => boolean
-  /** Takes batches that are closed, as many as one transaction may write, and the outboxes that have drops to tell. */
+  /** Takes the closed batches, as many as one transaction may write, and the drops to report per organization. */
   readonly takeReady: () => {
     readonly batches: ReadonlyArray<SpanBatch>
     readonly drops: ReadonlyMap<OrgBuffer, number>
   }
-  /** A batch is in the store, or was dropped there: it is no longer held here. */
+  /** Frees a batch that was stored, or dropped while storing. */
   readonly release: (batch: SpanBatch) => void
-  /** Drops could not be told: they are told another time. */
+  /** Restores drops that could not be reported, for the next time. */
   readonly restoreDrops: (drops: ReadonlyMap<OrgBuffer, number>, now: number) => void
-  /** Whether there is something that a transaction could write now. */
+  /** Whether a transaction has something to write now. */
   readonly hasReady: () => boolean
-  /** When what is ready is to be written, on the monotonic clock; Infinity: nothing is ready. */
+  /** When the closed batches are to be written, on the monotonic clock; Infinity if there are none. */
   readonly writeAt: () => number
-  /** How long until there is something to close or to write, in milliseconds; null: nothing waits. */
+  /** How long until there is something to close or to write, in milliseconds; null if nothing waits. */
   readonly dueIn: (now: number) => number | null
-  /** Spans that are here in all. */
+  /** Spans in memory in all. */
   readonly spanCount: () => number
 }
 
 /**
- * A trace is judged when it is recorded, by arithmetic alone; what is kept is encoded a moment later, and gathered by organization. Every
- * span that is sampled and goes no further is counted.
+ * Admits traces by arithmetic alone when they are recorded; encodes admitted traces a moment later, batched by
+ * organization. Every sampled span that goes no further is counted.
  */
 export const makeSpanBuffer = ({
   flushMillis,
@@ -114,12 +121,12 @@ export const makeSpanBuffer = ({
   spansPerSecond
 }: SpanLimits): SpanBuffer => {
   const traces = makeTraceAdmissions()
-  /** Outboxes with spans, or with drops to tell. */
+  /** Buffers with spans or with drops to report. */
   const dirty = new Set<OrgBuffer>()
   const drops = new Set<OrgBuffer>()
   const inboxBudget = makeFairBudget(INBOX_CHARACTERS)
   let inbox: Array<BufferedTrace> = []
-  /** Entries at its beginning that are encoded already. */
+  /** Entries at the front of the inbox that are already encoded. */
   let encodedCount = 0
   let ready: Array<SpanBatch> = []
   let readyBytes = 0
@@ -150,7 +157,7 @@ export const makeSpanBuffer = ({
     buffer.writer = undefined
   }
 
-  /** Whether the limits let a trace in that is sampled. */
+  /** Whether the limits admit a sampled trace. */
   const admits = ({ characters, buffer, recorded }: BufferedTrace, now: number): boolean => {
     const { count, trace_id, whole = false } = recorded
     const known = traces.decisionFor(trace_id)
@@ -183,7 +190,7 @@ export const makeSpanBuffer = ({
       buffer.writer = writer
       return
     }
-    // Too large for any request: dropped alone.
+    // Too large for any request: only this span is dropped.
     buffer.inMemory--
     held--
     drop(buffer, 1, now)
@@ -231,7 +238,8 @@ export const makeSpanBuffer = ({
         encodedCount++
         if (!hasTime()) break
       }
-      // Once half of the list is done: so an entry is moved once on average, and what it holds is soon let go.
+      // Compacts once half of the list is encoded: each entry is moved once on average, and encoded entries are soon
+      // freed.
       if (2 * encodedCount >= inbox.length) {
         inbox = inbox.slice(encodedCount)
         encodedCount = 0

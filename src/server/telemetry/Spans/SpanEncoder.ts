@@ -5,22 +5,24 @@ import { noContent } from "./Content.ts"
 import type { BufferedTrace } from "./OrgBuffer.ts"
 import { type Redactor, makeRedactors } from "./Redactors.ts"
 
-/** Traces for which it is asked once what must not go out. */
+/** Traces per round; a round reads the organizations' secrets once. */
 const ROUND_TRACES = 1_024
 
 /**
- * How long the event loop is held until others have their turn: of plain traces some twenty, each of a few hundredths of a millisecond
- * with its share of the compression; of content a text, which is searched in one go and may take milliseconds.
+ * How long the event loop is occupied before other fibers run, in milliseconds. Some twenty plain traces take this
+ * long, at a few hundredths of a millisecond each including compression. Content yields after each text, which is
+ * searched in one go and may take milliseconds.
  */
 const SLICE_MILLIS = 0.5
 
-/** Where so many traces wait that some will soon find no room: longer. Past that they are dropped, and counted. */
+/** From this many waiting traces on the slices are longer, because traces beyond the budget are dropped and counted. */
 const CROWDED_TRACES = 1_024
 const CROWDED_SLICE_MILLIS = 2
 
 /**
- * What takes time of a buffer's work, in slices with turns for others between them. `now`: milliseconds on the monotonic clock; `encoded`
- * is told after each slice whether a batch is to be written sooner than was known.
+ * Runs the slow parts of a buffer (encoding and closing batches) in time slices, yielding to other fibers between them.
+ * `now`: milliseconds on the monotonic clock. `encoded` is called after each slice; `sooner`: a batch is to be written
+ * earlier than planned.
  */
 export const makeSpanEncoder = (
   buffer: SpanBuffer,
@@ -31,7 +33,7 @@ export const makeSpanEncoder = (
   let until = 0
   const hasTime = () => now() < until
 
-  /** Lets others have their turn, where it is time. */
+  /** Yields to other fibers once the time slice is used up. */
   const pause = Effect.suspend(() => {
     if (hasTime()) return Effect.void
     return Effect.map(Effect.yieldNow, () => {
@@ -41,7 +43,7 @@ export const makeSpanEncoder = (
 
   const redactorsOf = makeRedactors(secrets, now, pause)
 
-  /** What goes out of a trace's content. */
+  /** Redacts the content of a trace. */
   const contentOf = Effect.fnUntraced(function* ({ recorded }: BufferedTrace, clean: Redactor) {
     const cleaned: Record<string, Schema.Json> = {}
     for (const [name, value] of Object.entries(recorded.content ?? noContent)) {
@@ -71,17 +73,18 @@ export const makeSpanEncoder = (
           )
       left -= slice.encoded
       encoded(buffer.writeAt() < before)
-      for (const fault of slice.faults) yield* Effect.logError("A span could not be made", fault)
+      for (const fault of slice.faults)
+        yield* Effect.logError("Defect while building spans; they were dropped", fault)
       yield* pause
     }
   })
 
   return {
-    /** Encodes all that waits. One at a time. */
+    /** Encodes all waiting traces. Must not run concurrently with itself. */
     encode: Effect.gen(function* () {
       while (buffer.unencodedCount() > 0) yield* encodeRound
     }),
-    /** Closes the batches that have waited long enough; all of them where `everything`. */
+    /** Closes the batches that have waited long enough; all if `everything`. */
     closeDue: Effect.fnUntraced(function* (everything: boolean) {
       while (!buffer.closeDue(now(), everything, hasTime)) yield* pause
     })

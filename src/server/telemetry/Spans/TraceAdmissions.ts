@@ -1,9 +1,12 @@
 import type { TraceId } from "../../../domain/Ids.ts"
 
-/** Traces of one generation; two are kept of each kind. With 32 digits each that is some 10 MB at most. */
+/** Traces in one generation; each kind keeps two. With 32 digits each that is some 10 MB at most. */
 const GENERATION = 16_384
 
-/** Remembers trace ids, the latest thousands of them: when one generation is full, the one before it is forgotten. */
+/**
+ * A bounded set of trace ids in two generations: when the young one is full it becomes the old one, and the former old
+ * one is dropped.
+ */
 const makeGenerations = () => {
   let young = new Set<TraceId>()
   let old = new Set<TraceId>()
@@ -19,13 +22,14 @@ const makeGenerations = () => {
   }
 }
 
-/** What the limits made of a trace. */
+/** The decision of the limits on a trace. */
 type Admission = "admitted" | "refused"
 
 /**
- * Which traces the limits let in and which they kept out, so that one is whole or is not there: its later spans go the way of its first,
- * as far back as this reaches. Four kinds are remembered apart, or a flood of one would push out the others: those let in and those kept
- * out, and of each those that were whole, which feedback may follow, and those that go on.
+ * Remembers which traces the limits admitted and which they refused, so that a trace is exported as a whole or not at
+ * all: its later spans get the decision of its first, as far back as this reaches. Four kinds are remembered apart, or
+ * a flood of one would evict the others: admitted and refused, and of each those recorded whole, which feedback may
+ * follow, and those that continue.
  */
 export const makeTraceAdmissions = () => {
   const kinds = () => ({ admitted: makeGenerations(), refused: makeGenerations() })

@@ -4,14 +4,15 @@ import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/Database/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 import type { SpanBatch, OrgBuffer } from "./OrgBuffer.ts"
 import type { RecentPayloads } from "./RecentPayloads.ts"
 
-/** The name that deliveries of spans carry. */
+/** The channel name of span deliveries. */
 export const OTLP = "otlp"
 
-/** Where a sealed payload belongs. */
+/** The place of a sealed payload, which is authenticated with it (AEAD). */
 export const payloadPlace = (org_id: string, batch_id: string): Place => ({
   org_id,
   table: "telemetry_batches",
@@ -19,19 +20,16 @@ export const payloadPlace = (org_id: string, batch_id: string): Place => ({
   column: "payload"
 })
 
-/** Bytes that are sealed before others have their turn: a fifth of a millisecond. */
+/** Bytes sealed before yielding to other fibers: a fifth of a millisecond. */
 const SEAL_BYTES = 128 * 1024
 
-/** Which of these organizations have a destination. */
+/** Reads the destinations of these organizations. */
 export const findDestinations = (sql: SqlClient.SqlClient, org_ids: ReadonlyArray<OrgId>) =>
-  Effect.flatMap(
-    sql`
-      SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
-      FROM telemetry_destinations
-      WHERE org_id = ANY(${textArray(org_ids)}::text[])
-    `,
-    decodeFound
-  )
+  destinationRows.all(sql`
+    SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
+    FROM telemetry_destinations
+    WHERE org_id = ANY(${textArray(org_ids)}::text[])
+  `)
 
 const FoundDestination = Schema.Struct({
   org_id: OrgId,
@@ -39,25 +37,25 @@ const FoundDestination = Schema.Struct({
   content: Schema.Boolean,
   waiting_spans: Schema.Int
 })
-const decodeFound = Schema.decodeUnknownEffect(Schema.Array(FoundDestination))
+const destinationRows = rowsOf(FoundDestination)
 
 /**
- * Writes batches as deliveries, in one transaction that holds their destinations: so their spans are counted as waiting while they do, on
- * whichever replica, and never more than `queueLimit`; a batch that finds no room is dropped and counted. The counts of spans that were
- * dropped before are added too. Answers with the outboxes whose destination is gone, and what waits for each now.
+ * Stores batches as deliveries in one transaction that locks their destinations, so that pending spans are counted
+ * correctly over all replicas and never exceed `queueLimit`. A batch without capacity is dropped and counted. Also adds
+ * the spans that were dropped before. Returns the buffers whose destination is gone, and the pending spans of each.
  */
 export const storeBatches = Effect.fnUntraced(function* (
   needs: {
     readonly sql: SqlClient.SqlClient
     readonly box: SecretBox["Service"]
     readonly delivery: Delivery["Service"]
-    readonly written: RecentPayloads["Service"]
+    readonly recentPayloads: RecentPayloads["Service"]
     readonly queueLimit: number
   },
   batches: ReadonlyArray<SpanBatch>,
   drops: ReadonlyMap<OrgBuffer, number>
 ) {
-  const { box, delivery, queueLimit, sql, written } = needs
+  const { box, delivery, queueLimit, recentPayloads, sql } = needs
   let since = 0
   const sealed = yield* Effect.forEach(batches, (batch) =>
     Effect.gen(function* () {
@@ -72,34 +70,31 @@ export const storeBatches = Effect.fnUntraced(function* (
       return { batch, batch_id, payload }
     })
   )
-  const outboxes = new Set([...batches.map(({ buffer }) => buffer), ...drops.keys()])
+  const buffers = new Set([...batches.map(({ buffer }) => buffer), ...drops.keys()])
   return yield* transaction(
     Effect.gen(function* () {
-      const held = yield* Effect.flatMap(
-        sql`
-          SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
-          FROM telemetry_destinations
-          WHERE org_id = ANY(${textArray([...outboxes].map(({ org_id }) => org_id))}::text[])
-          ORDER BY org_id
-          FOR NO KEY UPDATE
-        `,
-        decodeFound
-      )
-      const destinations = new Map(held.map((row) => [row.destination_id, row]))
-      const gone = [...outboxes].filter(({ destination_id }) => !destinations.has(destination_id))
+      const locked = yield* destinationRows.all(sql`
+        SELECT org_id, destination_id, content, waiting_spans::float8 AS waiting_spans
+        FROM telemetry_destinations
+        WHERE org_id = ANY(${textArray([...buffers].map(({ org_id }) => org_id))}::text[])
+        ORDER BY org_id
+        FOR NO KEY UPDATE
+      `)
+      const destinations = new Map(locked.map((row) => [row.destination_id, row]))
+      const gone = [...buffers].filter(({ destination_id }) => !destinations.has(destination_id))
       const counts = new Map(
-        held.map((row) => [row.destination_id, { org_id: row.org_id, waiting: 0, dropped: 0 }])
+        locked.map((row) => [row.destination_id, { org_id: row.org_id, waiting: 0, dropped: 0 }])
       )
-      const room = new Map(held.map((row) => [row.destination_id, queueLimit - row.waiting_spans]))
+      const capacity = new Map(locked.map((row) => [row.destination_id, queueLimit - row.waiting_spans]))
       const queued = sealed.filter(({ batch: { buffer, spans } }) => {
         const count = counts.get(buffer.destination_id)
         if (count === undefined) return false
-        const free = room.get(buffer.destination_id) ?? 0
+        const free = capacity.get(buffer.destination_id) ?? 0
         if (spans > free) {
           count.dropped += spans
           return false
         }
-        room.set(buffer.destination_id, free - spans)
+        capacity.set(buffer.destination_id, free - spans)
         count.waiting += spans
         return true
       })
@@ -123,10 +118,11 @@ export const storeBatches = Effect.fnUntraced(function* (
         `
       }
       if (Arr.isArrayNonEmpty(queued)) {
-        // Before the engine hears of them, which then need not read what is sent at once.
+        // Registered before the engine's own hook, so that the first attempt finds the payload in memory instead of
+        // reading it.
         yield* sql.afterCommit(
           Effect.sync(() => {
-            for (const { batch, batch_id } of queued) written.keep(batch_id, batch.request)
+            for (const { batch, batch_id } of queued) recentPayloads.keep(batch_id, batch.request)
           })
         )
         const delivery_ids = yield* delivery.enqueue(
@@ -139,21 +135,12 @@ export const storeBatches = Effect.fnUntraced(function* (
             size: batch.spans
           }))
         )
-        yield* sql`INSERT INTO telemetry_batches ${sql.insert(
-          Arr.map(queued, ({ batch, batch_id, payload }, index) => ({
-            org_id: batch.buffer.org_id,
-            batch_id,
-            destination_id: batch.buffer.destination_id,
-            delivery_id: delivery_ids[index] ?? null,
-            spans: batch.spans,
-            payload
-          }))
-        )}`
+        yield* sql`INSERT INTO telemetry_batches ${sql.insert(Arr.map(queued, ({ batch, batch_id, payload }, index) => ({ org_id: batch.buffer.org_id, batch_id, destination_id: batch.buffer.destination_id, delivery_id: delivery_ids[index] ?? null, spans: batch.spans, payload })))}`
       }
       return {
         gone,
         waiting: new Map(
-          [...outboxes].map((buffer) => [
+          [...buffers].map((buffer) => [
             buffer,
             (destinations.get(buffer.destination_id)?.waiting_spans ?? 0) +
               (counts.get(buffer.destination_id)?.waiting ?? 0)

@@ -14,7 +14,7 @@ import { RecentPayloads } from "../Spans/RecentPayloads.ts"
 import { makeStatementBatcher } from "../../store/Database/makeStatementBatcher.ts"
 import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
 
-/** OTLP/HTTP's own way to retry, with the numbers of the contract: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
+/** Retries as OTLP/HTTP specifies them, with the contract's numbers: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
 export const exportRetries = exponentialRetryPolicy({
   firstMillis: 1_000,
   factor: 1.5,
@@ -23,22 +23,26 @@ export const exportRetries = exponentialRetryPolicy({
   jitter: 0.5
 })
 
-/** Batches whose payload is read in one statement: each can have a few hundred kilobytes. */
+/** Batches loaded by one statement; each may have a few hundred kilobytes. */
 const LOAD_BATCH = 8
 
 /**
- * Requests to one collector at once, and to all collectors from one process. A collector that hangs has eight for ten seconds, and one from
- * then on: those of a hundred organizations leave room for the others. Each holds its batch, which is 1 MiB before it is compressed and
- * a quarter of that after, as a rule less: 32 MiB if all are taken.
+ * Concurrent requests to one collector, and to all collectors from one replica. A hanging collector occupies eight
+ * slots for ten seconds and then one, so those of a hundred organizations leave slots for the others. Each request
+ * holds its batch in memory: 1 MiB before compression and usually at most a quarter of that after, so 32 MiB if all
+ * slots are taken.
  */
 const CONCURRENCY = 8
 const SLOTS = 128
 
-/** Failures in a row after which a collector is sent one request at a time, until it takes one. It is never left alone for a while. */
+/**
+ * After this many failures in a row a collector is sent one request at a time until it accepts one. There is no
+ * cooldown.
+ */
 const cooldown: CooldownPolicy = { failureThreshold: 5, firstMillis: 0, longestMillis: 0 }
 
 interface LoadedBatch {
-  /** Null where the request is at hand, or the batch is not kept. */
+  /** Null if the request is in memory, or if the batch has expired. */
   readonly payload: Uint8Array | null
   readonly spans: number | null
   readonly url: Uint8Array | null
@@ -46,18 +50,18 @@ interface LoadedBatch {
 }
 
 /**
- * Batches of spans: the channel of telemetry. A collector is never left alone for a while: each batch has its five minutes, and what
- * fails is kept, while spans that find no room are lost.
+ * The telemetry channel: delivers batches of spans to collectors. Without a cooldown, because each batch has only its
+ * five minutes, and spans beyond the queue limit are lost while the queue is full.
  */
 export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?: number } = {}) {
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
   const box = yield* SecretBox
-  const written = yield* RecentPayloads
+  const recentPayloads = yield* RecentPayloads
   const policy: ChannelPolicy = {
     retry: exportRetries,
     cooldown,
-    // Of batches; what limits them is their spans, of which each has one at least.
+    // The queue limit counts spans, and each batch has at least one.
     queueLimit: options.queueLimit ?? 10_000,
     concurrency: CONCURRENCY,
     slots: SLOTS,
@@ -67,13 +71,13 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const read = yield* makeStatementBatcher({
     maxBatch: LOAD_BATCH,
     run: (refs: ReadonlyArray<DeliveryRef>) => {
-      const requests = refs.map(({ event_id }) => written.take(event_id))
-      const here = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
+      const requests = refs.map(({ event_id }) => recentPayloads.take(event_id))
+      const inMemory = requests.flatMap((request, index) => (request === undefined ? [] : [index + 1]))
       return Effect.map(
         sql<LoadedBatch>`
           SELECT
             b.spans, d.url, d.headers,
-            CASE WHEN i.number::int = ANY(${int4Array(here)}::int[]) THEN NULL ELSE b.payload END AS payload
+            CASE WHEN i.number::int = ANY(${int4Array(inMemory)}::int[]) THEN NULL ELSE b.payload END AS payload
           FROM ${deliveryRefRows(sql, refs)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
           LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
@@ -94,7 +98,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
           : payload === null
             ? undefined
             : box.unsealBytes(place, payload)
-      if (spans === null || opened === undefined) return refuse("the spans are not kept any more")
+      if (spans === null || opened === undefined) return refuse("the spans have expired")
       return Effect.gen(function* () {
         const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
         return { to, body: yield* opened }
@@ -103,17 +107,17 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
           onSuccess: ({ body, to }) => sendSpans(egress, ref.destination_id, to, body, spans),
           onFailure: (error) =>
             Effect.as(
-              Effect.logError("A batch of spans or its destination cannot be opened", error),
+              Effect.logError("Could not decrypt a batch of spans or its destination", error),
               unsealFailed
             )
         })
       )
     })
 
-  /** Counts follow the log; a payload stays while its batch can be replayed. */
+  /** Updates the counts to match the log; deletes payloads except those of failed batches, which can be replayed. */
   const settle = (list: ReadonlyArray<CompletedDelivery>) =>
     Effect.asVoid(sql`
-      WITH ended AS (
+      WITH completed AS (
         SELECT *
         FROM unnest(
           ${textArray(list.map(({ delivery }) => delivery.org_id))}::text[],
@@ -124,11 +128,11 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         ) AS e (org_id, destination_id, batch_id, status, rejected)
       ), spans AS (
         SELECT e.*, b.spans
-        FROM ended e
+        FROM completed e
         JOIN telemetry_batches b ON b.org_id = e.org_id AND b.batch_id = e.batch_id
       ), unneeded AS (
         DELETE FROM telemetry_batches b
-        USING ended e
+        USING completed e
         WHERE e.status <> 'failed'
           AND b.org_id = e.org_id
           AND b.batch_id = e.batch_id
@@ -138,8 +142,8 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
           bool_or(status = 'delivered') AS delivered
         FROM spans
         GROUP BY org_id, destination_id
-      ), held AS MATERIALIZED (
-        -- In one order everywhere, or two transactions could wait for each other.
+      ), locked AS MATERIALIZED (
+        -- All transactions lock destinations in the same order, or two of them could deadlock.
         SELECT d.org_id
         FROM telemetry_destinations d
         JOIN sums s USING (org_id, destination_id)
@@ -152,7 +156,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         dropped_spans = d.dropped_spans + s.rejected,
         last_delivered_at = CASE WHEN s.delivered THEN now() ELSE d.last_delivered_at END
       FROM sums s
-      JOIN held USING (org_id)
+      JOIN locked USING (org_id)
       WHERE d.org_id = s.org_id
         AND d.destination_id = s.destination_id
     `)
@@ -163,15 +167,15 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     policy,
     load,
     onCompleted: settle,
-    // Payloads are removed long before the log rows, with a count of what is lost: by the room's own retention.
+    // Telemetry's own retention deletes payloads long before their log rows and counts the lost spans.
     expire: () => Effect.succeed(0)
   } satisfies Channel
 })
 
-/** Worth another attempt: an operator may give back the key that is missing. */
+/** Worth a retry: an operator may restore the missing master key. */
 const unsealFailed = {
   _tag: "Retry" as const,
-  error: "the stored spans or the stored address cannot be opened",
+  error: "the stored spans or collector address could not be decrypted",
   status: null,
   retryAfter: null
 }

@@ -1,28 +1,29 @@
-import { DateTime, Duration, Effect, Layer } from "effect"
+import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/Database/transaction.ts"
-import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
+import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { layerWorker } from "../../concurrency/Worker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
-/** How often it is looked after. */
+/** Interval between runs. */
 const EVERY = Duration.minutes(1)
 
-/** Batches of one statement. */
+/** Batches per statement. */
 const STEP_ROWS = 500
 
-/** Statements of one run; what is left is for the next. */
+/** Statements per run; the next run continues. */
 const STEPS = 200
 
-/** How long a batch can be replayed. */
+/** How long a failed batch can be replayed. */
 export interface RetentionOptions {
   /** Default 72 hours. */
   readonly keep?: Duration.Duration
 }
 
 /**
- * Removes the payloads of failed batches that are too old to be sent again, and counts their spans as dropped; answers with how many
- * batches. Several replicas share it out.
+ * Deletes the payloads of failed batches that can no longer be replayed, and counts their spans as dropped. Returns the
+ * number of batches. Replicas may run it concurrently.
  */
 export const runOnce = Effect.fn("Telemetry.Retention.runOnce")(function* (options: RetentionOptions = {}) {
   const sql = yield* SqlClient.SqlClient
@@ -31,17 +32,23 @@ export const runOnce = Effect.fn("Telemetry.Retention.runOnce")(function* (optio
   return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
 })
 
-/** Runs at once and then every minute. Where more is left, it goes on at once. */
+/** Runs immediately and then every minute; a run that left batches is followed by the next after a second. */
 export const layer = (
   options: RetentionOptions = {}
 ): Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> =>
-  Layer.effectDiscard(Effect.forkScoped(repeatEvery("Old spans", runOnce(options), EVERY)))
+  layerWorker({
+    name: "telemetry_retention",
+    runOnce: Effect.map(runOnce(options), toWorkerRun),
+    every: EVERY,
+    retryAfter: EVERY
+  })
 
 /**
- * Organization by organization, by ids, which begin with the time they were made. The log row is held first, as a replay does: a
- * batch that is on its way again keeps its payload. Where the log is kept for less than the payloads, the row may be gone: what
- * is not in the log cannot be sent again. Destinations are held in one order everywhere, or two transactions could wait for
- * each other; and in a transaction, since whoever writes spans may hold one.
+ * Works organization by organization, by ids, which start with their creation time. Locks the log row first, as a
+ * replay does: a batch that is queued again keeps its payload. If the log is retained for less time than payloads, the
+ * log row may be gone; such a batch cannot be replayed and is deleted too. Destinations are locked in the same order
+ * everywhere, or two transactions could deadlock. It runs in a transaction, since a transaction that stores spans may
+ * hold the lock of a destination.
  */
 const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
   Effect.map(

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { NotFound, NotReplayable, QueueFull } from "../../../api/Problems.ts"
+import { notFound } from "../../../api/notFound.ts"
+import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "../../../domain/Ids.ts"
 import type { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDestination.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
@@ -9,12 +10,10 @@ import { atomic } from "../../store/Database/transaction.ts"
 import type { Delivery, DeliveryLogEntry } from "../../delivery/Delivery.ts"
 import { hasDestination, lockDestinationForUpdate } from "./rows.ts"
 
-/** There is no such destination in the organization, or there is none any more. */
-export const destinationNotFound = new NotFound({
-  detail: "There is no such destination in this organization"
-})
+/** The destination does not exist in this organization, or was removed. */
+export const destinationNotFound = notFound("telemetry destination")
 
-/** A batch as it is shown. One that is being sent at this moment is still pending. */
+/** Maps a log record to a telemetry delivery. A batch that is being sent is still pending. */
 const toTelemetryDelivery = ({
   id,
   rejected,
@@ -35,7 +34,7 @@ const toTelemetryDelivery = ({
   finished_at: row.finished_at
 })
 
-/** What a destination's owner does with its batches. Each asks first whether the destination is the organization's. */
+/** Operations on the deliveries of a destination. Each first checks that the organization owns the destination. */
 export const makeDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
@@ -45,9 +44,9 @@ export const makeDeliveries = (
   const atomically = atomic(sql)
 
   /**
-   * Holds a batch and its destination, in the order of all who hold several of these: the log row as where results are written down, the
-   * destination, and only then its queue, as where batches are written. Else two could wait for each other. Whether the
-   * destination is there.
+   * Locks a batch and its destination for a replay. The order is the same as in all transactions that lock several of
+   * these, or two of them could deadlock: first the log row, as when results are recorded; then the destination; then
+   * its queue, as when batches are stored. Returns whether the destination exists.
    */
   const lockForReplay = Effect.fnUntraced(function* (
     org_id: OrgId,
@@ -55,7 +54,7 @@ export const makeDeliveries = (
     delivery_id: TelemetryDeliveryId
   ) {
     yield* sql`
-      SELECT 1 AS held
+      SELECT 1 AS locked
       FROM deliveries
       WHERE org_id = ${org_id}
         AND destination_id = ${id}
@@ -65,7 +64,10 @@ export const makeDeliveries = (
     return yield* lockDestinationForUpdate(sql, org_id, id)
   })
 
-  /** The spans of a batch wait again: there must be room for them, and they must be kept. */
+  /**
+   * Counts the spans of a batch as pending again. Fails if the batch has expired or the queue has no capacity for its
+   * spans.
+   */
   const countAsPending = Effect.fnUntraced(function* (
     org_id: OrgId,
     id: TelemetryDestinationId,
@@ -80,7 +82,7 @@ export const makeDeliveries = (
         AND l.delivery_id = ${delivery_id}
     `
     if (batch === undefined) {
-      return yield* new NotReplayable({ detail: "The spans of this batch are not kept any more" })
+      return yield* new NotReplayable({ detail: "The spans of this batch have expired." })
     }
     const counted = yield* sql`
       UPDATE telemetry_destinations
@@ -91,7 +93,7 @@ export const makeDeliveries = (
       RETURNING 1 AS counted
     `
     if (counted.length === 0) {
-      return yield* new QueueFull({ detail: `${queueLimit} spans may wait, and there is no room for these` })
+      return yield* new QueueFull({ detail: `Export queue full (limit ${queueLimit} spans).` })
     }
   })
 
@@ -102,7 +104,7 @@ export const makeDeliveries = (
         return (yield* delivery.list(org_id, id)).map(toTelemetryDelivery)
       }),
 
-    /** What went wrong last, as long as attempts are kept: also where a later one succeeded. */
+    /** The latest error while its attempt is retained, even if a later attempt succeeded. */
     lastError: (org_id: OrgId, id: TelemetryDestinationId) =>
       Effect.map(
         sql<{ readonly error: string }>`

@@ -3,7 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Telemetry } from "../Telemetry.ts"
 
-/** The handlers of `/v1/telemetry-destinations`. */
+/** Handlers of `/v1/telemetry-destinations`. */
 export const TelemetryHttp = HttpApiBuilder.group(
   Api,
   "telemetry_destinations",

@@ -2,9 +2,10 @@ import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 
-/** A destination as it is written: its URL and its headers sealed. */
+/** A destination to insert, with its URL and headers sealed. */
 const DestinationRow = Schema.Struct({
   org_id: OrgId,
   destination_id: TelemetryDestinationId,
@@ -18,7 +19,7 @@ const DestinationRow = Schema.Struct({
 })
 type DestinationRow = typeof DestinationRow.Type
 
-/** What of a destination is shown. */
+/** The columns of a destination that the API returns. */
 const DestinationSummary = Schema.Struct({
   id: TelemetryDestinationId,
   url_hint: Schema.String,
@@ -28,33 +29,34 @@ const DestinationSummary = Schema.Struct({
   dropped_spans: Schema.Int
 })
 
-/** The sealed address of a destination, and what goes with each request to it. */
+/** The sealed URL of a destination and the sealed headers of its requests. */
 const SealedAddress = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Uint8Array })
 export type SealedAddress = typeof SealedAddress.Type
 
-const decodeShown = Schema.decodeUnknownEffect(Schema.Array(DestinationSummary))
-const decodeAddress = Schema.decodeUnknownEffect(Schema.Array(SealedAddress))
+const summaryRows = rowsOf(DestinationSummary)
+const addressRows = rowsOf(SealedAddress)
 
-/** Where a sealed column of a destination belongs. */
+/** The place of a sealed column, which is authenticated with it (AEAD). */
 export const destinationPlace = (
   org_id: OrgId,
   destination_id: string,
   column: "url" | "headers"
 ): Place => ({ org_id, table: "telemetry_destinations", row_id: destination_id, column })
 
-/** The organization's destination, if it has one. */
+/** Returns the organization's destination, if it has one. */
 export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  const rows = yield* sql`
+  return Option.fromUndefinedOr(
+    yield* summaryRows.first(sql`
     SELECT
       destination_id AS id, url_hint, created_at, last_delivered_at,
       waiting_spans::float8 AS waiting_spans, dropped_spans::float8 AS dropped_spans
     FROM telemetry_destinations
     WHERE org_id = ${org_id}
-  `
-  return Arr.head(yield* decodeShown(rows))
+  `)
+  )
 })
 
-/** Whether this is the organization's destination. */
+/** Whether the organization owns this destination. */
 export const hasDestination = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -70,7 +72,7 @@ export const hasDestination = (
     (rows) => rows.length > 0
   )
 
-/** The same, and until the end of the transaction it and its counts stand still. */
+/** Locks the organization's destination and its counts until the transaction ends. Returns whether it exists. */
 export const lockDestinationForUpdate = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -78,7 +80,7 @@ export const lockDestinationForUpdate = (
 ) =>
   Effect.map(
     sql`
-      SELECT 1 AS held
+      SELECT 1 AS locked
       FROM telemetry_destinations
       WHERE org_id = ${org_id}
         AND destination_id = ${destination_id}
@@ -87,7 +89,7 @@ export const lockDestinationForUpdate = (
     (rows) => rows.length > 0
   )
 
-/** Writes a destination; whether it is the organization's first and only one. */
+/** Inserts a destination. Returns false if the organization already has one. */
 export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: DestinationRow) {
   const values = yield* Schema.encodeEffect(DestinationRow)(row)
   const rows = yield* sql`
@@ -98,7 +100,7 @@ export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.Sql
   return rows.length > 0
 })
 
-/** Removes a destination with its payloads; the spans that waited for it, if there was such a one. */
+/** Deletes a destination with its payloads. Returns its pending spans, or none if it does not exist. */
 export const deleteDestination = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -121,8 +123,8 @@ export const deleteDestination = Effect.fnUntraced(function* (
 })
 
 /**
- * The sealed address for a test, at most once in `seconds`, whichever replica is asked: none where it is too early, or where there is no
- * such destination.
+ * Returns the sealed address for a test at most once in `seconds`, over all replicas; none if it is too early or the
+ * destination does not exist.
  */
 export const claimTest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -131,18 +133,19 @@ export const claimTest = Effect.fnUntraced(function* (
   now: Timestamp,
   seconds: number
 ) {
-  const rows = yield* sql`
+  return Option.fromUndefinedOr(
+    yield* addressRows.first(sql`
     UPDATE telemetry_destinations
     SET tested_at = ${toDate(now)}
     WHERE org_id = ${org_id}
       AND destination_id = ${destination_id}
       AND (tested_at > ${toDate(now)}::timestamptz - ${seconds}::float8 * interval '1 second') IS NOT TRUE
     RETURNING url, headers
-  `
-  return Arr.head(yield* decodeAddress(rows))
+  `)
+  )
 })
 
-/** Whole seconds, 1 or more, until `addressToTest` has an address again. */
+/** Whole seconds, at least 1, until `claimTest` returns an address again. */
 export const secondsUntilNextTest = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

@@ -12,21 +12,21 @@ import type { EgressReason } from "../../egress/Egress/EgressFailed.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import { type SealedAddress, destinationPlace } from "./rows.ts"
 
-/** The longest that a collector may take: look-up, connection, TLS, request and answer. */
+/** Longest request to a collector, in milliseconds: DNS, connect, TLS, request and response. */
 export const EXPORT_MILLIS = 10_000
 
-/** Headers as they are sealed. */
+/** Headers in the form in which they are sealed. */
 const Headers = Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
 export const encodeHeaders = Schema.encodeEffect(Headers)
 const decodeHeaders = Schema.decodeEffect(Headers)
 
-/** Where a collector is, opened: for one moment, in memory alone. */
+/** The unsealed URL and headers of a collector. Kept in memory only while a request is sent. */
 export interface CollectorAddress {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Opens a sealed address. */
+/** Unseals the address of a collector. */
 export const unsealAddress = Effect.fnUntraced(function* (
   box: SecretBox["Service"],
   org_id: OrgId,
@@ -42,8 +42,8 @@ export const unsealAddress = Effect.fnUntraced(function* (
 })
 
 /**
- * What is not sent again: the rule about where requests may go says no, the request cannot be written, or there was an answer, and OTLP
- * names those that may be sent again: what breaks the rules of HTTP is none of them.
+ * Failures that are not retried: the egress rules refuse the URL, the request cannot be written, or there was a
+ * response that violates HTTP. OTLP lists the responses to retry, and those are not among them.
  */
 const notRetried: ReadonlySet<EgressReason> = new Set([
   "RefusedUrl",
@@ -53,7 +53,7 @@ const notRetried: ReadonlySet<EgressReason> = new Set([
   "MalformedAnswer"
 ])
 
-/** Sends one request with `spans` spans, once, and judges the answer. `payload` is compressed. */
+/** Sends one request with `spans` spans once, and interprets the response. `payload` is gzipped. */
 export const sendSpans = (
   egress: Egress["Service"],
   destination_id: string,

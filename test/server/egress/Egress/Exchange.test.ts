@@ -219,9 +219,7 @@ describe("a broken answer fails before the deadline", () => {
   it.live("and its phrase is ours, with nothing of the peer's in it", () =>
     Effect.gen(function* () {
       const result = yield* to(answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"))
-      assert.isTrue(
-        result._tag === "Failure" && result.failure.phrase === "the answer is not well-formed HTTP"
-      )
+      assert.isTrue(result._tag === "Failure" && result.failure.phrase === "malformed HTTP response")
     })
   )
 })

@@ -35,12 +35,12 @@ interface Hostile {
 const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
 
 const receivers: ReadonlyArray<Hostile> = [
-  { name: "hangs before headers", behave: () => undefined, says: "timed out before an answer came" },
-  { name: "drips headers", behave: drip(head200, "x", 100), says: "timed out before an answer came" },
+  { name: "hangs before headers", behave: () => undefined, says: "timed out waiting for a response" },
+  { name: "drips headers", behave: drip(head200, "x", 100), says: "timed out waiting for a response" },
   {
     name: "drips interim answers",
     behave: drip("", "HTTP/1.1 103 Early Hints\r\n\r\n", 400),
-    says: "timed out before an answer came"
+    says: "timed out waiting for a response"
   },
   {
     name: "answers 200 after six seconds",
@@ -48,7 +48,7 @@ const receivers: ReadonlyArray<Hostile> = [
       const timer = setTimeout(() => socket.write(`${head200}content-length: 0\r\n\r\n`), 6_000)
       socket.on("close", () => clearTimeout(timer))
     },
-    says: "timed out before an answer came"
+    says: "timed out waiting for a response"
   },
   { name: "drips the body", behave: drip(`${head200}content-length: 100000\r\n\r\n`, "x", 100), says: null },
   { name: "sends a body without end", behave: flood(`${head200}\r\n`, "x"), says: null },
@@ -68,27 +68,27 @@ const receivers: ReadonlyArray<Hostile> = [
   {
     name: "sends huge headers",
     behave: answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`),
-    says: "the answer's headers are too large"
+    says: "the response headers are too large"
   },
   {
     name: "sends headers without end",
     behave: flood(head200, "x-a: b\r\n"),
-    says: "the answer's headers are too large"
+    says: "the response headers are too large"
   },
   {
     name: "floods with interim answers",
     behave: flood("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"),
-    says: "the answer is not well-formed HTTP"
+    says: "malformed HTTP response"
   },
   {
     name: "resets the connection",
     behave: (socket) => void socket.resetAndDestroy(),
-    says: "the connection was closed before an answer came"
+    says: "connection closed before a response"
   },
   {
     name: "closes early",
     behave: (socket) => void socket.end(`${head200}x-a: b`),
-    says: "the connection was closed before an answer came"
+    says: "connection closed before a response"
   },
   {
     name: "redirects",
@@ -98,7 +98,7 @@ const receivers: ReadonlyArray<Hostile> = [
   {
     name: "answers with what is no HTTP",
     behave: answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"),
-    says: "the answer is not well-formed HTTP"
+    says: "malformed HTTP response"
   },
   {
     name: "shows a certificate that vouches for itself",

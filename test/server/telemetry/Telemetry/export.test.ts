@@ -190,7 +190,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     [
       "speaks no HTTP",
       (_response, request) => void request.socket.end(`GARBAGE ${TOKEN}\r\n\r\n`),
-      /not well-formed HTTP/,
+      /malformed HTTP response/,
       "failed"
     ]
   ]

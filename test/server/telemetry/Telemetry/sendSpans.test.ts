@@ -53,7 +53,7 @@ describe("a request to a collector", () => {
       const outcome = yield* send(failingWith("TimedOut", asked))
       assert.deepStrictEqual(outcome, {
         _tag: "Retry",
-        error: "timed out before an answer came",
+        error: "timed out waiting for a response",
         status: null,
         retryAfter: null
       })

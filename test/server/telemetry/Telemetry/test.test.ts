@@ -54,7 +54,7 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
       "HTTP 403: check the authentication headers"
     ],
     ["is away for a moment, without asking again", { status: 503 }, "HTTP 503"],
-    ["hangs up", "hang up", "the connection was closed before an answer came"]
+    ["hangs up", "hang up", "connection closed before a response"]
   ] as const) {
     it.effect(`fails where the collector ${what}`, () =>
       Effect.gen(function* () {
