@@ -9,11 +9,11 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** Approvals that wait: more than the inbox is told at first. */
+/** More pending approvals than the first page of the inbox holds. */
 const MANY = INBOX_FIRST_PAGE + 20
 
-/** An agent that asks for a step and waits for the decision. */
-const agentWaits = (
+/** Starts an agent that requests a step and waits for the decision. */
+const startWaitingAgent = (
   step: { readonly id: string; readonly tool: string; readonly arguments?: unknown },
   organization: string
 ) =>
@@ -32,29 +32,29 @@ const agentWaits = (
     return { agent, session_id, waiting }
   })
 
-/** Each test has an organization of its own: what others ask for does not show. */
-const as = (organization: string, input: Parameters<Countersign["Service"]["key"]>[0]) =>
+/** Creates an API key in an organization. Each test uses its own organization, so that tests do not see each other's approvals. */
+const keyIn = (organization: string, input: Parameters<Countersign["Service"]["key"]>[0]) =>
   Effect.flatMap(Countersign, ({ key }) => key(input, organization))
 
-/** Has a page believe that it is seen, or not. */
-const look = (page: Page, seen: boolean): Promise<unknown> =>
+/** Makes a page visible or hidden, as switching tabs does. */
+const setVisible = (page: Page, isVisible: boolean): Promise<unknown> =>
   page.evaluate(
-    `Object.defineProperty(document, "hidden", { value: ${!seen}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`
+    `Object.defineProperty(document, "hidden", { value: ${!isVisible}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`
   )
 
-layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the inbox in a browser", (it) => {
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Approvals page", (it) => {
   const test = skipWithoutBrowser(it)
 
-  describe("a reviewer", () => {
-    test("approves by keyboard what a real agent waits for, and it goes on with the comment", () =>
+  describe("reviewing", () => {
+    test("a reviewer approves a step by keyboard, and the waiting agent continues with the comment", () =>
       Effect.gen(function* () {
-        const { faults, page } = yield* openSignedIn(
-          yield* as("keyboard", { preset: "reviewer", name: "Ada" }),
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* keyIn("keyboard", { preset: "reviewer", name: "Ada" }),
           "/approvals"
         )
-        const { waiting } = yield* agentWaits({ id: "refund-1", tool: "payments.refund" }, "keyboard")
+        const { waiting } = yield* startWaitingAgent({ id: "refund-1", tool: "payments.refund" }, "keyboard")
         yield* Effect.promise(async () => {
-          // Live: nobody loads the page again.
+          // The approval appears without reloading the page.
           await page.getByRole("option", { name: /payments\.refund/ }).waitFor()
           await page.keyboard.press("j")
           await page.getByRole("heading", { name: "payments.refund" }).waitFor()
@@ -68,19 +68,19 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         assert.strictEqual(approval?.decided_by?.name, "Ada")
         yield* Effect.promise(async () => {
           await page.getByText("Approved by Ada").waitFor()
-          await page.getByText("Nothing waits for you").waitFor()
+          await page.getByText("No pending approvals").waitFor()
         })
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("is told when an approval closes under their hand, and by whom", () =>
+    test("a reviewer sees when another reviewer decides the open approval first, and who it was", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const { page } = yield* openSignedIn(
-          yield* as("race", { preset: "reviewer", name: "Ada" }),
+          yield* keyIn("race", { preset: "reviewer", name: "Ada" }),
           "/approvals"
         )
-        const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "race")
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "mail.send" }, "race")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /mail\.send/ }).click()
           await page.getByRole("button", { name: "Reject" }).waitFor()
@@ -99,12 +99,15 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("who decides too late is told so, by the answer where the stream is away", () =>
+    test("a late decision shows the earlier one from the API response, even without the event stream", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
-        const { agent, session_id, waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "late")
+        const { agent, session_id, waiting } = yield* startWaitingAgent(
+          { id: "one", tool: "mail.send" },
+          "late"
+        )
         const grace = yield* client({ preset: "reviewer", name: "Grace" }, "late")
-        // The same step again tells which approval it waits for.
+        // Submitting the same step again returns the id of its approval.
         const { approval_id } = yield* agent.sessions.step({
           params: { id: session_id },
           payload: {
@@ -114,32 +117,32 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             arguments: { order: "4711" }
           }
         })
-        if (approval_id === null) return yield* Effect.die("a person should be asked")
-        const { page } = yield* openSignedIn(yield* as("late", { preset: "reviewer" }), "/feedback")
+        if (approval_id === null) return yield* Effect.die("the step should require approval")
+        const { page } = yield* openSignedIn(yield* keyIn("late", { preset: "reviewer" }), "/feedback")
         yield* Effect.promise(async () => {
           await page.route("**/console/inbox/stream", (route) => route.abort())
           await page.goto(`/console/approvals/${approval_id}`)
-          await page.getByText(/closes in \d+ min/).waitFor()
+          await page.getByText(/Due in \d+ min/).waitFor()
           await page.getByRole("button", { name: "Approve" }).click()
         })
         yield* grace.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
         yield* Effect.promise(async () => {
           await page.getByLabel("Comment").press("Enter")
-          await page.getByText("It closed under your hand: Rejected by Grace").waitFor()
+          await page.getByText("Closed before your decision: Rejected by Grace").waitFor()
           assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         })
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "reject")
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("sees the time run out", () =>
+    test("the countdown of a pending approval decreases", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "running")
         yield* admin.approval_rules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 50 }] }
         })
-        const { page } = yield* openSignedIn(yield* as("running", { preset: "reviewer" }), "/approvals")
-        yield* agentWaits({ id: "one", tool: "cache.clear" }, "running")
+        const { page } = yield* openSignedIn(yield* keyIn("running", { preset: "reviewer" }), "/approvals")
+        yield* startWaitingAgent({ id: "one", tool: "cache.clear" }, "running")
         yield* Effect.promise(async () => {
           const left = page.locator("time.countdown").first()
           const before = Number.parseInt(await left.innerText(), 10)
@@ -152,26 +155,26 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("sees that nobody decided in time, and what the agent was answered", () =>
+    test("an expired approval shows that nobody decided in time and the decision returned to the agent", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "silence")
         yield* admin.approval_rules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 2, timeout_action: "allow" }] }
         })
-        const { page } = yield* openSignedIn(yield* as("silence", { preset: "reviewer" }), "/approvals")
-        const { waiting } = yield* agentWaits({ id: "one", tool: "cache.clear" }, "silence")
+        const { page } = yield* openSignedIn(yield* keyIn("silence", { preset: "reviewer" }), "/approvals")
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "cache.clear" }, "silence")
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
         yield* Effect.promise(async () => {
-          await page.getByText("Nothing waits for you").waitFor()
+          await page.getByText("No pending approvals").waitFor()
           await page.getByRole("button", { name: "Closed" }).click()
           await page.getByRole("button", { name: /cache\.clear/ }).click()
-          await page.getByText("Nobody decided in time").waitFor()
-          await page.getByText("The agent is answered allow").waitFor()
+          await page.getByText("Expired before anyone decided").waitFor()
+          await page.getByText("Returned to the agent: allow").waitFor()
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("scrolls through more than one page of them, of which only those in sight are there", () =>
+    test("a list longer than one page scrolls to its end and renders only the visible rows", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const agent = yield* client({ preset: "runtime" }, "many")
@@ -180,7 +183,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           params: { id: session_id },
           payload: { step_id: StepId.make("before"), tool: "mail.before", action_class: "write" }
         })
-        if (approval_id === null) return yield* Effect.die("a person should be asked")
+        if (approval_id === null) return yield* Effect.die("the step should require approval")
         const reviewer = yield* client({ preset: "reviewer" }, "many")
         yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
         yield* Effect.forEach(
@@ -192,9 +195,9 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             }),
           { concurrency: 8, discard: true }
         )
-        const { page } = yield* openSignedIn(yield* as("many", { preset: "reviewer" }), "/approvals")
+        const { page } = yield* openSignedIn(yield* keyIn("many", { preset: "reviewer" }), "/approvals")
         yield* Effect.promise(async () => {
-          await page.getByText(`Waiting ${MANY}`).waitFor()
+          await page.getByText(`Pending ${MANY}`).waitFor()
           const last = page.locator(`[role=option][aria-posinset="${MANY}"]`)
           assert.strictEqual(await last.count(), 0)
           assert.isBelow(await page.getByRole("option").count(), MANY / 3)
@@ -202,26 +205,26 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             "{ const list = document.querySelector('[role=listbox]'); list.scrollTop = list.scrollHeight }"
           )
           await last.click()
-          await page.getByText(/closes in/).waitFor()
+          await page.getByText(/Due in/).waitFor()
           assert.isBelow(await page.getByRole("option").count(), MANY / 3)
-          // What was decided is older than all that waits, and found all the same.
+          // The closed approval is older than all pending ones and still listed.
           await page.getByRole("button", { name: "Closed" }).click()
           await page.getByRole("button", { name: /mail\.before/ }).waitFor()
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("has no connection while nobody sees the page, and learns what was missed on return", () =>
+    test("a hidden page closes its event stream and catches up when it becomes visible", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
-        const { page } = yield* openSignedIn(yield* as("away", { preset: "reviewer" }), "/approvals")
-        const { waiting } = yield* agentWaits({ id: "one", tool: "mail.send" }, "away")
+        const { page } = yield* openSignedIn(yield* keyIn("away", { preset: "reviewer" }), "/approvals")
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "mail.send" }, "away")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /mail\.send/ }).click()
           await page.getByRole("button", { name: "Approve" }).waitFor()
           const closed = page.waitForEvent("requestfailed", (request) =>
             request.url().endsWith("/inbox/stream")
           )
-          await look(page, false)
+          await setVisible(page, false)
           await closed
         })
         const grace = yield* client({ preset: "reviewer", name: "Grace" }, "away")
@@ -232,13 +235,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         })
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
         yield* Effect.promise(async () => {
-          await look(page, true)
+          await setVisible(page, true)
           await page.getByText("Approved by Grace").waitFor()
           assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("is offered no decision that would be refused: an escalated step is an admin's", () =>
+    test("a reviewer cannot decide an escalated step, an admin can", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "escalated")
@@ -247,31 +250,34 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
             rules: [{ effect: "require_approval", review_seconds: 1, escalation_seconds: 600 }]
           }
         })
-        const reviewer = yield* openSignedIn(yield* as("escalated", { preset: "reviewer" }), "/approvals")
-        const boss = yield* openSignedIn(
-          yield* as("escalated", { preset: "admin", name: "Boss" }),
+        const reviewerPage = yield* openSignedIn(
+          yield* keyIn("escalated", { preset: "reviewer" }),
           "/approvals"
         )
-        const { waiting } = yield* agentWaits({ id: "one", tool: "deploy.release" }, "escalated")
+        const adminPage = yield* openSignedIn(
+          yield* keyIn("escalated", { preset: "admin", name: "Boss" }),
+          "/approvals"
+        )
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "deploy.release" }, "escalated")
         yield* Effect.promise(async () => {
-          await reviewer.page.getByRole("option", { name: /deploy\.release/ }).click()
-          await reviewer.page.getByText("An admin decides now").waitFor()
+          await reviewerPage.page.getByRole("option", { name: /deploy\.release/ }).click()
+          await reviewerPage.page.getByText("Only an admin can decide now").waitFor()
           assert.strictEqual(
-            await reviewer.page.getByRole("button", { name: /^(Approve|Reject)/ }).count(),
+            await reviewerPage.page.getByRole("button", { name: /^(Approve|Reject)/ }).count(),
             0
           )
-          await boss.page.getByRole("option", { name: /deploy\.release/ }).click()
-          await boss.page.getByText("admins", { exact: false }).first().waitFor()
-          await boss.page.getByRole("button", { name: "Reject" }).click()
-          await boss.page.getByRole("button", { name: "Reject" }).click()
+          await adminPage.page.getByRole("option", { name: /deploy\.release/ }).click()
+          await adminPage.page.getByText("Escalated", { exact: false }).first().waitFor()
+          await adminPage.page.getByRole("button", { name: "Reject" }).click()
+          await adminPage.page.getByRole("button", { name: "Reject" }).click()
         })
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "reject")
       }).pipe(Effect.scoped, Effect.orDie))
 
-    test("who asked for a step is not offered to decide it", () =>
+    test("the key that requested a step is not offered to decide it without self-approval", () =>
       Effect.gen(function* () {
         const { clientWith } = yield* Countersign
-        const key = yield* as("self", { preset: "admin", name: "Both" })
+        const key = yield* keyIn("self", { preset: "admin", name: "Both" })
         const calls = yield* clientWith(key)
         const { session_id } = yield* calls.sessions.create({})
         yield* calls.sessions.step({
@@ -281,28 +287,28 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
         const { page } = yield* openSignedIn(key, "/approvals")
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /crm\.update/ }).click()
-          await page.getByText("wants another person to decide").waitFor()
+          await page.getByText("the rule does not allow self-approval").waitFor()
           assert.strictEqual(await page.getByRole("button", { name: /^(Approve|Reject)/ }).count(), 0)
         })
       }).pipe(Effect.scoped, Effect.orDie))
   })
 
-  describe("who signs out", () => {
-    test("leaves nothing to who signs in next, in this tab and in others, and stays where it failed", () =>
+  describe("signing out", () => {
+    test("signing out removes all data before the next sign-in, in every tab, and a failed sign-out changes nothing", () =>
       Effect.gen(function* () {
         const { url } = yield* Countersign
         const { page } = yield* openSignedIn(
-          yield* as("leaving", { preset: "reviewer", name: "Ada" }),
+          yield* keyIn("leaving", { preset: "reviewer", name: "Ada" }),
           "/approvals"
         )
-        const { waiting } = yield* agentWaits({ id: "one", tool: "secret.tool" }, "leaving")
-        const next = yield* as("coming", { preset: "reviewer", name: "Bea" })
-        const later = yield* as("later", { preset: "reviewer", name: "Cleo" })
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "secret.tool" }, "leaving")
+        const next = yield* keyIn("coming", { preset: "reviewer", name: "Bea" })
+        const later = yield* keyIn("later", { preset: "reviewer", name: "Cleo" })
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /secret\.tool/ }).waitFor()
           await page.route("**/console/session", (route) => route.abort())
           await page.getByRole("button", { name: "Sign out" }).click()
-          await page.getByRole("alert").getByText("The service did not answer").waitFor()
+          await page.getByRole("alert").getByText("No response from the service").waitFor()
           await page.getByRole("option", { name: /secret\.tool/ }).waitFor()
           await page.unroute("**/console/session")
           await page.getByRole("button", { name: "Sign out" }).click()
@@ -310,31 +316,31 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           await page.getByRole("button", { name: "Sign in" }).click()
           await page.getByText("Bea").waitFor()
           await page
-            .getByText(/Nothing waits for you|secret\.tool/)
+            .getByText(/No pending approvals|secret\.tool/)
             .first()
             .waitFor()
           assert.strictEqual(await page.getByText("secret.tool").count(), 0)
-          // Another tab of the browser signs in: this one is told when it is looked at again.
-          await look(page, false)
+          // Another tab signs in with a different key: this one notices when it becomes visible again.
+          await setVisible(page, false)
           await page.request.post("/console/session", {
             data: { key: Redacted.value(later) },
             headers: { origin: url, "sec-fetch-site": "same-origin" }
           })
-          await look(page, true)
+          await setVisible(page, true)
           await page.getByText("Cleo").waitFor()
         })
         yield* Fiber.interrupt(waiting)
       }).pipe(Effect.scoped, Effect.orDie))
   })
 
-  describe("content of others", () => {
-    test("is text, whatever it holds", () =>
+  describe("untrusted content", () => {
+    test("markup, bidirectional controls and invisible characters of an agent are shown as text", () =>
       Effect.gen(function* () {
-        const { faults, page } = yield* openSignedIn(
-          yield* as("hostile", { preset: "reviewer" }),
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* keyIn("hostile", { preset: "reviewer" }),
           "/approvals"
         )
-        const { waiting } = yield* agentWaits(
+        const { waiting } = yield* startWaitingAgent(
           {
             id: "<script>document.title='owned'</script>",
             tool: "pay.<img src=x onerror=alert(1)>",
@@ -359,7 +365,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("the i
           assert.strictEqual(await page.title(), "Approvals · Countersign")
           assert.strictEqual(await horizontalOverflow(page), 0)
         })
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
         yield* Fiber.interrupt(waiting)
       }).pipe(Effect.scoped, Effect.orDie))
   })

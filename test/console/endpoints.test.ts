@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
 
-// One attempt a delivery: what fails is failed at once, and can be replayed.
+// One attempt per delivery: a failed attempt fails the delivery immediately, so that it can be replayed.
 const environment = Layer.provideMerge(
   Browser.layer,
   service({
@@ -17,13 +17,13 @@ const environment = Layer.provideMerge(
   })
 )
 
-/** What a receiver was sent. */
+/** A request to the receiver. */
 interface Received {
   readonly headers: IncomingHttpHeaders
   readonly body: string
 }
 
-/** A receiver on loopback, which answers as it is told to. */
+/** A webhook receiver on loopback that answers with `state.status`. */
 const receiver = Effect.acquireRelease(
   Effect.promise(async () => {
     const received: Array<Received> = []
@@ -39,7 +39,7 @@ const receiver = Effect.acquireRelease(
       })
     })
     const port = await listenOnFreePort(server)
-    /** Resolves once this many came. */
+    /** Resolves once this many requests have arrived. */
     const count = async (wanted: number) => {
       while (received.length < wanted) await new Promise<void>((resolve) => (waiting = resolve))
     }
@@ -48,28 +48,28 @@ const receiver = Effect.acquireRelease(
   ({ server }) => Effect.sync(() => server.close())
 )
 
-layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpoints in a browser", (it) => {
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webhook endpoints pages", (it) => {
   const test = skipWithoutBrowser(it)
 
   test(
-    "an admin creates one, keeps its secret, sees a delivery arrive, and replays one that failed",
+    "an admin creates an endpoint, copies its secret, and replays a failed delivery",
     () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const hook = yield* receiver
-        const { faults, page } = yield* openSignedIn({ preset: "admin", name: "Grace" }, "/endpoints")
+        const { pageErrors, page } = yield* openSignedIn({ preset: "admin", name: "Grace" }, "/endpoints")
         const secret = yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "New endpoint" }).click()
-          await page.getByLabel("Address").fill(hook.url)
-          await page.getByRole("button", { name: "Create the endpoint" }).click()
-          const shown = page.getByRole("dialog", { name: "The signing secret" })
+          await page.getByLabel("URL").fill(hook.url)
+          await page.getByRole("button", { name: "Create endpoint" }).click()
+          const shown = page.getByRole("dialog", { name: "Signing secret" })
           const text = await shown.locator("code").innerText()
-          await shown.getByRole("button", { name: "It is kept" }).click()
-          await page.getByText("Nothing was sent yet").waitFor()
+          await shown.getByRole("button", { name: "I have saved it" }).click()
+          await page.getByText("No deliveries yet").waitFor()
           assert.notInclude(await page.content(), text)
           return text
         })
-        // A real approval's event, signed with the secret that the page showed.
+        // The event of a real approval is signed with the secret that the page showed.
         const agent = yield* client({ preset: "runtime" })
         const { session_id } = yield* agent.sessions.create({})
         hook.state.status = 500
@@ -93,13 +93,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         assert.strictEqual(first?.body, second?.body)
         const checked = yield* Effect.promise(() => verify(second!.body, second!.headers, secret))
         assert.strictEqual(checked.ok && checked.event.type, "approval.requested")
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
 
   test(
-    "after a receiver was away, every delivery of a window is replayed, and how it fared is seen",
+    "all failed deliveries of a period are replayed, and the delivery health shows the attempts",
     () =>
       Effect.gen(function* () {
         const { client, key } = yield* Countersign
@@ -120,19 +120,19 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         yield* Effect.promise(async () => {
           await hook.count(3)
           await rows.getByText("failed").nth(2).waitFor()
-          await page.getByText("the last 3 attempts failed").waitFor()
+          await page.getByText("Last 3 attempts failed").waitFor()
           hook.state.status = 200
-          await page.getByRole("button", { name: "Replay a window" }).click()
+          await page.getByRole("button", { name: "Replay failed deliveries" }).click()
           await page.getByLabel("From").fill("2000-01-01T00:00")
           await page.getByLabel("Until").fill("2000-01-02T00:00")
           await page.getByRole("button", { name: "Replay", exact: true }).last().click()
-          await page.getByText("0 queued again").waitFor()
-          await page.getByRole("button", { name: "Replay a window" }).click()
+          await page.getByText("Deliveries queued: 0").waitFor()
+          await page.getByRole("button", { name: "Replay failed deliveries" }).click()
           await page.getByRole("dialog").getByRole("button", { name: "Replay" }).click()
-          await page.getByText("3 queued again").waitFor()
+          await page.getByText("Deliveries queued: 3").waitFor()
           await hook.count(6)
           await rows.getByText("delivered").nth(2).waitFor()
-          await page.getByText("50 % of 6 were taken").waitFor()
+          await page.getByText("50 % of 6 succeeded").waitFor()
         })
         const ids = hook.received.map(({ headers }) => headers["webhook-id"])
         assert.deepStrictEqual(ids.slice(0, 3).toSorted(), ids.slice(3).toSorted())
@@ -141,7 +141,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
   )
 
   test(
-    "one whose receiver fails again and again is left alone, and says until when",
+    "an endpoint with consecutive failures cools down, and the pages show until when",
     () =>
       Effect.gen(function* () {
         const { client, key } = yield* Countersign
@@ -161,19 +161,22 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
           admin.notification_endpoints.list(),
           ({ endpoints }) => (endpoints[0]?.cooldown_until ?? null) !== null
         )
-        const { faults, page } = yield* openSignedIn(yield* key({}, "cooling"), `/endpoints/${endpoint.id}`)
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* key({}, "cooling"),
+          `/endpoints/${endpoint.id}`
+        )
         yield* Effect.promise(async () => {
-          await page.getByText("failed 5 times in a row, so it is left alone until").waitFor()
+          await page.getByText("Cooling down after 5 consecutive failures").waitFor()
           await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
-          await page.getByText(/cooling down, \d+ min/).waitFor()
+          await page.getByText(/Cooling down, \d+ min/).waitFor()
         })
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
 
   test(
-    "one is tested, its events are chosen anew, its secret is rotated, it is switched off and on, and deleted",
+    "an endpoint is tested, its events edited, its secret rotated, and it is disabled, enabled and deleted",
     () =>
       Effect.gen(function* () {
         const { client, key } = yield* Countersign
@@ -182,25 +185,28 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         const { endpoint, secret } = yield* admin.notification_endpoints.create({
           payload: { url: hook.url }
         })
-        const { faults, page } = yield* openSignedIn(yield* key({}, "settings"), `/endpoints/${endpoint.id}`)
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* key({}, "settings"),
+          `/endpoints/${endpoint.id}`
+        )
         const rotated = yield* Effect.promise(async () => {
-          await page.getByRole("button", { name: "Events" }).click()
+          await page.getByRole("button", { name: "Edit events" }).click()
           for (const event of ["requested", "expiring", "escalated", "approved", "rejected"])
             await page.getByLabel(`approval.${event}`).uncheck()
           await page.getByRole("button", { name: "Save" }).click()
           await page.getByRole("dialog").waitFor({ state: "detached" })
           await page.getByRole("button", { name: "Rotate secret" }).click()
           await page.getByRole("button", { name: "Rotate", exact: true }).click()
-          const shown = page.getByRole("dialog", { name: "The new signing secret" })
+          const shown = page.getByRole("dialog", { name: "New signing secret" })
           const text = await shown.locator("code").innerText()
-          await shown.getByRole("button", { name: "It is kept" }).click()
-          await page.getByRole("button", { name: "Send a test" }).click()
+          await shown.getByRole("button", { name: "I have saved it" }).click()
+          await page.getByRole("button", { name: "Send test event" }).click()
           await hook.count(1)
           await page.getByRole("listitem").getByText("delivered").waitFor()
-          await page.getByRole("button", { name: "Switch off" }).click()
-          await page.getByText("It is switched off").waitFor()
-          await page.getByRole("button", { name: "Switch on" }).click()
-          await page.getByText("It is switched off").waitFor({ state: "detached" })
+          await page.getByRole("button", { name: "Disable" }).click()
+          await page.getByText("Disabled: no events are delivered").waitFor()
+          await page.getByRole("button", { name: "Enable" }).click()
+          await page.getByText("Disabled: no events are delivered").waitFor({ state: "detached" })
           return text
         })
         const [sent] = hook.received
@@ -211,12 +217,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("endpo
         assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Delete" }).click()
-          await page.getByRole("button", { name: "Keep it" }).click()
+          await page.getByRole("button", { name: "Cancel" }).click()
           await page.getByRole("button", { name: "Delete" }).click()
           await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click()
-          await page.getByText("No endpoint yet").waitFor()
+          await page.getByText("No webhook endpoints").waitFor()
         })
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )

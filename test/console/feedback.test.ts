@@ -6,62 +6,62 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** A task with a dataset, and runs of it that each got a correction. */
-const corrected = (organization: string, corrections: ReadonlyArray<Record<string, string | number>>) =>
-  Effect.gen(function* () {
-    const { client } = yield* Countersign
-    const admin = yield* client({ preset: "admin", name: "Owner" }, organization)
-    const task = yield* admin.tasks.create({
-      payload: {
-        name: "Sort invoices",
-        input_schema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
-        answer_schema: {
-          type: "object",
-          properties: { payer: { type: "string" }, amount: { type: "number" } }
+/** Creates a task with a dataset, and runs of it that each have a pending correction. */ const taskWithCorrections =
+  (organization: string, corrections: ReadonlyArray<Record<string, string | number>>) =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({ preset: "admin", name: "Owner" }, organization)
+      const task = yield* admin.tasks.create({
+        payload: {
+          name: "Sort invoices",
+          input_schema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
+          answer_schema: {
+            type: "object",
+            properties: { payer: { type: "string" }, amount: { type: "number" } }
+          }
         }
-      }
-    })
-    yield* admin.datasets.create({
-      params: { task_id: task.id },
-      payload: { examples: [{ input: { text: "an invoice to Ada" }, answer: { payer: "Ada", amount: 1 } }] }
-    })
-    const give = (text: string, correction: Record<string, string | number>) =>
-      Effect.gen(function* () {
-        const run = yield* admin.tasks.run({
-          params: { task_id: task.id },
-          payload: { input: { text }, answer: { payer: "Nobody", amount: 1 } }
-        })
-        return yield* admin.feedback.create({
-          payload: { inference_log_id: run.trace_id, score: -1, correction }
-        })
       })
-    for (const [index, correction] of corrections.entries()) yield* give(`invoice ${index}`, correction)
-    return { admin, task, give }
-  })
+      yield* admin.datasets.create({
+        params: { task_id: task.id },
+        payload: { examples: [{ input: { text: "an invoice to Ada" }, answer: { payer: "Ada", amount: 1 } }] }
+      })
+      const give = (text: string, correction: Record<string, string | number>) =>
+        Effect.gen(function* () {
+          const run = yield* admin.tasks.run({
+            params: { task_id: task.id },
+            payload: { input: { text }, answer: { payer: "Nobody", amount: 1 } }
+          })
+          return yield* admin.feedback.create({
+            payload: { inference_log_id: run.trace_id, score: -1, correction }
+          })
+        })
+      for (const [index, correction] of corrections.entries()) yield* give(`invoice ${index}`, correction)
+      return { admin, task, give }
+    })
 
-layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedback in a browser", (it) => {
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedback pages", (it) => {
   const test = skipWithoutBrowser(it)
 
   test(
-    "a reviewer stages and rejects by keyboard, beside the answer, and is offered no promotion",
+    "a reviewer compares answer and correction, stages and rejects by keyboard, and is not offered to promote",
     () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign
-        const { admin, task } = yield* corrected("review", [
+        const { admin, task } = yield* taskWithCorrections("review", [
           { payer: "Grace", amount: 1 },
           { payer: "<b id=injected>Bob</b>", amount: 7 }
         ])
         const reviewer = yield* key({ preset: "reviewer", name: "Ada" }, "review")
-        const { faults, page } = yield* openSignedIn(reviewer, "/feedback")
+        const { pageErrors, page } = yield* openSignedIn(reviewer, "/feedback")
         yield* Effect.promise(async () => {
-          // Looked at before, and kept for a while: what is reviewed must be in there all the same.
+          // These pages are cached after the first visit: a later review must refresh them.
           await goTo(page, `/promotion/${task.id}`)
-          await page.getByText("Nothing is staged").waitFor()
+          await page.getByText("No staged corrections").waitFor()
           await goTo(page, "/feedback")
           await page.getByLabel("Status").selectOption("staged")
-          await page.getByText("Nothing is staged").waitFor()
+          await page.getByText("No staged feedback").waitFor()
           await page.getByLabel("Status").selectOption("pending")
-          await page.getByText("wrong").first().waitFor()
+          await page.getByText("Incorrect").first().waitFor()
           await page.keyboard.press("j")
           const row = page.getByRole("row").filter({ hasText: "payer" })
           await row.getByText("differs").waitFor()
@@ -71,10 +71,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
           await page.keyboard.press("r")
           await page.keyboard.type("That is no name")
           await page.keyboard.press("Enter")
-          // The next one stands there at once.
+          // The next correction is selected immediately.
           await page.getByRole("cell").getByText("Grace").waitFor()
           await page.keyboard.press("s")
-          await page.getByText("Nothing to review").waitFor()
+          await page.getByText("No feedback to review").waitFor()
           await page.getByLabel("Status").selectOption("staged")
           await page.getByRole("button", { name: /Grace/ }).waitFor()
           await goTo(page, `/promotion/${task.id}`)
@@ -89,17 +89,17 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
             ["staged", "Ada", null]
           ]
         )
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
 
   test(
-    "an admin is told of a set that changed since the preview, reviews it, and promotes it into a version",
+    "a promotion after the staged corrections changed requires a reload of the preview, then creates a version",
     () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign
-        const { admin, give, task } = yield* corrected("promote", [{ payer: "Grace", amount: 2 }])
+        const { admin, give, task } = yield* taskWithCorrections("promote", [{ payer: "Grace", amount: 2 }])
         const stageAll = Effect.gen(function* () {
           const { feedback } = yield* admin.feedback.list({ query: { status: "pending" } })
           for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
@@ -109,12 +109,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
           yield* key({ preset: "admin" }, "promote"),
           `/promotion/${task.id}`
         )
-        yield* Effect.promise(() => page.getByRole("button", { name: "Promote one correction" }).waitFor())
+        yield* Effect.promise(() => page.getByRole("button", { name: "Promote 1 correction" }).waitFor())
         yield* give("a later invoice", { payer: "Hedy", amount: 3 })
         yield* stageAll
         yield* Effect.promise(async () => {
-          await page.getByRole("button", { name: "Promote one correction" }).click()
-          await page.getByText("The staged corrections have changed since this preview").waitFor()
+          await page.getByRole("button", { name: "Promote 1 correction" }).click()
+          await page.getByText("The staged corrections changed after this preview").waitFor()
           await page.getByRole("button", { name: "Reload and review" }).click()
           await page.getByText("Hedy").waitFor()
           await page.getByRole("button", { name: "Promote 2 corrections" }).click()
@@ -129,18 +129,18 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
   )
 
   test(
-    "an admin is told of a version that somebody made since the preview, and promotes on top of it after a look",
+    "a promotion after the dataset changed requires a reload of the preview, then builds on the newer version",
     () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign
-        const { admin, task } = yield* corrected("base", [{ payer: "Grace", amount: 2 }])
+        const { admin, task } = yield* taskWithCorrections("base", [{ payer: "Grace", amount: 2 }])
         const { feedback } = yield* admin.feedback.list({ query: { status: "pending" } })
         for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
-        const { faults, page } = yield* openSignedIn(yield* key({}, "base"), `/promotion/${task.id}`)
+        const { pageErrors, page } = yield* openSignedIn(yield* key({}, "base"), `/promotion/${task.id}`)
         yield* Effect.promise(() => page.getByText("0", { exact: true }).first().waitFor())
         const params = { task_id: task.id }
         const { dataset_id } = yield* admin.tasks.get({ params })
-        // The very input that the correction is about: what was to be added is to be replaced now.
+        // An example with the input of the correction: the promotion now replaces it instead of adding one.
         yield* admin.datasets.create({
           params,
           payload: {
@@ -151,30 +151,32 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
         const figure = (text: string) => page.locator(".figure").filter({ hasText: text }).locator("strong")
         yield* Effect.promise(async () => {
           assert.strictEqual(await figure("examples replaced").innerText(), "0")
-          await page.getByRole("button", { name: "Promote one correction" }).click()
-          await page.getByText("The dataset has a newer version since this preview").waitFor()
-          assert.isTrue(await page.getByRole("button", { name: "Promote one correction" }).isDisabled())
+          await page.getByRole("button", { name: "Promote 1 correction" }).click()
+          await page.getByText("The dataset has a newer version than this preview").waitFor()
+          assert.isTrue(await page.getByRole("button", { name: "Promote 1 correction" }).isDisabled())
           await page.getByRole("button", { name: "Reload and review" }).click()
           await figure("examples replaced").filter({ hasText: "1" }).waitFor()
-          await page.getByRole("button", { name: "Promote one correction" }).click()
+          await page.getByRole("button", { name: "Promote 1 correction" }).click()
           await page.getByRole("link", { name: "Version 3" }).click()
           await page.getByText("1 replaced").waitFor()
         })
-        assert.deepStrictEqual(faults, [])
+        assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
 
-  test("what a reviewer decides meanwhile is said, and a removed secret is warned of", () =>
+  test("a review after another reviewer's decision shows that decision, and redacted secrets are marked", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
-      const { admin, task } = yield* corrected("warned", [{ payer: "password: hunter2-hunter2", amount: 2 }])
+      const { admin, task } = yield* taskWithCorrections("warned", [
+        { payer: "password: hunter2-hunter2", amount: 2 }
+      ])
       const { page } = yield* openSignedIn(
         yield* key({ preset: "reviewer", name: "Ada" }, "warned"),
         `/feedback/task/${task.id}`
       )
       yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: /wrong/ }).click()
+        await page.getByRole("button", { name: /Incorrect/ }).click()
         await page.getByText("Protected values were removed from").waitFor()
         await page.getByText("#/correction/payer").waitFor()
         await page.getByRole("cell").getByText("[REDACTED]").waitFor()
@@ -184,8 +186,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("feedb
       yield* Effect.promise(async () => {
         await page.keyboard.press("s")
         await page.getByText("The correction is not pending").waitFor()
-        await page.getByRole("button", { name: "Load it anew" }).click()
-        await page.getByText("rejected by Owner").waitFor()
+        await page.getByRole("button", { name: "Reload" }).click()
+        await page.getByText("Rejected by Owner").waitFor()
         await page.getByText("Not this one").waitFor()
         assert.strictEqual(await page.getByRole("button", { name: /^Stage/ }).count(), 0)
       })

@@ -7,68 +7,68 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** The rules page of an organization that has these two: nothing may be done, and reading may. */
-const twoRules = (organization: string) =>
-  Effect.gen(function* () {
-    const { client, key } = yield* Countersign
-    const admin = yield* client({}, organization)
-    yield* admin.approval_rules.replace({
-      payload: {
-        rules: [
-          { tool: "*", effect: "reject", reason: "Nothing" },
-          { tool: "search.*", effect: "allow", reason: "Reading" }
-        ]
-      }
+/** Opens the rules page of an organization with two rules: the first rejects everything, the second allows searching. */ const openTwoRules =
+  (organization: string) =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, organization)
+      yield* admin.approval_rules.replace({
+        payload: {
+          rules: [
+            { tool: "*", effect: "reject", reason: "Nothing" },
+            { tool: "search.*", effect: "allow", reason: "Reading" }
+          ]
+        }
+      })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, organization), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByLabel("Tool").fill("search.products")
+        await page.getByText("Matches rule 1").waitFor()
+      })
+      const tools = Effect.map(admin.approval_rules.list(), ({ rules }) => rules.map(({ tool }) => tool))
+      return { admin, pageErrors, page, tools }
     })
-    const { faults, page } = yield* openSignedIn(yield* key({}, organization), "/rules")
-    yield* Effect.promise(async () => {
-      await page.getByLabel("Tool").fill("search.products")
-      await page.getByText("by rule 1").waitFor()
-    })
-    const tools = Effect.map(admin.approval_rules.list(), ({ rules }) => rules.map(({ tool }) => tool))
-    return { admin, faults, page, tools }
-  })
 
-layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("rules in a browser", (it) => {
+layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules page", (it) => {
   const test = skipWithoutBrowser(it)
 
-  test("one is moved by the keyboard, tried, and saved over nobody's without asking", () =>
+  test("a rule is moved by keyboard and tested, and a concurrent change is overwritten only after confirmation", () =>
     Effect.gen(function* () {
-      const { admin, faults, page, tools } = yield* twoRules("keyboard")
+      const { admin, pageErrors, page, tools } = yield* openTwoRules("keyboard")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Move rule 2 up" }).press("Enter")
         await page.getByRole("status").getByText("Reading").waitFor()
-        await page.getByText("By the rules as you have them here, not yet saved").waitFor()
+        await page.getByText("Uses the unsaved rules on this page").waitFor()
       })
       yield* admin.approval_rules.replace({ payload: { rules: [] } })
       yield* Effect.promise(async () => {
-        await page.getByRole("button", { name: "Save the rules" }).click()
-        await page.getByText("Somebody else saved rules while you edited").waitFor()
-        await page.getByRole("button", { name: "Save mine over theirs" }).click()
-        await page.getByText("The rules are saved").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("The rules changed while you were editing").waitFor()
+        await page.getByRole("button", { name: "Overwrite with mine" }).click()
+        await page.getByText("Rules saved").waitFor()
       })
       assert.deepStrictEqual(yield* tools, ["search.*", "*"])
-      assert.deepStrictEqual(faults, [])
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
-  test("one is dragged to another place, by its handle", () =>
+  test("a rule is reordered by dragging its handle", () =>
     Effect.gen(function* () {
-      const { faults, page, tools } = yield* twoRules("drag")
+      const { pageErrors, page, tools } = yield* openTwoRules("drag")
       yield* Effect.promise(async () => {
         const second = page.getByRole("row").nth(1)
         const first = page.getByRole("row").nth(0)
         await second.dragTo(first, { sourcePosition: { x: 20, y: 20 }, targetPosition: { x: 200, y: 2 } })
         await page.getByRole("status").getByText("Reading").waitFor()
-        await page.getByRole("button", { name: "Save the rules" }).click()
-        await page.getByText("The rules are saved").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
       })
       assert.deepStrictEqual(yield* tools, ["search.*", "*"])
-      assert.deepStrictEqual(faults, [])
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
-  test("one is moved by the keyboard on its handle, as a drag for who sees or points at nothing", () =>
+  test("a rule is reordered by keyboard on its drag handle", () =>
     Effect.gen(function* () {
-      const { page } = yield* twoRules("handle")
+      const { page } = yield* openTwoRules("handle")
       yield* Effect.promise(async () => {
         const press = async (key: string, then: Locator) => {
           await page.keyboard.press(key)
@@ -85,31 +85,31 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("rules
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
-  test("one is written, tried on a step, edited, and removed", () =>
+  test("a rule is created, tested on a step and edited, and another one is removed", () =>
     Effect.gen(function* () {
-      const { faults, page, tools, admin } = yield* twoRules("written")
+      const { pageErrors, page, tools, admin } = yield* openTwoRules("written")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "New rule" }).click()
         const dialog = page.getByRole("dialog")
         await dialog.getByLabel("Tool").fill("payments.*")
-        await dialog.getByLabel("Time to decide", { exact: true }).fill("2")
-        await dialog.getByLabel("Time to decide, unit").selectOption("hours")
-        await dialog.getByLabel("Reason").fill("Money leaves the house")
-        await dialog.getByRole("button", { name: "Add it at the end" }).click()
+        await dialog.getByLabel("Review window", { exact: true }).fill("2")
+        await dialog.getByLabel("Review window, unit").selectOption("hours")
+        await dialog.getByLabel("Reason").fill("Payments require a second person")
+        await dialog.getByRole("button", { name: "Add rule" }).click()
         await page.getByRole("button", { name: "Remove rule 1" }).click()
         await page.getByLabel("Tool").fill("payments.refund")
-        await page.getByText("by rule 2").waitFor()
-        await page.getByRole("status").getByText("2 h to decide; in silence the step is rejected").waitFor()
+        await page.getByText("Matches rule 2").waitFor()
+        await page.getByRole("status").getByText("Review window 2 h · on timeout reject").waitFor()
         await page.getByRole("button", { name: "Edit rule 2" }).click()
-        await dialog.getByLabel("What it does").selectOption("allow it")
-        await dialog.getByRole("button", { name: "Change it" }).click()
+        await dialog.getByLabel("Effect").selectOption({ label: "Allow" })
+        await dialog.getByRole("button", { name: "Update rule" }).click()
         await page.getByRole("status").getByText("allowed").waitFor()
-        await page.getByRole("button", { name: "Save the rules" }).click()
-        await page.getByText("The rules are saved").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
       })
       assert.deepStrictEqual(yield* tools, ["search.*", "payments.*"])
       const { rules } = yield* admin.approval_rules.list()
-      assert.deepInclude(rules[1], { effect: "allow", reason: "Money leaves the house" })
-      assert.deepStrictEqual(faults, [])
+      assert.deepInclude(rules[1], { effect: "allow", reason: "Payments require a second person" })
+      assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -8,7 +8,7 @@ import { type Browser as Chromium, type BrowserContextOptions, chromium, type Pa
 import type { NewApiKey } from "../../src/api/ApiKeys.ts"
 import { Countersign } from "../../src/testing/index.ts"
 
-/** Where a Chromium usually is. */
+/** The usual paths of a Chromium executable. */
 const candidates = [
   process.env["COUNTERSIGN_TEST_BROWSER"] ?? "",
   "/usr/bin/chromium",
@@ -19,15 +19,15 @@ const candidates = [
 
 const executablePath = candidates.find((place) => place !== "" && existsSync(place))
 
-/** Why pages cannot be tried here; undefined: they can. */
+/** Why browser tests are skipped; undefined if a browser was found. */
 const skipReason: string | undefined =
   executablePath === undefined
-    ? "the console's pages are not tried: there is no Chromium; install Debian's `chromium`, or name one in COUNTERSIGN_TEST_BROWSER"
+    ? "Skipping the console's browser tests: no Chromium found. Install Debian's `chromium` or set COUNTERSIGN_TEST_BROWSER to an executable."
     : undefined
 
 if (skipReason !== undefined) process.stderr.write(`${skipReason}\n`)
 
-/** `it.effect` where there is a browser; else the test is skipped, with the reason printed. */
+/** `it.effect`, or its skipped form if there is no browser. The reason is printed once per test file. */
 export const skipWithoutBrowser = <R>(it: Vitest.MethodsNonLive<R>) =>
   it.effect.skipIf(skipReason !== undefined)
 
@@ -40,7 +40,7 @@ const flags = [
   "--no-first-run"
 ]
 
-/** A browser of a test file's own, with the console's page built as a start builds it. */
+/** A browser per test file. Building the layer also builds the console page, as starting the service does. */
 export class Browser extends Context.Service<Browser, Chromium>()("countersign/test/Browser") {
   static readonly layer = Layer.effect(
     Browser,
@@ -55,16 +55,16 @@ export class Browser extends Context.Service<Browser, Chromium>()("countersign/t
   )
 }
 
-/** A page, and what went wrong in it: errors of its program, and what its policy refused. */
+/** A page, and its uncaught errors, unexpected dialogs and Content Security Policy violations. */
 export interface OpenedPage {
   readonly page: Page
-  readonly faults: Array<string>
+  readonly pageErrors: Array<string>
 }
 
-/** The longest that anything in a page is waited for: less than a test may take, so that what did not come is named. */
+/** The timeout of every wait in a page. Shorter than a test's timeout, so that a failure names the missing element. */
 const PAGE_TIMEOUT_MS = 20_000
 
-/** An empty page in a window of its own. */
+/** Opens an empty page in a new browser context. */
 export const openPage = (
   options: BrowserContextOptions = {}
 ): Effect.Effect<OpenedPage, never, Browser | Countersign | Scope.Scope> =>
@@ -72,25 +72,25 @@ export const openPage = (
     const browser = yield* Browser
     const { url } = yield* Countersign
     const context = yield* Effect.acquireRelease(
-      // What moves into its place would be waited for at each step.
+      // Playwright waits for animations to end before each action.
       Effect.promise(() => browser.newContext({ baseURL: url, reducedMotion: "reduce", ...options })),
       (context) => Effect.promise(() => context.close())
     )
     context.setDefaultTimeout(PAGE_TIMEOUT_MS)
     const page = yield* Effect.promise(() => context.newPage())
-    const faults: Array<string> = []
-    page.on("pageerror", (error) => faults.push(String(error)))
+    const pageErrors: Array<string> = []
+    page.on("pageerror", (error) => pageErrors.push(String(error)))
     page.on("dialog", (dialog) => {
-      faults.push(`a dialog: ${dialog.message()}`)
+      pageErrors.push(`a dialog: ${dialog.message()}`)
       void dialog.dismiss()
     })
     page.on("console", (message) => {
-      if (/Content Security Policy|Trusted ?Type/i.test(message.text())) faults.push(message.text())
+      if (/Content Security Policy|Trusted ?Type/i.test(message.text())) pageErrors.push(message.text())
     })
-    return { page, faults }
+    return { page, pageErrors }
   })
 
-/** A page that is signed in, with a new key where none is given, at an address of the console. */
+/** Opens a path of the console, signed in with the given API key or with a new one. */
 export const openSignedIn = (
   input: Partial<NewApiKey> | Redacted.Redacted,
   path: string,
@@ -102,19 +102,19 @@ export const openSignedIn = (
     const opened = yield* openPage(options)
     const { page } = opened
     yield* Effect.promise(async () => {
-      // As the form asks, without the time that it takes to show one.
+      // Sends the request of the sign-in form without rendering the form.
       const answer = await page.request.post("/console/session", {
         data: { key: Redacted.value(secret) },
         headers: { origin: url, "sec-fetch-site": "same-origin" }
       })
-      if (!answer.ok()) throw new Error(`signing in was answered ${answer.status()}`)
+      if (!answer.ok()) throw new Error(`Signing in failed with status ${answer.status()}`)
       await page.goto(`/console${path}`)
       await page.locator("#content").waitFor()
     })
     return opened
   })
 
-/** Signs in by the form of a page that nobody signed in to. */
+/** Signs in with the form of a signed-out page. */
 export const signInByForm = async (page: Page, secret: Redacted.Redacted, path: string): Promise<void> => {
   await page.goto(`/console${path}`)
   await page.getByLabel("API key").fill(Redacted.value(secret))
@@ -122,27 +122,27 @@ export const signInByForm = async (page: Page, secret: Redacted.Redacted, path: 
   await page.locator("#content").waitFor()
 }
 
-/** Goes to an address of the console within the page that is open, as the browser's way back does. */
+/** Navigates within the open page to a path of the console, without reloading the page. */
 export const goTo = async (page: Page, path: string): Promise<void> => {
   await page.evaluate(
     `history.pushState(null, "", "/console${path}"); dispatchEvent(new PopStateEvent("popstate"))`
   )
 }
 
-/** By how many pixels what is in a page is wider than the page: it would have to be moved sideways to be read. */
+/** The number of pixels by which a page's content is wider than the page; 0 if it needs no horizontal scrolling. */
 export const horizontalOverflow = (page: Page): Promise<unknown> =>
   page.evaluate(`[document.documentElement, document.querySelector("#content")]
     .reduce((most, part) => Math.max(most, part.scrollWidth - part.clientWidth), 0)`)
 
 const LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 
-/** What a page does wrong by WCAG 2.2 A and AA: a line each, with the element. `contrast`: by its colours alone. */
+/** The page's violations of WCAG 2.2 A and AA, a line per element. `contrast` checks colour contrast only. */
 export const accessibilityViolations = (
   page: Page,
   which: "all" | "contrast" = "all"
 ): Effect.Effect<ReadonlyArray<string>> =>
   Effect.promise(async () => {
-    // Through the debugger: the page's policy lets nobody add a script.
+    // `evaluate` goes through the debugger: the page's Content Security Policy blocks added scripts.
     if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axe.source)
     const found: unknown = await page.evaluate(
       `axe.run(document, {
@@ -151,5 +151,5 @@ export const accessibilityViolations = (
         .then((result) => result.violations.flatMap((violation) =>
           violation.nodes.map((node) => violation.id + ": " + node.target.join(" ") + " " + node.failureSummary)))`
     )
-    return Array.isArray(found) ? found.map(String) : [`axe answered ${String(found)}`]
+    return Array.isArray(found) ? found.map(String) : [`axe returned ${String(found)}`]
   })

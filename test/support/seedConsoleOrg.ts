@@ -3,7 +3,7 @@ import type { ClientCalls } from "../../src/client/Client.ts"
 import { StepId, type TaskId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 
-/** What people, agents and systems call things, and what they write into them. */
+/** The names and texts that people, agents and systems write. */
 export interface SeedTexts {
   readonly reviewer: string
   readonly agent: string
@@ -13,7 +13,7 @@ export interface SeedTexts {
   readonly field: string
 }
 
-/** As it is most days. */
+/** Ordinary texts. */
 export const everydayTexts: SeedTexts = {
   reviewer: "Ada Lovelace",
   agent: "support agent",
@@ -23,7 +23,7 @@ export const everydayTexts: SeedTexts = {
   field: "note"
 }
 
-/** What somebody would write who wants the page to break: markup, words that do not end, letters that turn what follows. */
+/** Texts that try to break the page: markup, unbreakable texts, and bidirectional and invisible characters. */
 export const hostileTexts: SeedTexts = {
   reviewer: "<b id=injected>Eve</b> " + "W".repeat(150),
   agent: "<img src=x onerror=alert(1)> " + "م".repeat(100),
@@ -33,27 +33,27 @@ export const hostileTexts: SeedTexts = {
   field: "<iframe srcdoc=x>" + "k".repeat(80)
 }
 
-/** An organization in which everything has happened that the console shows; where each of it is. */
+/** Creates an organization that has an example of everything the console shows, and returns the ids. */
 export const seedConsoleOrg = Effect.fnUntraced(function* (
   organization: string,
-  words: SeedTexts = everydayTexts
+  texts: SeedTexts = everydayTexts
 ) {
   const { client } = yield* Countersign
   const admin = yield* client({ name: "Grace Hopper", email: "grace@example.com" }, organization)
-  const reviewer = yield* client({ preset: "reviewer", name: words.reviewer }, organization)
-  const agent = yield* client({ preset: "runtime", name: words.agent }, organization)
+  const reviewer = yield* client({ preset: "reviewer", name: texts.reviewer }, organization)
+  const agent = yield* client({ preset: "runtime", name: texts.agent }, organization)
 
   yield* admin.approval_rules.replace({
     payload: {
       rules: [
-        { tool: "search.*", effect: "allow", reason: "Reading harms nobody" },
-        { action_class: "admin", effect: "reject", reason: words.text.slice(0, 900) },
+        { tool: "search.*", effect: "allow", reason: "Read-only" },
+        { action_class: "admin", effect: "reject", reason: texts.text.slice(0, 900) },
         {
-          tool: words.tool.slice(0, 150),
+          tool: texts.tool.slice(0, 150),
           effect: "require_approval",
           review_seconds: 3_600,
           escalation_seconds: 7_200,
-          reason: "Money leaves the house"
+          reason: "Refunds need a second person"
         }
       ]
     }
@@ -62,11 +62,11 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
     payload: { url: "http://127.0.0.1:9/hook" }
   })
   yield* admin.telemetry_destinations.create({ payload: { url: "http://127.0.0.1:9/v1/traces" } })
-  const answers = yield* seedTask(admin, reviewer, words)
+  const taskIds = yield* seedTask(admin, reviewer, texts)
   const session = yield* agent.sessions.create({
-    payload: { task_id: answers.task_id, metadata: { ticket: "4711", [words.field]: words.text } }
+    payload: { task_id: taskIds.task_id, metadata: { ticket: "4711", [texts.field]: texts.text } }
   })
-  const ask = (step_id: string, tool: string, action_class: string) =>
+  const submitStep = (step_id: string, tool: string, action_class: string) =>
     agent.sessions.step({
       params: { id: session.session_id },
       payload: {
@@ -76,57 +76,57 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
         arguments: {
           order: 4711,
           amount: 25,
-          [words.field]: words.text,
+          [texts.field]: texts.text,
           items: [{ sku: "A-1", broken: true }]
         }
       }
     })
-  const report = (step: string, error?: string) =>
+  const reportOutcome = (step: string, error?: string) =>
     agent.sessions.complete({
       params: { id: session.session_id, step_id: StepId.make(step) },
       payload: error === undefined ? { status: "succeeded" } : { status: "failed", error }
     })
-  yield* ask("1-look-up", "search.orders", "read")
-  yield* report("1-look-up")
-  yield* ask("2-drop", "orders.delete", "admin")
-  const decided = yield* ask("3-refund", words.tool, "write")
-  const waiting = yield* ask("4-refund", words.tool, "write")
-  if (decided.approval_id === null || waiting.approval_id === null) {
-    return yield* Effect.die("a person should be asked")
+  yield* submitStep("1-look-up", "search.orders", "read")
+  yield* reportOutcome("1-look-up")
+  yield* submitStep("2-drop", "orders.delete", "admin")
+  const decidedStep = yield* submitStep("3-refund", texts.tool, "write")
+  const pendingStep = yield* submitStep("4-refund", texts.tool, "write")
+  if (decidedStep.approval_id === null || pendingStep.approval_id === null) {
+    return yield* Effect.die("the step should require approval")
   }
   yield* reviewer.approvals.decide({
-    params: { id: decided.approval_id },
-    payload: { decision: "approve", comment: words.text }
+    params: { id: decidedStep.approval_id },
+    payload: { decision: "approve", comment: texts.text }
   })
-  yield* report("3-refund", words.text)
-  yield* client({ preset: "integration", name: words.reviewer }, organization)
-  const made = yield* admin.api_keys.create({
-    payload: { name: "An old one", preset: "runtime", expires_at: yield* inADay }
+  yield* reportOutcome("3-refund", texts.text)
+  yield* client({ preset: "integration", name: texts.reviewer }, organization)
+  const retired = yield* admin.api_keys.create({
+    payload: { name: "Retired worker", preset: "runtime", expires_at: yield* tomorrow }
   })
-  yield* admin.api_keys.revoke({ params: { id: made.key.id } })
+  yield* admin.api_keys.revoke({ params: { id: retired.key.id } })
   return {
-    ...answers,
+    ...taskIds,
     session_id: session.session_id,
-    approval_id: waiting.approval_id,
-    decided_id: decided.approval_id,
+    approval_id: pendingStep.approval_id,
+    decided_id: decidedStep.approval_id,
     endpoint_id: endpoint.id
   }
 })
 
-const inADay = Effect.map(DateTime.now, (now) => DateTime.add(now, { days: 1 }))
+const tomorrow = Effect.map(DateTime.now, (now) => DateTime.add(now, { days: 1 }))
 
-/** A task with versions of its dataset, feedback in each state, a comparison, and the release that was made of it. */
-const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: ClientCalls, words: SeedTexts) {
+/** Creates a task with two dataset versions, feedback in each status, a completed comparison and the release promoted from it. */
+const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: ClientCalls, texts: SeedTexts) {
   const task = yield* admin.tasks.create({
     payload: {
-      name: words.task,
-      instructions: words.text,
+      name: texts.task,
+      instructions: texts.text,
       input_schema: { type: "object", properties: { text: { type: "string" } }, required: ["text"] },
       answer_schema: {
         type: "object",
         properties: {
           category: { enum: ["billing", "shipping", "other"] },
-          [words.field]: { type: "string", description: words.text }
+          [texts.field]: { type: "string", description: texts.text }
         },
         required: ["category"]
       }
@@ -138,16 +138,16 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
     payload: {
       examples: [
         { input: { text: "where is my parcel" }, answer: { category: "shipping" } },
-        { input: { text: words.text }, answer: { category: "other", [words.field]: words.text } }
+        { input: { text: texts.text }, answer: { category: "other", [texts.field]: texts.text } }
       ]
     }
   })
-  const give = makeCorrector(admin, task.id, words)
-  yield* stageAndPromote(admin, reviewer, task.id, yield* give("the invoice is wrong"))
-  const refused = yield* give("thank you")
-  yield* reviewer.feedback.reject({ params: { id: refused }, payload: { note: words.text } })
-  yield* reviewer.feedback.stage({ params: { id: yield* give("it never came") } })
-  const feedback_id = yield* give("my password: hunter2-hunter2")
+  const correct = makeCorrector(admin, task.id, texts)
+  yield* stageAndPromote(admin, reviewer, task.id, yield* correct("the invoice is wrong"))
+  const rejected = yield* correct("thank you")
+  yield* reviewer.feedback.reject({ params: { id: rejected }, payload: { note: texts.text } })
+  yield* reviewer.feedback.stage({ params: { id: yield* correct("it never came") } })
+  const feedback_id = yield* correct("my password: hunter2-hunter2")
   const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
   yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id } }), {
     until: (detail) => detail.comparison.status === "completed"
@@ -157,18 +157,18 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
   return { task_id: task.id, dataset_id, feedback_id, comparison_id: comparison.id }
 })
 
-/** Runs the task on a text, and says what should have been answered. */
-const makeCorrector = (admin: ClientCalls, task_id: TaskId, words: SeedTexts) =>
+/** Returns a function that runs the task on a text and submits a correction of the answer. */
+const makeCorrector = (admin: ClientCalls, task_id: TaskId, texts: SeedTexts) =>
   Effect.fnUntraced(function* (text: string) {
     const run = yield* admin.tasks.run({
       params: { task_id },
-      payload: { input: { text }, answer: { category: "other", [words.field]: "?" } }
+      payload: { input: { text }, answer: { category: "other", [texts.field]: "?" } }
     })
     const { id } = yield* admin.feedback.create({
       payload: {
         inference_log_id: run.trace_id,
         score: -1,
-        correction: { category: "billing", [words.field]: `${words.text} ${text}` }
+        correction: { category: "billing", [texts.field]: `${texts.text} ${text}` }
       }
     })
     return id

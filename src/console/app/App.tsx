@@ -9,32 +9,30 @@ import { matchRoute } from "./routes.ts"
 import { Shell } from "./Shell.tsx"
 import { SignIn } from "./SignIn.tsx"
 
-/** The page's code comes while it is asked who is signed in, not after. */
-const begin = () => {
+/** Loads the code of the requested page concurrently with the session, not after it. */ const start = () => {
   const path = registry.get(pathAtom)
-  // Code that does not come is said where the page would be shown.
-  matchRoute(path === "/" ? START : path)
+  // A failed load is reported by the error boundary around the page.
+  matchRoute(path === "/" ? HOME : path)
     ?.route.load()
     .catch(() => undefined)
-  ask()
+  loadSession()
 }
 
-/** Where the page begins for most: what waits for a person. */
-const START = "/approvals"
+/** The page that most visits start at. */ const HOME = "/approvals"
 
-/** Learns who is signed in. Nobody is an answer too; none at all is said, and asked again on request. */
-const ask = () =>
-  void Effect.runPromise(
-    consoleClient.session.get({}).pipe(
-      Effect.map((session) => (session === null ? endSession() : enterSession(session))),
-      Effect.catch(() => Effect.sync(() => registry.set(sessionAtom, { _tag: "Unreachable" })))
+/** Requests the current session. Without an answer, the page shows that and offers a retry. */ const loadSession =
+  () =>
+    void Effect.runPromise(
+      consoleClient.session.get({}).pipe(
+        Effect.map((session) => (session === null ? endSession() : enterSession(session))),
+        Effect.catch(() => Effect.sync(() => registry.set(sessionAtom, { _tag: "Unreachable" })))
+      )
     )
-  )
 
-/** The whole page: the way in, or what is behind it. */
+/** The root component: the sign-in page, or the shell with the current page. */
 export const App = () => {
   const state = useAtomValue(sessionAtom)
-  useEffect(begin, [])
+  useEffect(start, [])
   switch (state._tag) {
     case "Unknown":
       return <div className="boot" aria-busy="true" />
@@ -42,16 +40,16 @@ export const App = () => {
       return (
         <main className="sign-in">
           <div className="card sign-in-card" role="alert">
-            <h1>The service did not answer</h1>
-            <p className="quiet">It may be restarting, or the network is away.</p>
-            <Button kind="primary" onClick={ask}>
+            <h1>No response from the service</h1>
+            <p className="quiet">The service may be restarting or unreachable.</p>
+            <Button kind="primary" onClick={loadSession}>
               Try again
             </Button>
           </div>
         </main>
       )
     case "SignedOut":
-      return <SignIn over={state.over} />
+      return <SignIn expired={state.expired} />
     case "SignedIn":
       return <Shell session={state.session} />
   }

@@ -16,12 +16,12 @@ import { Logo } from "./Logo.tsx"
 
 const headings = ["Review", "Agents", "Answers", "Settings"] as const
 
-/** What surrounds every page: the navigation, whose page it is, and the way out. */
+/** The frame around every page: navigation, account and sign-out. */
 export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   const path = usePath()
   const [open, setOpen] = useState(false)
-  const shown = routes.filter((route) => route.nav !== undefined && session.scopes.includes(route.scope))
-  const first = shown[0]
+  const navRoutes = routes.filter((route) => route.nav !== undefined && session.scopes.includes(route.scope))
+  const first = navRoutes[0]
   const found = matchRoute(path)
   useEffect(() => {
     if (path === "/" && first !== undefined) navigate(navPath(first), { replace: true })
@@ -30,10 +30,10 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
     <div className="shell">
       <title>{found === undefined ? "Countersign" : `${found.route.title} · Countersign`}</title>
       <a className="skip" href="#content">
-        Skip to the page
+        Skip to content
       </a>
       <header className="bar">
-        <Link to="/" className="brand" aria-label="Countersign, start">
+        <Link to="/" className="brand" aria-label="Countersign home">
           <Logo /> Countersign
         </Link>
         <button
@@ -46,9 +46,9 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
           Menu
         </button>
       </header>
-      <nav id="navigation" className={open ? "side open" : "side"} aria-label="Pages">
+      <nav id="navigation" className={open ? "side open" : "side"} aria-label="Main">
         {headings.map((heading) => {
-          const pages = shown.filter((route) => route.nav === heading)
+          const pages = navRoutes.filter((route) => route.nav === heading)
           return pages.length === 0 ? null : (
             <div key={heading} className="side-group">
               <h2>{heading}</h2>
@@ -75,7 +75,7 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
   )
 }
 
-const isUnder = (path: string, begin: string): boolean => path === begin || path.startsWith(`${begin}/`)
+const isUnder = (path: string, parent: string): boolean => path === parent || path.startsWith(`${parent}/`)
 
 const NavItem = ({
   active,
@@ -95,9 +95,9 @@ const NavItem = ({
 )
 
 const Account = ({ session }: { readonly session: ConsoleSession }) => {
-  const out = useAction(() => consoleClient.session.sign_out({}))
+  const signingOut = useAction(() => consoleClient.session.sign_out({}))
   const signOut = async () => {
-    if ((await out.runResult()) !== undefined) leaveConsole()
+    if ((await signingOut.runResult()) !== undefined) leaveConsole()
   }
   return (
     <div className="account">
@@ -107,8 +107,8 @@ const Account = ({ session }: { readonly session: ConsoleSession }) => {
       <p className="quiet small">
         <UntrustedText text={session.organization} />
       </p>
-      <FailureNotice failure={out.failure} />
-      <Button small pending={out.pending} onClick={() => void signOut()}>
+      <FailureNotice failure={signingOut.failure} />
+      <Button small pending={signingOut.pending} onClick={() => void signOut()}>
         Sign out
       </Button>
     </div>
@@ -119,23 +119,23 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
   const found = matchRoute(path)
   if (path === "/") {
     return routes.some((route) => route.nav !== undefined && session.scopes.includes(route.scope)) ? null : (
-      <EmptyState title="Nothing to see with this key">
-        Its scopes open no page of the console. Sign in with a key of a reviewer or an admin.
+      <EmptyState title="No pages available">
+        The scopes of this API key do not include any console page. Sign in with a reviewer or admin key.
       </EmptyState>
     )
   }
   if (found === undefined) {
     return (
-      <EmptyState title="There is no such page">
-        <Link to="/">Go to the start</Link>
+      <EmptyState title="Page not found">
+        <Link to="/">Back to home</Link>
       </EmptyState>
     )
   }
   const { params, route } = found
   if (!session.scopes.includes(route.scope)) {
     return (
-      <EmptyState title="This key does not open the page">
-        It asks for the scope <code>{route.scope}</code>.
+      <EmptyState title="You don't have access to this page">
+        Sign in with an API key that has the scope <code>{route.scope}</code>.
       </EmptyState>
     )
   }
@@ -148,7 +148,7 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
   )
 }
 
-/** A page that fails says so, and leaves the others as they are. */
+/** Catches render and load errors of one page, so that navigation keeps working. */
 class Boundary extends Component<{ readonly children: ReactNode }, { readonly failed: boolean }> {
   override state = { failed: false }
 
@@ -158,8 +158,8 @@ class Boundary extends Component<{ readonly children: ReactNode }, { readonly fa
 
   override render() {
     return this.state.failed ? (
-      <EmptyState title="The page could not be shown">
-        <Button onClick={() => location.reload()}>Load it again</Button>
+      <EmptyState title="This page failed to load">
+        <Button onClick={() => location.reload()}>Reload</Button>
       </EmptyState>
     ) : (
       this.props.children

@@ -8,8 +8,8 @@ import { FailureNotice } from "../ui/FailureNotice.tsx"
 import { useAction } from "../ui/useAction.ts"
 import { Logo } from "./Logo.tsx"
 
-/** The way in: an API key becomes a session of eight hours. The page forgets the key at once. */
-export const SignIn = ({ over }: { readonly over: boolean }) => {
+/** The sign-in page. It exchanges an API key for a session of eight hours and does not keep the key. */
+export const SignIn = ({ expired }: { readonly expired: boolean }) => {
   const [key, setKey] = useState("")
   const { failure, pending, run } = useAction((given: string) =>
     Effect.tap(consoleClient.session.sign_in({ payload: { key: given } }), (session) =>
@@ -28,9 +28,9 @@ export const SignIn = ({ over }: { readonly over: boolean }) => {
         </div>
         <h1>Sign in</h1>
         <p className="quiet">
-          {over
-            ? "The session is over, or its key was revoked. Sign in again to go on where you were."
-            : "With an API key of your organization. What you see and may do follows from its scopes."}
+          {expired
+            ? "Your session has ended, or its API key was revoked. Sign in again to continue."
+            : "Use an API key of your organization. Its scopes determine what you can see and do."}
         </p>
         <FailureNotice failure={failure} />
         <Field label="API key">
@@ -42,7 +42,7 @@ export const SignIn = ({ over }: { readonly over: boolean }) => {
               autoComplete="current-password"
               spellCheck={false}
               required
-              // oxlint-disable-next-line jsx-a11y/no-autofocus -- it is the one thing to do here
+              // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page has no other control to focus
               autoFocus
               placeholder="csk_…"
               value={key}
@@ -54,8 +54,8 @@ export const SignIn = ({ over }: { readonly over: boolean }) => {
           Sign in
         </Button>
         <p className="quiet small">
-          The key goes to this service and is not kept in the browser. The session ends after eight hours, or
-          when the key does.
+          The key is sent only to this service and is not stored in the browser. A session lasts eight hours
+          and ends early if the key expires or is revoked.
         </p>
       </form>
     </main>

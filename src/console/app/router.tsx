@@ -1,10 +1,10 @@
-/** Addresses within the page: the browser's history, as an atom. */
+/** Client-side routing: the browser's history as an atom, and links within the console. */
 import { Atom } from "effect/reactivity"
 import { type AnchorHTMLAttributes, type MouseEvent } from "react"
 import { CONSOLE_PATH } from "../../api/Console.ts"
 import { registry, useAtomValue } from "../state/atoms.ts"
 
-/** Where the page is: the path after `/console`, with a slash at its start and none at its end. */
+/** The path after `/console`, with a leading slash and no trailing one. */
 const currentPath = (): string => {
   const path = location.pathname.slice(CONSOLE_PATH.length).replace(/\/+$/, "")
   return path === "" ? "/" : path
@@ -12,16 +12,16 @@ const currentPath = (): string => {
 
 export const pathAtom = Atom.keepAlive(
   Atom.make((get) => {
-    const moved = () => get.setSelf(currentPath())
-    addEventListener("popstate", moved)
-    get.addFinalizer(() => removeEventListener("popstate", moved))
+    const update = () => get.setSelf(currentPath())
+    addEventListener("popstate", update)
+    get.addFinalizer(() => removeEventListener("popstate", update))
     return currentPath()
   })
 )
 
 export const usePath = (): string => useAtomValue(pathAtom)
 
-/** Goes to an address of the page. `replace`: going back does not come here again. */
+/** Navigates to a path of the console. `replace` overwrites the current history entry. */
 export const navigate = (path: string, options: { readonly replace?: boolean } = {}): void => {
   if (options.replace === true) history.replaceState(null, "", CONSOLE_PATH + path)
   else history.pushState(null, "", CONSOLE_PATH + path)
@@ -29,7 +29,7 @@ export const navigate = (path: string, options: { readonly replace?: boolean } =
   if (options.replace !== true) scrollTo(0, 0)
 }
 
-/** A link within the page. Opened in another tab it is an address like any other. */
+/** A link within the console. Modified clicks keep the browser's behaviour, such as opening a new tab. */
 export const Link = ({
   children,
   to,

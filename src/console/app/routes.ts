@@ -1,8 +1,8 @@
-/** The pages: where each is, what it is called, which scope it asks for, and its code, which is loaded when it is opened. */
+/** The console's pages: path, title, required scope and lazily loaded code of each. */
 import { type ComponentType, lazy, type LazyExoticComponent } from "react"
 import type { Scope } from "../../domain/identity/Scope.ts"
 
-/** What a page is given: the parts of its address, and what tells it apart from others of its kind. */
+/** The props of a page: the named parameters of its path. */
 export interface PageProps {
   readonly params: Readonly<Record<string, string>>
 }
@@ -12,16 +12,16 @@ type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>
 const page = (load: Load) => ({ load, Page: lazy(load) })
 
 export interface Route {
-  /** `:name` stands for one part, `:name?` at the end for one that may be missing. */
+  /** `:name` matches one segment. `:name?`, allowed only at the end, matches one or none. */
   readonly path: string
   readonly title: string
   readonly scope: Scope
   readonly Page: LazyExoticComponent<ComponentType<PageProps>>
-  /** Loads the page's code, or has it already. */
+  /** Loads the page's code; repeated calls return the loaded module. */
   readonly load: Load
-  /** Under which heading the navigation lists it; undefined: it is reached from another page. */
+  /** The navigation group that lists the page. Pages without one are reached from other pages. */
   readonly nav?: "Review" | "Agents" | "Answers" | "Settings"
-  /** Of a page that is reached from another: where the navigation shows the reader to be. */
+  /** The navigation entry to highlight for a page that the navigation does not list itself. */
   readonly navParent?: string
 }
 
@@ -134,7 +134,7 @@ export const routes: ReadonlyArray<Route> = [
   },
   {
     path: "/keys",
-    title: "Keys",
+    title: "API keys",
     scope: "keys.write",
     nav: "Settings",
     ...page(() => import("../pages/keys/Keys.tsx"))
@@ -148,16 +148,16 @@ export const routes: ReadonlyArray<Route> = [
   }
 ]
 
-/** The page of an address, if it is one. */
+/** Finds the page of a path; undefined for an unknown path. */
 export const matchRoute = (
   path: string
 ): { readonly route: Route; readonly params: PageProps["params"] } | undefined => {
   const parts = path.split("/").slice(1).map(decodeSegment)
   for (const route of routes) {
-    const wanted = route.path.split("/").slice(1)
-    if (parts.length > wanted.length) continue
+    const segments = route.path.split("/").slice(1)
+    if (parts.length > segments.length) continue
     const params: Record<string, string> = {}
-    const fits = wanted.every((part, index) => {
+    const fits = segments.every((part, index) => {
       const given = parts[index]
       if (!part.startsWith(":")) return part === given
       if (given === undefined) return part.endsWith("?")
@@ -169,7 +169,7 @@ export const matchRoute = (
   return undefined
 }
 
-/** One part of an address as it is meant; as it stands where it is no such thing. */
+/** Decodes one path segment. Malformed percent-encoding is returned unchanged. */
 const decodeSegment = (part: string): string => {
   try {
     return decodeURIComponent(part)
@@ -178,5 +178,5 @@ const decodeSegment = (part: string): string => {
   }
 }
 
-/** Where a page of the navigation begins. */
+/** The path that a navigation entry links to: the route's path without its optional parameter. */
 export const navPath = (route: Route): string => route.path.replace(/\/:\w+\?$/, "")

@@ -1,13 +1,13 @@
 /**
- * The operations of the contract, as this page calls them: by the typed client, and by the cookie of its session. Pages import this and
- * what comes before them does not, so that who signs in, or looks into the inbox, need not wait until the contract is loaded.
+ * Client of the public API, mounted under `/console/api` and authenticated by the session cookie. Only pages import this module: the
+ * sign-in page and the inbox list render before the code of the whole contract is loaded.
  */
 import { Context, Effect, Layer } from "effect"
 import { CONSOLE_API_PATH } from "../../api/Console.ts"
 import { Client } from "../../client/Client.ts"
 import { sessionHttpClient } from "./consoleClient.ts"
 
-/** The operations. */
+/** The operations of the public API. */
 export const apiClient = Effect.runSync(
   Effect.scoped(
     Effect.map(

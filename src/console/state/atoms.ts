@@ -1,18 +1,18 @@
-/** Effect's atoms in React: one registry for the page, and the hooks that read it. */
+/** Effect's atoms in React: the page's registry and the hook that reads it. */
 import { type Atom, AtomRegistry } from "effect/reactivity"
 import { useCallback, useSyncExternalStore } from "react"
 
-/** How long what nobody looks at is kept, in milliseconds: going back to a page shows at once what it showed before. */
+/** How long an unused atom keeps its value: navigating back within this time shows the previous data immediately. */
 const IDLE_TTL_MS = 20_000
 
-/** The state of this page. */
+/** The atom registry of this page. */
 export const registry = AtomRegistry.make({ defaultIdleTTL: IDLE_TTL_MS })
 
-/** An atom's value, now and whenever it changes. */
+/** Subscribes a component to an atom's value. */
 export const useAtomValue = <A>(atom: Atom.Atom<A>): A => {
-  const subscribe = useCallback((changed: () => void) => registry.subscribe(atom, changed), [atom])
+  const subscribe = useCallback((onChange: () => void) => registry.subscribe(atom, onChange), [atom])
   return useSyncExternalStore(subscribe, () => registry.get(atom))
 }
 
-/** Has an atom computed anew; who looks at it sees the old value until then. */
+/** Recomputes an atom. Subscribers keep the old value until the new one arrives. */
 export const refresh = <A>(atom: Atom.Atom<A>): void => registry.refresh(atom)

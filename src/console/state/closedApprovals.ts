@@ -1,4 +1,4 @@
-/** What was decided, as the service lists it. */
+/** Closed approvals: approved, rejected and expired ones in one list. */
 import { Effect } from "effect"
 import type { ApprovalId } from "../../domain/Ids.ts"
 import { pagedAtom } from "./pagedAtom.ts"
@@ -8,8 +8,8 @@ import { apiClient } from "./apiClient.ts"
 const CLOSED_STATUSES = ["approved", "rejected", "expired"] as const
 
 /**
- * The closed approvals before one, newest first. The service lists them by status: of each list a page is read, and what is older than
- * the end of a page that has another is left for the next one.
+ * One page of closed approvals before a cursor, newest first. The API lists one status at a time, so this reads a page of each status
+ * and merges them. Approvals older than the end of any incomplete list are left for the next page, which keeps the order exact.
  */
 const closedApprovalsBefore = (cursor: ApprovalId | undefined) =>
   Effect.forEach(
@@ -18,8 +18,8 @@ const closedApprovalsBefore = (cursor: ApprovalId | undefined) =>
     { concurrency: "unbounded" }
   ).pipe(
     Effect.map((lists) => {
-      const ends = lists.flatMap(({ next_cursor }) => (next_cursor === null ? [] : [next_cursor]))
-      const end = ends.toSorted().at(-1)
+      const cursors = lists.flatMap(({ next_cursor }) => (next_cursor === null ? [] : [next_cursor]))
+      const end = cursors.toSorted().at(-1)
       const approvals = lists
         .flatMap((list) => list.approvals)
         .filter(({ approval_id }) => end === undefined || approval_id >= end)

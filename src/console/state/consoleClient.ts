@@ -1,4 +1,4 @@
-/** The console's own operations, as this page calls them: by the cookie of its session. */
+/** Client of the console API (`/console/session`, `/console/inbox`, …), authenticated by the session cookie. */
 import { Effect, Layer } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
@@ -8,14 +8,14 @@ import { endSession } from "./session.ts"
 
 const REQUEST_INIT: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
 
-/** An answer that nobody is signed in shows the sign-in, whatever was asked. */
+/** Ends the page's session on any 401 response, which shows the sign-in page. */
 const detectSignedOut = HttpClient.tap((response) =>
   Effect.sync(() => {
     if (response.status === 401) endSession()
   })
 )
 
-/** How this page asks its service. */
+/** The HTTP client of both APIs: same origin, no cache, session cookie. */
 export const sessionHttpClient = Layer.effect(
   HttpClient.HttpClient,
   Effect.map(HttpClient.HttpClient, detectSignedOut)
@@ -28,7 +28,7 @@ const cookieAuthentication = HttpApiMiddleware.layerClient(Authentication, ({ ne
   next(request)
 )
 
-/** The operations. */
+/** The operations of the console API. */
 export const consoleClient = Effect.runSync(
   Effect.scoped(
     HttpApiClient.make(ConsoleApi).pipe(

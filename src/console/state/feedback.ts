@@ -1,4 +1,4 @@
-/** Feedback, as its queue and its promotion show it. */
+/** Atoms of the feedback queue and the promotion preview. */
 import { Atom } from "effect/reactivity"
 import type { FeedbackRecord, FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackId, TaskId } from "../../domain/Ids.ts"
@@ -6,7 +6,7 @@ import { refresh } from "./atoms.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
 
-/** The list of each filter, newest first. */
+/** The feedback of each filter, newest first. */
 export const feedbackAtom = Atom.family((status: FeedbackStatus) =>
   Atom.family((task: TaskId | "all") =>
     pagedAtom(
@@ -23,12 +23,12 @@ export const feedbackAtom = Atom.family((status: FeedbackStatus) =>
   )
 )
 
-/** What promoting a task's staged corrections would do; of them the newest are shown. */
+/** The preview of promoting a task's staged corrections, with the newest 50 of them. */
 export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
   Atom.make(apiClient.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
 )
 
-/** A correction was reviewed: the lists that it left and came to are read anew, and what promoting would do. */
+/** Refreshes the lists that a reviewed correction left and entered, and the promotion preview. */
 export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "status" | "task_id">): void => {
   for (const one of ["pending", status] as const) {
     refresh(feedbackAtom(one)("all"))
@@ -37,7 +37,7 @@ export const refreshAfterReview = ({ status, task_id }: Pick<FeedbackRecord, "st
   refresh(promotionPreviewAtom(task_id))
 }
 
-/** A task's staged corrections were promoted: some of them, and of those before, into a version, the others superseded. */
+/** Refreshes the lists that a promotion changes: corrections leave `staged` and become `promoted` or `superseded`. */
 export const refreshAfterPromotion = (task_id: TaskId): void => {
   for (const status of ["staged", "promoted", "superseded"] as const) {
     refresh(feedbackAtom(status)("all"))

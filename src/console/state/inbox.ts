@@ -1,7 +1,7 @@
 /**
- * What waits for a person, as this page knows it: read page by page when it opens, then kept by the service's word of each change. A
- * stream that broke may have missed some, so everything is read again when it is back. A page that nobody sees has no stream: a browser
- * has few connections to one service, for all of its tabs.
+ * The pending approvals of the organization: read page by page, then kept current by a server-sent event stream. After a broken stream
+ * the whole inbox is read again, because changes may have been missed. A hidden tab closes its stream: browsers limit the connections
+ * to one origin across all tabs.
  */
 import { Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
@@ -20,20 +20,20 @@ export type { InboxState } from "./inbox/InboxFollower.ts"
 
 const decode = Schema.decodeUnknownExit(Schema.fromJsonString(ApprovalSnapshot))
 
-const openEventSource = (hear: InboxListener) => {
+const openEventSource = (listener: InboxListener) => {
   const source = new EventSource(`${CONSOLE_PATH}/inbox/stream`)
-  source.addEventListener("open", hear.opened)
-  source.addEventListener("resync", hear.resync)
+  source.addEventListener("open", listener.opened)
+  source.addEventListener("resync", listener.resync)
   source.addEventListener("approval", ({ data }: MessageEvent<unknown>) => {
     const approval = decode(data)
-    if (Exit.isSuccess(approval)) hear.approval(approval.value)
+    if (Exit.isSuccess(approval)) listener.approval(approval.value)
   })
-  // The browser connects again by itself, save where the service refused.
-  source.addEventListener("error", () => hear.broken(source.readyState === EventSource.CLOSED))
+  // The browser reconnects by itself unless the server refused the request.
+  source.addEventListener("error", () => listener.broken(source.readyState === EventSource.CLOSED))
   return () => source.close()
 }
 
-/** Nobody may be signed in any more, or somebody else by another tab. A service that does not answer says neither. */
+/** Whether the page's session is still the current one: another tab may have signed out or signed in. No response counts as yes. */
 const isStillSignedIn = Effect.match(consoleClient.session.get({}), {
   onFailure: () => true,
   onSuccess: (session) => {
@@ -46,14 +46,14 @@ const emptyInbox: InboxState = { phase: "loading", pending: [], closed: new Map(
 
 let currentFollower: InboxFollower | undefined
 
-/** The inbox, followed as long as something shows it. */
+/** The inbox, kept current while a component shows it. */
 export const inboxAtom = Atom.make((get): InboxState => {
   let frame: number | undefined
   const show = () => {
     frame = undefined
-    get.setSelf(mine.state())
+    get.setSelf(follower.state())
   }
-  const mine = Effect.runSync(
+  const follower = Effect.runSync(
     makeInboxFollower({
       connect: openEventSource,
       isStillSignedIn,
@@ -61,24 +61,24 @@ export const inboxAtom = Atom.make((get): InboxState => {
         consoleClient.inbox.list({
           query: last === undefined ? {} : { after: last.expires_at, after_id: last.approval_id }
         }),
-      // At most once a frame, however much comes.
-      onChange: (now) => {
-        if (now) show()
+      // At most one update per animation frame, however many changes arrive.
+      onChange: (immediately) => {
+        if (immediately) show()
         else frame ??= requestAnimationFrame(show)
       }
     })
   )
-  const look = () => (document.hidden ? mine.pause() : mine.connect())
-  document.addEventListener("visibilitychange", look)
-  if (!document.hidden) mine.connect()
-  currentFollower = mine
+  const onVisibilityChange = () => (document.hidden ? follower.pause() : follower.connect())
+  document.addEventListener("visibilitychange", onVisibilityChange)
+  if (!document.hidden) follower.connect()
+  currentFollower = follower
   get.addFinalizer(() => {
-    document.removeEventListener("visibilitychange", look)
-    mine.pause()
+    document.removeEventListener("visibilitychange", onVisibilityChange)
+    follower.pause()
     if (frame !== undefined) cancelAnimationFrame(frame)
   })
   return emptyInbox
 })
 
-/** An approval as an answer of the service shows it: shown before the stream says the same. */
+/** Applies an approval from an API response, without waiting for the same change on the stream. */
 export const applyApproval = (approval: ApprovalSnapshot): void => currentFollower?.applyApproval(approval)

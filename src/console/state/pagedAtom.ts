@@ -1,17 +1,17 @@
-/** Lists that come page by page. */
+/** Lists that are loaded page by page. */
 import { Effect, Option, Stream } from "effect"
 import { Atom } from "effect/reactivity"
 
-/** One page, and whether there is another after it. */
+/** One page of a list. `more`: another page follows. */
 export interface LoadedPage<Item> {
   readonly items: ReadonlyArray<Item>
   readonly more: boolean
 }
 
-/** A list so far, page by page; writing to it asks for the next page. */
+/** The loaded pages of a list. Writing to the atom loads the next page. */
 export type PagedAtom<Item, E> = Atom.Writable<Atom.PullResult<LoadedPage<Item>, E>, void>
 
-/** A list that the service gives by pages. */
+/** An atom of a cursor-paginated list operation; `noun` is the response's member that holds the items. */
 export const pagedAtom = <Noun extends string, Item, Cursor, E>(
   load: (
     cursor: Cursor | undefined

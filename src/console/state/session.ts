@@ -1,4 +1,4 @@
-/** Who is signed in. */
+/** The signed-in session, and the page's offset to the server's clock. */
 import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
 import { CONSOLE_PATH, type ConsoleSession } from "../../api/Console.ts"
@@ -6,25 +6,25 @@ import type { KeyId } from "../../domain/Ids.ts"
 import type { Scope } from "../../domain/identity/Scope.ts"
 import { registry, useAtomValue } from "./atoms.ts"
 
-/** What is known of the session. `over`: it was there and ended, so that the page says why it asks again. */
+/** The session as far as the page has loaded it. `expired`: a session existed and ended, so the sign-in page says why it is shown. */
 export type SessionState =
   | { readonly _tag: "Unknown" }
-  | { readonly _tag: "SignedOut"; readonly over: boolean }
+  | { readonly _tag: "SignedOut"; readonly expired: boolean }
   | { readonly _tag: "SignedIn"; readonly session: ConsoleSession }
   | { readonly _tag: "Unreachable" }
 
 export const sessionAtom = Atom.keepAlive(Atom.make<SessionState>({ _tag: "Unknown" }))
 
-/** Milliseconds that the service's clock is ahead of this device's. */
+/** Milliseconds that the server's clock is ahead of this device's. */
 let clockOffsetMillis = 0
 
-/** The service's time, in epoch milliseconds. */
+/** The server's time in epoch milliseconds. */
 export const serverNow = (): number => Date.now() + clockOffsetMillis
 
-/** Whose page this is, from the first sign-in on. */
+/** The API key of this page's first session. The page's data belongs to it. */
 let pageKeyId: KeyId | undefined
 
-/** Somebody is signed in. False: somebody else was before, so the page is left. */
+/** Shows the page for a session. Returns false, and reloads the console, if the page's data belongs to another API key. */
 export const enterSession = (session: ConsoleSession): boolean => {
   if (pageKeyId !== undefined && pageKeyId !== session.key.id) {
     leaveConsole()
@@ -36,23 +36,23 @@ export const enterSession = (session: ConsoleSession): boolean => {
   return true
 }
 
-/** Begins anew at the start, so that nothing stays of what the page knew: it is not for who comes next. */
+/** Reloads the console at its start, which discards all data in memory before another person signs in. */
 export const leaveConsole = (): void => location.replace(CONSOLE_PATH)
 
-/** The service no longer knows the session. */
+/** Shows the sign-in page after the server rejected the session. */
 export const endSession = (): void => {
   const { _tag } = registry.get(sessionAtom)
-  if (_tag !== "SignedOut") registry.set(sessionAtom, { _tag: "SignedOut", over: _tag === "SignedIn" })
+  if (_tag !== "SignedOut") registry.set(sessionAtom, { _tag: "SignedOut", expired: _tag === "SignedIn" })
 }
 
-/** The session of a part of the page that is only shown to who is signed in. */
+/** The session, for components that render only while signed in. */
 export const useSession = (): ConsoleSession => {
   const state = useAtomValue(sessionAtom)
-  if (state._tag !== "SignedIn") throw new Error("Only shown to who is signed in")
+  if (state._tag !== "SignedIn") throw new Error("useSession requires a signed-in session")
   return state.session
 }
 
-/** Whether the key that signed in holds a scope: what it may not do is not offered. */
+/** Tells whether the session's key has a scope. Controls for other operations are not shown. */
 export const useCan = (): ((scope: Scope) => boolean) => {
   const { scopes } = useSession()
   return (scope) => scopes.includes(scope)

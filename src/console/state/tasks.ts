@@ -1,15 +1,15 @@
-/** Tasks and what hangs on them, as several pages show it. */
+/** Atoms of tasks, dataset versions, comparisons and releases, shared by several pages. */
 import { Atom } from "effect/reactivity"
 import type { ComparisonId, DatasetId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
 
-const from = <Cursor>(cursor: Cursor | undefined): { readonly cursor?: Cursor } =>
+const cursorQuery = <Cursor>(cursor: Cursor | undefined): { readonly cursor?: Cursor } =>
   cursor === undefined ? {} : { cursor }
 
 /** All tasks, newest first. */
 export const tasksAtom = pagedAtom(
-  (cursor: TaskId | undefined) => apiClient.tasks.list({ query: from(cursor) }),
+  (cursor: TaskId | undefined) => apiClient.tasks.list({ query: cursorQuery(cursor) }),
   "tasks"
 )
 
@@ -21,7 +21,8 @@ export const taskAtom = Atom.family((task_id: TaskId) =>
 /** The versions of a task's dataset, newest first. */
 export const datasetsAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
-    (cursor: DatasetId | undefined) => apiClient.datasets.list({ params: { task_id }, query: from(cursor) }),
+    (cursor: DatasetId | undefined) =>
+      apiClient.datasets.list({ params: { task_id }, query: cursorQuery(cursor) }),
     "datasets"
   )
 )
@@ -30,15 +31,16 @@ export const datasetsAtom = Atom.family((task_id: TaskId) =>
 export const comparisonsAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
     (cursor: ComparisonId | undefined) =>
-      apiClient.comparisons.list({ params: { task_id }, query: from(cursor) }),
+      apiClient.comparisons.list({ params: { task_id }, query: cursorQuery(cursor) }),
     "comparisons"
   )
 )
 
-/** What a task's runs were answered by, newest first. */
+/** A task's releases, newest first. */
 export const releasesAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
-    (cursor: ReleaseId | undefined) => apiClient.releases.list({ params: { task_id }, query: from(cursor) }),
+    (cursor: ReleaseId | undefined) =>
+      apiClient.releases.list({ params: { task_id }, query: cursorQuery(cursor) }),
     "releases"
   )
 )

@@ -1,4 +1,4 @@
-/** The time as the page shows it: one timer for all that counts. */
+/** The server's time for countdowns and relative times, from one timer for the whole page. */
 import { Atom } from "effect/reactivity"
 import { useAtomValue } from "./atoms.ts"
 import { serverNow } from "./session.ts"
@@ -9,5 +9,5 @@ const nowAtom = Atom.make((get) => {
   return serverNow()
 })
 
-/** The service's time in epoch milliseconds, anew each second. */
+/** The server's time in epoch milliseconds, updated every second. */
 export const useNow = (): number => useAtomValue(nowAtom)

@@ -7,14 +7,14 @@ import { failureOfCause } from "./Failure.ts"
 import { FailureNotice } from "./FailureNotice.tsx"
 import { Skeleton } from "./Skeleton.tsx"
 
-/** Something that is asked of the service: on its way, failed with a way to try again, or here. */
+/** Renders an async result: a skeleton while it loads, an error with a retry button, or the value. */
 export const AsyncContent = <A, E>({
   atom,
   children,
   result
 }: {
   readonly result: AsyncResult.AsyncResult<A, E>
-  /** What is computed anew by "Try again". */
+  /** The atom that "Try again" refreshes. */
   readonly atom: Atom.Atom<AsyncResult.AsyncResult<A, E>>
   readonly children: (value: A) => ReactNode
 }) => {

@@ -1,6 +1,6 @@
 import type { ButtonHTMLAttributes, ReactNode } from "react"
 
-/** A button. While what it began is under way it says so and does nothing more. */
+/** A button. While `pending`, it shows a spinner and ignores clicks. */
 export const Button = ({
   children,
   kind = "plain",

@@ -2,7 +2,7 @@ import { type FormEvent, type KeyboardEvent, useEffect, useRef } from "react"
 import { Button } from "./Button.tsx"
 import { Field } from "./Field.tsx"
 
-/** What a decision is given along, and the decision itself: it takes the focus, so that a few words and Enter are enough. */
+/** A comment field with a submit button. It takes the focus, so that typing and Enter complete the decision. */
 export const CommentForm = ({
   action,
   kind,
@@ -11,28 +11,25 @@ export const CommentForm = ({
   onChange,
   onSubmit,
   pending,
-  remark,
-  verb
+  comment
 }: {
   readonly label: string
-  /** What Enter does, as a verb of the third person. */
-  readonly verb: string
+
   readonly action: string
   readonly kind: "good" | "bad"
   readonly pending: boolean
-  /** The words so far: kept by the caller, so that going back loses none. */
-  readonly remark: string
-  readonly onChange: (remark: string) => void
+  /** The comment so far. The caller keeps it, so that Escape does not lose it. */ readonly comment: string
+  readonly onChange: (comment: string) => void
   readonly onBack: () => void
-  readonly onSubmit: (remark: string) => void
+  readonly onSubmit: (comment: string) => void
 }) => {
   const input = useRef<HTMLTextAreaElement>(null)
   useEffect(() => input.current?.focus(), [])
   const submit = (event?: FormEvent) => {
     event?.preventDefault()
-    if (!pending) onSubmit(remark.trim())
+    if (!pending) onSubmit(comment.trim())
   }
-  const pressed = (event: KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Escape") onBack()
     if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault()
@@ -41,16 +38,19 @@ export const CommentForm = ({
   }
   return (
     <form className="decide open" onSubmit={submit}>
-      <Field label={label} hint={`Enter ${verb}, Shift and Enter begins a line, Escape goes back.`}>
+      <Field
+        label={label}
+        hint={`Press Enter to ${action.toLowerCase()}, Shift+Enter for a new line, Escape to cancel.`}
+      >
         {(field) => (
           <textarea
             {...field}
             ref={input}
             rows={2}
             maxLength={4_000}
-            value={remark}
+            value={comment}
             onChange={(event) => onChange(event.target.value)}
-            onKeyDown={pressed}
+            onKeyDown={onKeyDown}
           />
         )}
       </Field>
@@ -58,7 +58,7 @@ export const CommentForm = ({
         <Button type="submit" kind={kind} pending={pending}>
           {action}
         </Button>
-        <Button onClick={onBack}>Not yet</Button>
+        <Button onClick={onBack}>Cancel</Button>
       </div>
     </form>
   )

@@ -5,7 +5,7 @@ import { Dialog } from "./Dialog.tsx"
 import { FailureNotice } from "./FailureNotice.tsx"
 import { useAction } from "./useAction.ts"
 
-/** A button for what is not done by the way: it says what will be, and asks. */
+/** A button that opens a confirmation dialog before it runs its action. */
 export const ConfirmButton = <A, E>({
   act,
   children,
@@ -14,11 +14,11 @@ export const ConfirmButton = <A, E>({
   onDone,
   small = true,
   title,
-  verb = label
+  confirmLabel = label
 }: {
   readonly label: ReactNode
   readonly title: ReactNode
-  readonly verb?: ReactNode
+  readonly confirmLabel?: ReactNode
   readonly children: ReactNode
   readonly small?: boolean
   readonly kind?: "bad" | "plain" | "primary"
@@ -46,13 +46,13 @@ export const ConfirmButton = <A, E>({
         <div>{children}</div>
         <FailureNotice failure={action.failure} />
         <div className="dialog-actions">
-          <Button onClick={close}>{kind === "bad" ? "Keep it" : "Not now"}</Button>
+          <Button onClick={close}>Cancel</Button>
           <Button
             kind={kind === "bad" ? "bad" : "primary"}
             pending={action.pending}
             onClick={() => void run()}
           >
-            {verb}
+            {confirmLabel}
           </Button>
         </div>
       </Dialog>

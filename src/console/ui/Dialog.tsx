@@ -3,10 +3,10 @@ import { Dialog as AriaDialog } from "react-aria-components/Dialog"
 import { Heading } from "react-aria-components/Heading"
 import { Modal, ModalOverlay } from "react-aria-components/Modal"
 
-/** A dialog over the page. It takes the focus, keeps it, and gives it back; Escape closes it, save where something would be lost. */
+/** A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. */
 export const Dialog = ({
   children,
-  keep = false,
+  explicitClose = false,
   onClose,
   open,
   title
@@ -14,17 +14,17 @@ export const Dialog = ({
   readonly title: ReactNode
   readonly open: boolean
   readonly onClose: () => void
-  /** Whether only its own buttons close it. */
-  readonly keep?: boolean
+  /** Only the dialog's own buttons close it. For content that cannot be shown again. */
+  readonly explicitClose?: boolean
   readonly children: ReactNode
 }) => (
   <ModalOverlay
     className="scrim"
     isOpen={open}
-    isDismissable={!keep}
-    isKeyboardDismissDisabled={keep}
-    onOpenChange={(now) => {
-      if (!now) onClose()
+    isDismissable={!explicitClose}
+    isKeyboardDismissDisabled={explicitClose}
+    onOpenChange={(isOpen) => {
+      if (!isOpen) onClose()
     }}
   >
     <Modal className="dialog">

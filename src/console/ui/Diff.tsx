@@ -1,4 +1,4 @@
-/** Two JSON objects side by side, field by field, with what differs marked by more than a colour. */
+/** Two JSON objects side by side, field by field. Differences are marked by text as well as by colour. */
 import type { Schema } from "effect"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 import { JsonTree } from "./JsonTree.tsx"
@@ -9,7 +9,7 @@ type Kind = "same" | "changed" | "added" | "removed"
 const isObject = (value: Schema.Json | undefined): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether two JSON values are the same, whatever the order of keys. */
+/** Deep equality of JSON values. The order of object keys does not matter. */
 export const jsonEquals = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
   if (left === right) return true
   if (isObject(left) && isObject(right)) {
@@ -27,7 +27,7 @@ export const jsonEquals = (left: Schema.Json | undefined, right: Schema.Json | u
   )
 }
 
-/** The fields of both, in the order of the first and then of the second. */
+/** The fields of both objects: those of `before` in their order, then those only in `after`. */
 export const diffFields = (
   before: JsonObject | null,
   after: JsonObject | null
@@ -41,7 +41,7 @@ export const diffFields = (
     }
   })
 
-/** Two objects, each field in a row. Null: there is none on that side. */
+/** A table with a row per field. Null: there is no object on that side. */
 export const Diff = ({
   after,
   afterTitle,

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react"
 
-/** Where there is nothing to show: why, and what to do about it. */
+/** A placeholder for an empty list or a missing page: what is missing, and what to do about it. */
 export const EmptyState = ({
   children,
   title

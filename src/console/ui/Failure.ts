@@ -1,13 +1,13 @@
-/** What went wrong, in words for a person. */
+/** Failures of requests as the page shows them. */
 import { Cause, JsonPointer, Option, Schema, SchemaIssue } from "effect"
 
-/** A failure as it is shown. */
+/** A failure with the texts to show. */
 export interface Failure {
   readonly title: string
   readonly detail: string
-  /** The problem's code, where the service gave one. */
+  /** The problem's code, if the service answered with a problem. */
   readonly code: string | undefined
-  /** What is wrong with which field, by JSON pointer. */
+  /** Validation errors by JSON pointer. */
   readonly errors: ReadonlyArray<{ readonly pointer: string; readonly detail: string }>
   readonly requestId: string | undefined
 }
@@ -19,8 +19,8 @@ const text = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined
 
 const unreachable: Failure = {
-  title: "The service did not answer",
-  detail: "It may be restarting, or the network is away. What is shown may be old.",
+  title: "No response from the service",
+  detail: "The service may be restarting or unreachable. Data shown may be stale.",
   code: undefined,
   errors: [],
   requestId: undefined
@@ -28,13 +28,13 @@ const unreachable: Failure = {
 
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** Fields at fault that are named, the most. */
+/** The most validation errors that are listed. */
 const MAX_ERRORS = 20
 
-/** What was filled in and the contract does not take: the client finds it before anything is sent. */
+/** Input that violates the API's schema. The client detects it before sending a request. */
 const invalidInput = (error: Schema.SchemaError): Failure => ({
   ...unreachable,
-  title: "This cannot be sent as it is",
+  title: "Some fields are invalid",
   detail: "",
   errors: formatIssues(error.issue)
     .issues.slice(0, MAX_ERRORS)
@@ -46,7 +46,7 @@ const invalidInput = (error: Schema.SchemaError): Failure => ({
     }))
 })
 
-/** The failure of an error: a problem of the contract speaks for itself, all else is a service out of reach or not understood. */
+/** Converts an error: a problem keeps its own texts; anything else is a network error or an unexpected response. */
 const failureOf = (error: unknown): Failure => {
   if (!isRecord(error)) return unreachable
   const code = text(error["code"])
@@ -55,8 +55,8 @@ const failureOf = (error: unknown): Failure => {
       ? unreachable
       : {
           ...unreachable,
-          title: "The answer was not understood",
-          detail: "The page may be older than the service: load it again."
+          title: "Unexpected response",
+          detail: "This page may be outdated. Reload it."
         }
   }
   const errors = Array.isArray(error["errors"])
@@ -75,17 +75,17 @@ const failureOf = (error: unknown): Failure => {
   }
 }
 
-/** The failure of a cause; undefined where the work was only ended. */
+/** Converts a cause; undefined for an interruption. */
 export const failureOfCause = (cause: Cause.Cause<unknown>): Failure | undefined =>
   Cause.hasInterruptsOnly(cause) ? undefined : failureOf(Option.getOrUndefined(Cause.findErrorOption(cause)))
 
-/** The failure of something that a person had done, with what they filled in. */
+/** Converts the cause of a user's action, including invalid form input. */
 export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefined => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
   return Schema.isSchemaError(error) ? invalidInput(error) : failureOfCause(cause)
 }
 
-/** What is wrong with a field, if something is; for one that holds more than one value, with the place in it. */
+/** The validation error of a form field. For an error inside a structured field, the text starts with the path in it. */
 export const fieldError = (failure: Failure | undefined, field: string): string | undefined => {
   const whole = `#/${field}`
   const found = failure?.errors.find(({ pointer }) => pointer === whole || pointer.startsWith(`${whole}/`))

@@ -2,7 +2,7 @@ import type { ReactNode } from "react"
 import { type Failure } from "./Failure.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
-/** A failure, said where it happened. */
+/** An error message, shown where the failed request belongs. */
 export const FailureNotice = ({
   failure,
   children
@@ -28,7 +28,7 @@ export const FailureNotice = ({
         </ul>
       )}
       {failure.requestId === undefined || failure.code !== "INTERNAL_ERROR" ? null : (
-        <p className="quiet">Request {failure.requestId}</p>
+        <p className="quiet">Request id: {failure.requestId}</p>
       )}
       {children === undefined ? null : <div className="notice-actions">{children}</div>}
     </div>

@@ -1,47 +1,47 @@
 import { type ReactNode, useId } from "react"
 
-/** What a control of a field is given, so that its label, hint and fault belong to it. */
+/** The props that tie a form control to its label, hint and error. */
 export interface FieldProps {
   readonly id: string
   readonly "aria-describedby": string | undefined
   readonly "aria-invalid": true | undefined
 }
 
-/** A labelled control with its hint, and its fault where there is one. */
+/** A labelled form control with an optional hint and validation error. */
 export const Field = ({
   children,
-  fault,
+  error,
   hint,
   label
 }: {
   readonly label: ReactNode
   readonly hint?: ReactNode
-  readonly fault?: string | undefined
+  readonly error?: string | undefined
   readonly children: (props: FieldProps) => ReactNode
 }) => {
   const id = useId()
   const described = [
     hint === undefined ? undefined : `${id}-hint`,
-    fault === undefined ? undefined : `${id}-fault`
+    error === undefined ? undefined : `${id}-error`
   ]
     .filter((one) => one !== undefined)
     .join(" ")
   return (
-    <div className={fault === undefined ? "field" : "field faulty"}>
+    <div className={error === undefined ? "field" : "field invalid"}>
       <label htmlFor={id}>{label}</label>
       {children({
         id,
         "aria-describedby": described === "" ? undefined : described,
-        "aria-invalid": fault === undefined ? undefined : true
+        "aria-invalid": error === undefined ? undefined : true
       })}
       {hint === undefined ? null : (
         <p className="hint" id={`${id}-hint`}>
           {hint}
         </p>
       )}
-      {fault === undefined ? null : (
-        <p className="fault" id={`${id}-fault`}>
-          {fault}
+      {error === undefined ? null : (
+        <p className="field-error" id={`${id}-error`}>
+          {error}
         </p>
       )}
     </div>

@@ -3,9 +3,9 @@ import { useState } from "react"
 import { Field } from "./Field.tsx"
 import { parseJsonObject } from "./jsonText.ts"
 
-/** A JSON object, written by hand. What is no object is said once the field is left, what the service has against it as well. */
+/** A text area for a JSON object. It shows a syntax error after the first blur, else the server's validation error. */
 export const JsonField = ({
-  fault,
+  error,
   hint,
   label,
   onChange,
@@ -15,17 +15,17 @@ export const JsonField = ({
   readonly label: string
   readonly hint?: string
   readonly text: string
-  readonly fault: string | undefined
+  readonly error: string | undefined
   readonly rows?: number
   readonly onChange: (text: string) => void
 }) => {
-  const [left, setLeft] = useState(false)
-  const read = parseJsonObject(text)
+  const [touched, setTouched] = useState(false)
+  const parsed = parseJsonObject(text)
   return (
     <Field
       label={label}
       {...(hint === undefined ? {} : { hint })}
-      fault={Result.isFailure(read) ? (left ? read.failure : undefined) : fault}
+      error={Result.isFailure(parsed) ? (touched ? parsed.failure : undefined) : error}
     >
       {(field) => (
         <textarea
@@ -37,7 +37,7 @@ export const JsonField = ({
           autoCapitalize="off"
           value={text}
           onChange={({ target }) => onChange(target.value)}
-          onBlur={() => setLeft(true)}
+          onBlur={() => setTouched(true)}
         />
       )}
     </Field>

@@ -1,18 +1,17 @@
-/** JSON as a tree that can be read: every text isolated and honest, what is long or deep folded away. */
+/** JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are collapsed. */
 import { type ReactNode, useState } from "react"
 import type { Schema } from "effect"
 import { UntrustedText } from "./UntrustedText.tsx"
 
-/** Characters of a text that are shown before it is asked for. */
-const SHOWN_CHARACTERS = 600
+/** Characters of a string that are shown before it is expanded. */ const SHOWN_CHARACTERS = 600
 
-/** Members of one list or object that are shown before more are asked for. */
+/** Members of one array or object that are shown before it is expanded. */
 const SHOWN_MEMBERS = 50
 
-/** Levels that stand open. */
+/** Nesting levels that are expanded initially. */
 const OPEN_LEVELS = 3
 
-/** A value of any JSON. `undefined`: there is none. */
+/** A tree of any JSON value. `undefined`: no value was given. */
 export const JsonTree = ({
   label,
   value
@@ -21,7 +20,7 @@ export const JsonTree = ({
   readonly label: string
 }) => (
   <div className="json" role="group" aria-label={label}>
-    {value === undefined ? <span className="quiet">none were given</span> : <Value value={value} level={0} />}
+    {value === undefined ? <span className="quiet">none</span> : <Value value={value} level={0} />}
   </div>
 )
 
@@ -38,30 +37,30 @@ const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: 
       return Array.isArray(value) ? (
         <Members
           level={level}
-          word={value.length === 1 ? "1 item" : `${value.length} items`}
+          label={value.length === 1 ? "1 item" : `${value.length} items`}
           entries={value.map((one: Schema.Json, index): readonly [string, Schema.Json] => [
             String(index),
             one
           ])}
         />
       ) : (
-        <Members level={level} word="object" entries={Object.entries(value)} />
+        <Members level={level} label="object" entries={Object.entries(value)} />
       )
   }
 }
 
 const Text = ({ text }: { readonly text: string }) => {
-  const [all, setAll] = useState(false)
+  const [expanded, setExpanded] = useState(false)
   const long = text.length > SHOWN_CHARACTERS
   return (
     <span className="json-text">
       <span aria-hidden="true">“</span>
-      <UntrustedText text={long && !all ? text.slice(0, SHOWN_CHARACTERS) : text} />
-      {long && !all ? "…" : null}
+      <UntrustedText text={long && !expanded ? text.slice(0, SHOWN_CHARACTERS) : text} />
+      {long && !expanded ? "…" : null}
       <span aria-hidden="true">”</span>
       {long ? (
-        <button type="button" className="link" onClick={() => setAll(!all)}>
-          {all ? "show less" : `show all ${text.length.toLocaleString("en")} characters`}
+        <button type="button" className="link" onClick={() => setExpanded(!expanded)}>
+          {expanded ? "show less" : `show all ${text.length.toLocaleString("en")} characters`}
         </button>
       ) : null}
     </span>
@@ -70,20 +69,20 @@ const Text = ({ text }: { readonly text: string }) => {
 
 const Members = ({
   entries,
-  level,
-  word
+  label,
+  level
 }: {
   readonly entries: ReadonlyArray<readonly [string, Schema.Json]>
   readonly level: number
-  readonly word: string
+  readonly label: string
 }) => {
   const [shown, setShown] = useState(SHOWN_MEMBERS)
   const [open, setOpen] = useState(level < OPEN_LEVELS)
-  if (entries.length === 0) return <span className="quiet">{word === "object" ? "{ }" : "[ ]"}</span>
+  if (entries.length === 0) return <span className="quiet">{label === "object" ? "{ }" : "[ ]"}</span>
   if (!open) {
     return (
       <button type="button" className="link" onClick={() => setOpen(true)}>
-        show {word === "object" ? (entries.length === 1 ? "1 field" : `${entries.length} fields`) : word}
+        show {label === "object" ? (entries.length === 1 ? "1 field" : `${entries.length} fields`) : label}
       </button>
     )
   }
@@ -101,7 +100,7 @@ const Members = ({
       ))}
       {entries.length > shown ? (
         <button type="button" className="link" onClick={() => setShown(shown + 10 * SHOWN_MEMBERS)}>
-          show more of {entries.length.toLocaleString("en")}
+          show more ({entries.length.toLocaleString("en")} in total)
         </button>
       ) : null}
     </dl>

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react"
 
-/** The title of a page, what it is about, and what can be done on it. */
+/** The title of a page, a one-line description, and the page's actions. */
 export const PageHeader = ({
   aside,
   children,

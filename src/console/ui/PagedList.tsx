@@ -8,7 +8,7 @@ import { failureOfCause } from "./Failure.ts"
 import { FailureNotice } from "./FailureNotice.tsx"
 import { Skeleton } from "./Skeleton.tsx"
 
-/** A list by pages: what there is so far, and the way to more. */
+/** A paginated list: the items loaded so far, and a button that loads the next page. */
 export const PagedList = <Item, E>({
   atom,
   children
@@ -32,7 +32,7 @@ export const PagedList = <Item, E>({
       {value?.items.at(-1)?.more !== true ? null : (
         <div className="more">
           <Button small pending={result.waiting} onClick={() => registry.set(atom, undefined)}>
-            Show older ones
+            Load more
           </Button>
         </div>
       )}

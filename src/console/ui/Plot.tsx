@@ -1,12 +1,12 @@
 import { type ReactNode, useId } from "react"
 
-/** A row of columns over time: each with its height, its label and, where it has two parts, the part at its top. */
+/** One bar of a bar chart over time. */
 export interface PlotColumn {
   readonly key: string
-  /** Said on pointing at it and in the table for those who do not see it. */
+  /** Shown in the tooltip and in the table for screen readers. */
   readonly label: string
   readonly value: number | null
-  /** Of the value, the part that is bad. */
+  /** The part of `value` that counts failures, drawn at the top of the bar. */
   readonly bad?: number
   readonly text: string
 }
@@ -14,25 +14,24 @@ export interface PlotColumn {
 const WIDTH = 480
 const HEIGHT = 96
 
-/** Columns over time, with the same as a table for who cannot see them. */
+/** A bar chart over time, with the same data as a table for screen readers. */
 export const Plot = ({
+  axisLabels,
   caption,
   columns,
-  foot,
-  high,
-  parts,
-  top
+  legend,
+  maxLabel,
+  summary
 }: {
   readonly caption: string
   readonly columns: ReadonlyArray<PlotColumn>
-  /** What stands at the two ends of the axis. */
-  readonly foot: readonly [string, string]
-  /** What the columns come to, in words. */
-  readonly top: ReactNode
-  /** What the full height is. */
-  readonly high: string
-  /** What the two parts of a column are: the whole of it, and the bad at its top. */
-  readonly parts?: readonly [string, string]
+  /** The labels at both ends of the time axis. */ readonly axisLabels: readonly [string, string]
+  /** A one-line summary of the bars. */ readonly summary: ReactNode
+  /** The value at the full height of the chart. */ readonly maxLabel: string
+  /** The legend of bars with two parts: successes and failures. */ readonly legend?: readonly [
+    string,
+    string
+  ]
 }) => {
   const id = useId()
   const highest = Math.max(1e-9, ...columns.map(({ value }) => value ?? 0))
@@ -41,11 +40,11 @@ export const Plot = ({
     <figure className="plot" aria-labelledby={id}>
       <figcaption id={id}>
         <span>{caption}</span>
-        <span className="quiet">{top}</span>
+        <span className="quiet">{summary}</span>
       </figcaption>
       <div className="plot-area">
         <span className="plot-high quiet" aria-hidden="true">
-          {high}
+          {maxLabel}
         </span>
         <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
           <line x1="0" x2={WIDTH} y1="4" y2="4" className="plot-height" />
@@ -80,14 +79,14 @@ export const Plot = ({
         </svg>
       </div>
       <div className="plot-foot quiet" aria-hidden="true">
-        <span>{foot[0]}</span>
-        {parts === undefined ? null : (
+        <span>{axisLabels[0]}</span>
+        {legend === undefined ? null : (
           <span className="plot-parts">
-            <span className="plot-part good">{parts[0]}</span>
-            <span className="plot-part bad">{parts[1]}</span>
+            <span className="plot-part good">{legend[0]}</span>
+            <span className="plot-part bad">{legend[1]}</span>
           </span>
         )}
-        <span>{foot[1]}</span>
+        <span>{axisLabels[1]}</span>
       </div>
       <table className="visually-hidden">
         <caption>{caption}</caption>

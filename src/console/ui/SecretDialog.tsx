@@ -2,46 +2,46 @@ import { useState } from "react"
 import { Button } from "./Button.tsx"
 import { Dialog } from "./Dialog.tsx"
 
-/** A secret, shown this once, with what it is for. It closes when the reader says that it is kept. */
+/** Shows a new secret once. Only the confirmation button closes it, so that Escape does not lose the secret. */
 export const SecretDialog = ({
   onClose,
   secret,
   title,
-  what
+  description
 }: {
   readonly secret: string | undefined
   readonly title: string
-  readonly what: string
+  readonly description: string
   readonly onClose: () => void
 }) => (
-  <Dialog open={secret !== undefined} keep title={title} onClose={onClose}>
-    <p>{what} It is shown this once: the service cannot show it again.</p>
+  <Dialog open={secret !== undefined} explicitClose title={title} onClose={onClose}>
+    <p>{description} Copy it now: it is not shown again.</p>
     <div className="secret">
       <code>{secret}</code>
       <CopyButton text={secret ?? ""} />
     </div>
     <div className="dialog-actions">
       <Button kind="primary" onClick={onClose}>
-        It is kept
+        I have saved it
       </Button>
     </div>
   </Dialog>
 )
 
-/** Copies a text. Where the browser does not let a page do that, the text is there to be marked. */
+/** Copies a text to the clipboard. If the browser denies access, it asks to copy the selected text by hand. */
 const CopyButton = ({ text }: { readonly text: string }) => {
-  const [said, setSaid] = useState("Copy")
+  const [label, setLabel] = useState("Copy")
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text)
-      setSaid("Copied")
+      setLabel("Copied")
     } catch {
-      setSaid("Mark and copy it by hand")
+      setLabel("Select the text and copy it")
     }
   }
   return (
     <Button small onClick={() => void copy()}>
-      <span aria-live="polite">{said}</span>
+      <span aria-live="polite">{label}</span>
     </Button>
   )
 }

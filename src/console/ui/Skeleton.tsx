@@ -1,4 +1,4 @@
-/** What stands where something is on its way. */
+/** A loading placeholder. */
 export const Skeleton = ({ lines = 5 }: { readonly lines?: number }) => (
   <div className="skeleton" role="status" aria-label="Loading">
     {Array.from({ length: lines }, (_, index) => (

@@ -1,15 +1,15 @@
 import type { ReactNode } from "react"
 
-/** The head of a column. */
+/** A column header. */
 export interface TableColumn {
   readonly name: string
-  /** Whether numbers stand under it, which are set to the right. */
+  /** Right-aligned, for numbers. */
   readonly number?: boolean
-  /** Whether its name is for those alone who do not see the page: what stands under it says what it is. */
+  /** Visible to screen readers only, for columns whose content explains itself. */
   readonly hidden?: boolean
 }
 
-/** Rows under the heads of their columns, in a card unless they are in one; on a narrow page each row stands for itself. */
+/** A table with column headers, in a card unless `bare`. On a narrow screen the cells of a row are stacked. */
 export const Table = ({
   bare = false,
   children,

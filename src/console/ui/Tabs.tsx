@@ -1,18 +1,18 @@
-/** One of a few, side by side. */
+/** A group of buttons of which one is selected. */
 export const Tabs = <Name extends string>({
-  chosen,
   label,
-  onChoose,
-  options
+  onSelect,
+  options,
+  selected
 }: {
   readonly label: string
-  readonly chosen: Name
-  readonly onChoose: (name: Name) => void
+  readonly selected: Name
+  readonly onSelect: (name: Name) => void
   readonly options: ReadonlyArray<readonly [Name, string]>
 }) => (
   <div className="tabs" role="group" aria-label={label}>
     {options.map(([name, text]) => (
-      <button key={name} type="button" aria-pressed={name === chosen} onClick={() => onChoose(name)}>
+      <button key={name} type="button" aria-pressed={name === selected} onClick={() => onSelect(name)}>
         {text}
       </button>
     ))}

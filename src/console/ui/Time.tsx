@@ -2,25 +2,31 @@ import { DateTime } from "effect"
 import type { Timestamp } from "../../domain/Time.ts"
 import { useNow } from "../state/useNow.ts"
 
-let full: Intl.DateTimeFormat | undefined
-let clock: Intl.DateTimeFormat | undefined
-let relative: Intl.RelativeTimeFormat | undefined
+let dateTimeFormat: Intl.DateTimeFormat | undefined
+let timeFormat: Intl.DateTimeFormat | undefined
+let relativeFormat: Intl.RelativeTimeFormat | undefined
 
-/** The day and the time. The formatters are made when the first is needed: that takes some milliseconds. */
-const fullText = (millis: number): string =>
-  (full ??= new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" })).format(millis)
+/** Date and time. The formatters are created on first use, because creating one takes several milliseconds. */
+const dateTimeText = (millis: number): string =>
+  (dateTimeFormat ??= new Intl.DateTimeFormat(undefined, {
+    dateStyle: "medium",
+    timeStyle: "medium"
+  })).format(millis)
 
-const clockText = (millis: number): string =>
-  (clock ??= new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })).format(millis)
+const timeText = (millis: number): string =>
+  (timeFormat ??= new Intl.DateTimeFormat(undefined, { timeStyle: "medium" })).format(millis)
 
 const relativeText = (value: number, unit: Intl.RelativeTimeFormatUnit): string =>
-  (relative ??= new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })).format(value, unit)
+  (relativeFormat ??= new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" })).format(
+    value,
+    unit
+  )
 
 const MINUTE = 60
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** Two units at most: `3 d 4 h`, `12 min`, `48 s`. */
+/** Formats a duration with at most two units: `3 d 4 h`, `12 min`, `48 s`. */
 export const formatSeconds = (seconds: number): string => {
   const whole = Math.max(0, Math.floor(seconds))
   if (whole < MINUTE) return `${whole} s`
@@ -37,31 +43,31 @@ export const formatSeconds = (seconds: number): string => {
   return hours === 0 ? `${Math.floor(whole / DAY)} d` : `${Math.floor(whole / DAY)} d ${hours} h`
 }
 
-/** A point in time, as it is read on this device. */
+/** Date and time in the device's locale and time zone. */
 export const AbsoluteTime = ({ time }: { readonly time: Timestamp | null }) =>
   time === null ? (
     <span className="quiet">never</span>
   ) : (
-    <time dateTime={DateTime.formatIso(time)}>{fullText(DateTime.toEpochMillis(time))}</time>
+    <time dateTime={DateTime.formatIso(time)}>{dateTimeText(DateTime.toEpochMillis(time))}</time>
   )
 
-/** The time of day, with the day on pointing at it: for moments that lie close together. */
+/** The time of day, with the full date as a tooltip. For lists of events that are close together. */
 export const TimeOfDay = ({ time }: { readonly time: Timestamp }) => {
   const at = DateTime.toEpochMillis(time)
   return (
-    <time dateTime={DateTime.formatIso(time)} title={fullText(at)}>
-      {clockText(at)}
+    <time dateTime={DateTime.formatIso(time)} title={dateTimeText(at)}>
+      {timeText(at)}
     </time>
   )
 }
 
-/** How long ago, with the exact time on pointing at it. */
+/** The time relative to now, such as `5 min. ago`, with the exact time as a tooltip. */
 export const RelativeTime = ({ time }: { readonly time: Timestamp | null }) => {
   const now = useNow()
   if (time === null) return <span className="quiet">never</span>
   const at = DateTime.toEpochMillis(time)
   return (
-    <time dateTime={DateTime.formatIso(time)} title={fullText(at)}>
+    <time dateTime={DateTime.formatIso(time)} title={dateTimeText(at)}>
       {agoText((at - now) / 1_000)}
     </time>
   )
@@ -76,16 +82,15 @@ const agoText = (seconds: number): string => {
   return relativeText(Math.round(seconds / DAY), "day")
 }
 
-/** What is left until a deadline. Under a tenth of the window, or a minute, it is marked as near. */
+/** The time left until a deadline. It is highlighted in the last minute and in the last tenth of the window. */
 export const Countdown = ({
-  after = "",
   from,
+  suffix = "",
   until
 }: {
   readonly from?: Timestamp | undefined
   readonly until: Timestamp
-  /** What is said after the time, where nothing before it says what it is. */
-  readonly after?: string
+  /** Text after the time, such as ` left`. */ readonly suffix?: string
 }) => {
   const now = useNow()
   const end = DateTime.toEpochMillis(until)
@@ -95,10 +100,10 @@ export const Countdown = ({
   return (
     <time
       dateTime={DateTime.formatIso(until)}
-      title={fullText(end)}
+      title={dateTimeText(end)}
       className={near ? "countdown near" : "countdown"}
     >
-      {left <= 0 ? "closing" : formatSeconds(left) + after}
+      {formatSeconds(left) + suffix}
     </time>
   )
 }

@@ -6,21 +6,21 @@ interface Toast {
   readonly text: string
 }
 
-/** How long a word stays, in milliseconds. */
+/** How long a toast is shown, in milliseconds. */
 const TOAST_MS = 5_000
 
 const toastsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<Toast>>([]))
 
-let count = 0
+let lastId = 0
 
-/** Says that something was done, for a moment. */
+/** Shows a short confirmation for a few seconds. */
 export const showToast = (text: string): void => {
-  const id = ++count
+  const id = ++lastId
   registry.update(toastsAtom, (toasts) => [...toasts.slice(-3), { id, text }])
   setTimeout(() => registry.update(toastsAtom, (toasts) => toasts.filter((one) => one.id !== id)), TOAST_MS)
 }
 
-/** Where the words appear. A reader of the screen hears them. */
+/** The toasts. Screen readers announce them. */
 export const Toasts = () => (
   <div className="toasts" role="status" aria-live="polite">
     {useAtomValue(toastsAtom).map(({ id, text }) => (

@@ -1,18 +1,18 @@
 import { Field } from "./Field.tsx"
 
-/** An address to send to. What it may be is judged by the service, and said at the field. */
+/** A URL field. The server validates the URL; its error is shown at the field. */
 export const UrlField = ({
-  fault,
+  error,
   hint,
   onChange,
   value
 }: {
   readonly value: string
   readonly hint: string
-  readonly fault: string | undefined
+  readonly error: string | undefined
   readonly onChange: (value: string) => void
 }) => (
-  <Field label="Address" hint={hint} fault={fault}>
+  <Field label="URL" hint={hint} error={error}>
     {(field) => (
       <input
         {...field}

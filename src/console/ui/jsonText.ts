@@ -1,25 +1,25 @@
-/** JSON as people write it into a field. */
+/** Parsing and formatting of JSON in form fields. */
 import { Result, Schema } from "effect"
 import { JsonObject } from "../../domain/tasks/Dataset.ts"
 
 const isJsonObject = Schema.is(JsonObject)
 
-/** The value of a text, or why it is none. */
+/** Parses JSON. Fails with a message that can be shown at the field. */
 export const parseJson = (text: string): Result.Result<unknown, string> => {
   try {
     const value: unknown = JSON.parse(text)
     return Result.succeed(value)
   } catch (error) {
-    // The parser's own words name the line and the column.
-    return Result.fail(`This is not JSON: ${error instanceof Error ? error.message : String(error)}`)
+    // The parser's message names the position.
+    return Result.fail(`Invalid JSON:  ${error instanceof Error ? error.message : String(error)}`)
   }
 }
 
-/** The object of a text, or why there is none. */
+/** Parses a JSON object. Fails with a message that can be shown at the field. */
 export const parseJsonObject = (text: string): Result.Result<JsonObject, string> =>
   Result.flatMap(parseJson(text), (value) =>
-    isJsonObject(value) ? Result.succeed(value) : Result.fail("This is JSON, but no object: { … }")
+    isJsonObject(value) ? Result.succeed(value) : Result.fail("Must be a JSON object: { … }")
   )
 
-/** A value as it is written into a field. */
+/** Formats a JSON value for editing. */
 export const formatJson = (value: Schema.Json): string => JSON.stringify(value, null, 2)

@@ -1,11 +1,11 @@
 import type { Schema } from "effect"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 
-/** The most members of an object that one line tells, and the most characters of each. */
+/** The most members of an object in a summary, and the most characters of each. */
 const MAX_MEMBERS = 3
 const MAX_CHARACTERS = 80
 
-/** What an object holds, for a line in a list: each member as its name and what it is. */
+/** Summarizes a JSON value for a line of a list: `name: value` for the first members of an object, else the value itself. */
 export const summarizeJson = (value: Schema.Json): ReadonlyArray<string> =>
   isObject(value)
     ? Object.entries(value)

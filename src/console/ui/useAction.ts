@@ -1,16 +1,16 @@
-/** Something that a person has the service do: at most one at a time, with what it is doing and why it failed. */
+/** Runs a request on a user's action: at most one at a time, with its pending state and failure. */
 import { Effect, Exit } from "effect"
 import { useRef, useState } from "react"
 import { type Failure, failureOfAction } from "./Failure.ts"
 
 export interface Action<Args extends ReadonlyArray<unknown>, A> {
-  /** Answers with what came of it; undefined where it failed, or one is under way. */
+  /** Resolves with the value; undefined if the request failed or another one is still running. */
   readonly run: (...args: Args) => Promise<A | undefined>
-  /** The same, for what answers with nothing. */
+  /** Like `run`, with the value wrapped, so that a request without a result can be told from a failed one. */
   readonly runResult: (...args: Args) => Promise<{ readonly value: A } | undefined>
   readonly pending: boolean
   readonly failure: Failure | undefined
-  readonly reset: () => void
+  /** Clears the failure. */ readonly reset: () => void
 }
 
 export const useAction = <Args extends ReadonlyArray<unknown>, A, E>(

@@ -1,18 +1,18 @@
 import { useEffect, useEffectEvent } from "react"
 
-/** Keys of a page, by their name in the event. They rest while something is typed or chosen, or a dialog is open. */
-export const useKeyboardShortcuts = (keys: Readonly<Record<string, () => void>>): void => {
-  const pressed = useEffectEvent((event: KeyboardEvent) => {
+/** Binds keyboard shortcuts, by `KeyboardEvent.key`. They are ignored in form fields, in dialogs and with modifier keys. */
+export const useKeyboardShortcuts = (shortcuts: Readonly<Record<string, () => void>>): void => {
+  const onKeyDown = useEffectEvent((event: KeyboardEvent) => {
     if (event.defaultPrevented || event.metaKey || event.ctrlKey || event.altKey) return
     const { target } = event
     if (target instanceof HTMLElement && target.closest(IGNORED_TARGETS) !== null) return
-    const act = keys[event.key]
-    if (act === undefined) return
+    const action = shortcuts[event.key]
+    if (action === undefined) return
     event.preventDefault()
-    act()
+    action()
   })
   useEffect(() => {
-    const listener = (event: KeyboardEvent) => pressed(event)
+    const listener = (event: KeyboardEvent) => onKeyDown(event)
     addEventListener("keydown", listener)
     return () => removeEventListener("keydown", listener)
   }, [])

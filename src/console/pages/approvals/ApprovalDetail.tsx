@@ -33,7 +33,7 @@ interface DetailProps {
   readonly onBack: () => void
 }
 
-/** One approval: what the agent wants to do, with what, until when, and the decision. */
+/** One approval: the requested tool call with its arguments, the deadline, and the decision or the form for it. */
 export default function ApprovalDetail(props: DetailProps) {
   const result = useAtomValue(itemAtom(props.id))
   return (
@@ -53,16 +53,16 @@ const LoadedApproval = ({
   verdict
 }: DetailProps & { readonly item: InboxItem }) => {
   const can = useCan()
-  // The stream's word is newer than what was read; the arguments are in neither but the first.
-  const told = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
-  const approval: Approval = told === undefined ? item.approval : { ...item.approval, ...told }
+  // The stream's snapshot is newer than the loaded approval but has no arguments, so the two are merged.
+  const snapshot = inbox.closed.get(id) ?? inbox.pending.find(({ approval_id }) => approval_id === id)
+  const approval: Approval = snapshot === undefined ? item.approval : { ...item.approval, ...snapshot }
   const { phase, fullReads } = inbox
-  // It closed while the stream was away, which nobody tells: how, is read, once after each reading of the inbox.
-  const missed = told === undefined && phase === "live" && item.approval.status === "pending"
+  // The approval closed while the stream was disconnected: reload it once after each full read of the inbox.
+  const missed = snapshot === undefined && phase === "live" && item.approval.status === "pending"
   useEffect(() => {
     if (missed && fullReads > 0) refresh(itemAtom(id))
   }, [id, missed, fullReads])
-  const wasOpen = item.approval.status === "pending"
+  const wasPending = item.approval.status === "pending"
   const decide = useAction((given: Verdict, comment: string) =>
     apiClient.approvals
       .decide({ params: { id }, payload: { decision: given, comment: comment === "" ? null : comment } })
@@ -95,7 +95,7 @@ const LoadedApproval = ({
         </div>
         {approval.status === "pending" ? (
           <p className="closes">
-            closes in <Countdown from={approval.requested_at} until={approval.expires_at} />
+            Due in <Countdown from={approval.requested_at} until={approval.expires_at} />
           </p>
         ) : (
           <ApprovalStatusBadge approval={approval} />
@@ -105,7 +105,7 @@ const LoadedApproval = ({
       {approval.status === "pending" ? null : (
         <ClosedNotice
           approval={approval}
-          underHand={wasOpen && decide.failure !== undefined}
+          closedMeanwhile={wasPending && decide.failure !== undefined}
           onNext={onNext}
         />
       )}
@@ -115,13 +115,14 @@ const LoadedApproval = ({
       </section>
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" ? null : !can("approvals.decide") ? (
-        <p className="notice">This key may read approvals, but not decide them.</p>
+        <p className="notice">This API key can view approvals but not decide them.</p>
       ) : item.own_request ? (
         <p className="notice">
-          This key asked for the step, and the rule wants another person to decide: use somebody else's key.
+          This API key requested the step, and the rule does not allow self-approval. Someone with another key
+          must decide.
         </p>
       ) : approval.stage === "admin" && !can("approvals.admin") ? (
-        <p className="notice">The reviewers' time is over. An admin decides now.</p>
+        <p className="notice">The review window has passed. Only an admin can decide now.</p>
       ) : (
         <DecideForm verdict={verdict} pending={decide.pending} onVerdict={onVerdict} onSubmit={submit} />
       )}
@@ -131,17 +132,17 @@ const LoadedApproval = ({
 
 const ClosedNotice = ({
   approval,
-  onNext,
-  underHand
+  closedMeanwhile,
+  onNext
 }: {
   readonly approval: Approval
-  readonly underHand: boolean
+  readonly closedMeanwhile: boolean
   readonly onNext: () => void
 }) => (
   <div className="notice" role="status">
     <p className="notice-title">
-      {underHand ? "It closed under your hand: " : ""}
-      {closedBy(approval)}
+      {closedMeanwhile ? "Closed before your decision: " : ""}
+      {closedReason(approval)}
     </p>
     {approval.comment === null || approval.comment === "" ? null : (
       <blockquote>
@@ -149,8 +150,8 @@ const ClosedNotice = ({
       </blockquote>
     )}
     <p className="quiet">
-      <AbsoluteTime time={approval.decided_at} /> · The agent is answered{" "}
-      <strong>{approval.outcome ?? "reject"}</strong>.
+      <AbsoluteTime time={approval.decided_at} /> · Returned to the agent:{" "}
+      <strong>{approval.outcome ?? "reject"}</strong>
     </p>
     <div className="notice-actions">
       <Button small onClick={onNext}>
@@ -160,7 +161,7 @@ const ClosedNotice = ({
   </div>
 )
 
-const closedBy = (approval: Approval) => {
+const closedReason = (approval: Approval) => {
   switch (approval.decision_source) {
     case "human":
       return (
@@ -170,8 +171,8 @@ const closedBy = (approval: Approval) => {
         </>
       )
     case "session_closed":
-      return "Its session was closed before anybody decided"
+      return "Rejected: the session was closed before a decision"
     default:
-      return "Nobody decided in time"
+      return "Expired before anyone decided"
   }
 }

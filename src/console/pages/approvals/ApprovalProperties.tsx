@@ -4,13 +4,13 @@ import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 
-/** What else is known of an approval: where it comes from, who decides until when, and what silence does. */
+/** The properties of an approval: session, step, assignee with deadline, timeout action and arguments digest. */
 export const ApprovalProperties = ({ approval }: { readonly approval: Approval }) => (
   <dl className="facts">
     <div>
       <dt>Session</dt>
       <dd>
-        <Link to={`/sessions/${approval.session_id}`}>what the agent did before</Link>
+        <Link to={`/sessions/${approval.session_id}`}>View session</Link>
       </dd>
     </div>
     <div>
@@ -23,31 +23,31 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
       <div>
         <dt>Task</dt>
         <dd>
-          <Link to={`/tasks/${approval.task_id}`}>what the agent works on</Link>
+          <Link to={`/tasks/${approval.task_id}`}>View task</Link>
         </dd>
       </div>
     )}
     <div>
-      <dt>Asked</dt>
+      <dt>Requested</dt>
       <dd>
         <AbsoluteTime time={approval.requested_at} />
       </dd>
     </div>
     <div>
-      <dt>Decided by</dt>
+      <dt>Assigned to</dt>
       <dd>
-        {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : "reviewers"} until{" "}
+        {approval.stage === "admin" ? <Badge tone="note">Admins</Badge> : "Reviewers"} until{" "}
         <AbsoluteTime time={approval.expires_at} />
       </dd>
     </div>
     <div>
-      <dt>In silence</dt>
+      <dt>On timeout</dt>
       <dd>
         {approval.escalation_deadline_at !== null && approval.stage === "reviewer"
-          ? "it goes to the admins"
+          ? "Escalate to admins"
           : approval.timeout_action === "allow"
-            ? "the step is allowed"
-            : "the step is rejected"}
+            ? "Allow the step"
+            : "Reject the step"}
       </dd>
     </div>
     <div>

@@ -2,16 +2,16 @@ import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import { Badge } from "../../ui/Badge.tsx"
 
-/** How an approval stands, in a word. */
+/** The status of an approval as a badge. */
 export const ApprovalStatusBadge = ({ approval }: { readonly approval: Approval | ApprovalSnapshot }) => {
   switch (approval.status) {
     case "pending":
-      return <Badge tone="wait">waiting</Badge>
+      return <Badge tone="wait">Pending</Badge>
     case "approved":
-      return <Badge tone="good">approved</Badge>
+      return <Badge tone="good">Approved</Badge>
     case "rejected":
-      return <Badge tone="bad">rejected</Badge>
+      return <Badge tone="bad">Rejected</Badge>
     case "expired":
-      return <Badge tone="quiet">expired, {approval.outcome === "allow" ? "allowed" : "rejected"}</Badge>
+      return <Badge tone="quiet">Expired, {approval.outcome === "allow" ? "allowed" : "rejected"}</Badge>
   }
 }

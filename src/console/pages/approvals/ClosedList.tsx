@@ -9,11 +9,12 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 
-/** Newest first. */
-const byAge = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
-  left.approval_id < right.approval_id ? 1 : -1
+/** Newest first: approval ids sort by creation time. */ const newestFirst = (
+  left: ApprovalSnapshot,
+  right: ApprovalSnapshot
+): number => (left.approval_id < right.approval_id ? 1 : -1)
 
-/** What was decided, newest first, with who did. */
+/** Closed approvals, newest first, each with its outcome and who decided. */
 export default function ClosedList({
   onSelect,
   selected
@@ -28,9 +29,9 @@ export default function ClosedList({
         {(listed) => {
           const shown = [
             ...new Map([...listed, ...closed.values()].map((one) => [one.approval_id, one])).values()
-          ].toSorted(byAge)
+          ].toSorted(newestFirst)
           return shown.length === 0 ? (
-            <EmptyState title="Nothing was decided yet" />
+            <EmptyState title="No closed approvals" />
           ) : (
             <ul>
               {shown.map((approval) => (
@@ -49,7 +50,7 @@ export default function ClosedList({
                     </span>
                     <span className="row-more">
                       {approval.decided_by === null ? (
-                        "nobody decided"
+                        "no decision"
                       ) : (
                         <>
                           by <UntrustedText text={approval.decided_by.name} />

@@ -3,12 +3,12 @@ import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import type { Verdict } from "./ApprovalDetail.tsx"
 
-const words: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
+const choices: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
   approve: { label: "Approve", kind: "good" },
   reject: { label: "Reject", kind: "bad" }
 }
 
-/** The two buttons; then, for the one that was chosen, a comment and the decision. It stays in reach of a thumb. */
+/** The Approve and Reject buttons; after a choice, a comment field and the final submit. On a phone it sticks to the bottom. */
 export const DecideForm = ({
   onSubmit,
   onVerdict,
@@ -33,18 +33,17 @@ export const DecideForm = ({
       </div>
     )
   }
-  const { kind, label } = words[verdict]
+  const { kind, label } = choices[verdict]
   return (
     <CommentForm
-      label="Comment, if there is something to say"
-      verb="decides"
+      label="Comment (optional)"
       action={label}
       kind={kind}
       pending={pending}
-      remark={comment}
+      comment={comment}
       onChange={setComment}
       onBack={() => onVerdict(undefined)}
-      onSubmit={(said) => void onSubmit(verdict, said)}
+      onSubmit={(text) => void onSubmit(verdict, text)}
     />
   )
 }

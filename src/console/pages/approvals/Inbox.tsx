@@ -15,7 +15,7 @@ import { PendingList } from "./PendingList.tsx"
 
 const loadDetail = () => import("./ApprovalDetail.tsx")
 
-// What is beside the list comes after it: the list is what most look for first.
+// The list is the first thing most visits need, so the panes beside it are loaded after it.
 const Detail = lazy(loadDetail)
 const Decided = lazy(() => import("./ClosedList.tsx"))
 
@@ -24,22 +24,22 @@ const isApprovalId = Schema.is(ApprovalId)
 const go = (id: ApprovalId | undefined) =>
   navigate(id === undefined ? "/approvals" : `/approvals/${id}`, { replace: true })
 
-/** What waits for a person, live, beside the one that is being read. */
+/** The approvals page: the live list of pending approvals, or the closed ones, beside the selected approval. */
 export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
-  const [tab, setTab] = useState<"waiting" | "decided">("waiting")
+  const [tab, setTab] = useState<"pending" | "closed">("pending")
   const [verdict, setVerdict] = useState<Verdict>()
   const selected = isApprovalId(params["id"]) ? params["id"] : undefined
-  const at = usePosition(inbox, selected)
-  const listed = inbox.phase !== "loading"
+  const position = usePosition(inbox, selected)
+  const isLoaded = inbox.phase !== "loading"
   useEffect(() => {
-    if (listed) void loadDetail()
-  }, [listed])
+    if (isLoaded) void loadDetail()
+  }, [isLoaded])
 
   const move = (by: number) => {
     const { pending } = inbox
     if (pending.length === 0) return
-    const index = selected === undefined ? 0 : at.index + (at.there || by < 0 ? by : 0)
+    const index = selected === undefined ? 0 : position.index + (position.isListed || by < 0 ? by : 0)
     go(pending[Math.min(Math.max(index, 0), pending.length - 1)]?.approval_id)
     setVerdict(undefined)
   }
@@ -58,41 +58,41 @@ export default function Inbox({ params }: PageProps) {
         title="Approvals"
         aside={
           <Tabs
-            label="Which approvals"
-            chosen={tab}
-            onChoose={setTab}
+            label="Approval status"
+            selected={tab}
+            onSelect={setTab}
             options={[
               [
-                "waiting",
-                inbox.phase === "loading" ? "Waiting" : `Waiting ${inbox.pending.length.toLocaleString("en")}`
+                "pending",
+                inbox.phase === "loading" ? "Pending" : `Pending ${inbox.pending.length.toLocaleString("en")}`
               ],
-              ["decided", "Closed"]
+              ["closed", "Closed"]
             ]}
           />
         }
       >
         {inbox.phase === "live" ? (
-          <span className="live">Live, what closes first on top</span>
+          <span className="live">Live · sorted by deadline</span>
         ) : (
           <span role="status" className="live off">
-            {inbox.phase === "loading" ? "Connecting" : "Connecting again; what is shown may be old"}
+            {inbox.phase === "loading" ? "Connecting…" : "Reconnecting… Data shown may be stale."}
           </span>
         )}
       </PageHeader>
       <div className="inbox-panes">
         <section
           className="pane list-pane"
-          aria-label={tab === "waiting" ? "Waiting approvals" : "Closed approvals"}
+          aria-label={tab === "pending" ? "Pending approvals" : "Closed approvals"}
         >
-          {tab === "decided" ? (
+          {tab === "closed" ? (
             <Suspense fallback={<Skeleton lines={8} />}>
               <Decided selected={selected} onSelect={go} />
             </Suspense>
           ) : inbox.phase === "loading" ? (
             <Skeleton lines={8} />
           ) : inbox.pending.length === 0 ? (
-            <EmptyState title="Nothing waits for you">
-              When a rule holds an agent's step for a person, it appears here by itself.
+            <EmptyState title="No pending approvals">
+              Steps that require approval appear here automatically.
             </EmptyState>
           ) : (
             <PendingList
@@ -105,12 +105,12 @@ export default function Inbox({ params }: PageProps) {
             />
           )}
         </section>
-        <section className="pane detail-pane" aria-label="The approval">
+        <section className="pane detail-pane" aria-label="Selected approval">
           {selected === undefined ? (
             <div className="hint-pane">
-              <p>Choose an approval to read what the agent wants to do.</p>
+              <p>Select an approval to see what the agent requests.</p>
               <p className="keys">
-                <kbd>j</kbd> <kbd>k</kbd> next and previous <kbd>a</kbd> approve <kbd>r</kbd> reject
+                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>a</kbd> approve <kbd>r</kbd> reject
               </p>
             </div>
           ) : (
@@ -132,10 +132,10 @@ export default function Inbox({ params }: PageProps) {
   )
 }
 
-/** Where the selected one stands; once it is closed, where it stood: what follows it there is next. */
+/** The index of the selected approval in the list. After it closes, its last index: the next approval moves up to that place. */
 const usePosition = ({ pending }: InboxState, selected: ApprovalId | undefined) => {
   const index = selected === undefined ? -1 : pending.findIndex(({ approval_id }) => approval_id === selected)
   const [last, setLast] = useState(0)
   if (index >= 0 && index !== last) setLast(index)
-  return index >= 0 ? { index, there: true } : { index: last, there: false }
+  return index >= 0 ? { index, isListed: true } : { index: last, isListed: false }
 }

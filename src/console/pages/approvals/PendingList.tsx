@@ -6,10 +6,9 @@ import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 
-/** Pixels of a row; the style sheet gives it the same. */
-const ROW = 68
+/** The height of a row in pixels, as in the style sheet. */ const ROW_HEIGHT = 68
 
-/** Approvals that wait. Only what is seen is in the page, so that ten thousand scroll as ten do. */
+/** The pending approvals as a virtualized list box: only visible rows are in the DOM, so ten thousand scroll as smoothly as ten. */
 export const PendingList = ({
   approvals,
   onSelect,
@@ -20,17 +19,17 @@ export const PendingList = ({
   readonly onSelect: (id: ApprovalId) => void
 }) => {
   const scroller = useRef<HTMLDivElement>(null)
-  // oxlint-disable-next-line react/incompatible-library -- nothing here is memoized by what it returns
+  // oxlint-disable-next-line react/incompatible-library -- nothing here memoizes by its return value
   const virtual = useVirtualizer({
     count: approvals.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW,
+    estimateSize: () => ROW_HEIGHT,
     overscan: 8,
     getItemKey: (index) => approvals[index]?.approval_id ?? index
   })
-  const at = approvals.findIndex(({ approval_id }) => approval_id === selected)
+  const index = approvals.findIndex(({ approval_id }) => approval_id === selected)
   const show = useEffectEvent(() => {
-    if (at >= 0) virtual.scrollToIndex(at)
+    if (index >= 0) virtual.scrollToIndex(index)
   })
   useEffect(() => {
     if (selected !== undefined) show()
@@ -40,9 +39,9 @@ export const PendingList = ({
       ref={scroller}
       className="pending-list"
       role="listbox"
-      aria-label="Waiting approvals, what closes first on top"
+      aria-label="Pending approvals, sorted by deadline"
       tabIndex={0}
-      aria-activedescendant={at >= 0 ? `option-${selected}` : undefined}
+      aria-activedescendant={index >= 0 ? `option-${selected}` : undefined}
     >
       <div className="pending-rows" role="presentation" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map(({ index, key, start }) => {
@@ -80,7 +79,7 @@ const Row = memo(function Row({
   readonly count: number
 }) {
   return (
-    // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list has the focus and the keys
+    // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list box has the focus and the page handles the keys
     <div
       id={`option-${approval.approval_id}`}
       className="pending-row"
@@ -95,13 +94,14 @@ const Row = memo(function Row({
         <span className="row-tool">
           <UntrustedText text={approval.tool} />
         </span>
-        <Countdown from={approval.requested_at} until={approval.expires_at} after=" left" />
+        <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>
       <span className="row-more">
         <span className="row-class">
-          <UntrustedText text={approval.action_class} /> · asked <RelativeTime time={approval.requested_at} />
+          <UntrustedText text={approval.action_class} /> · requested{" "}
+          <RelativeTime time={approval.requested_at} />
         </span>
-        {approval.stage === "admin" ? <Badge tone="note">admins</Badge> : null}
+        {approval.stage === "admin" ? <Badge tone="note">Escalated</Badge> : null}
       </span>
     </div>
   )

@@ -23,8 +23,9 @@ const entriesAtom = Atom.family((action: AuditAction | undefined) =>
   )
 )
 
-/** Where the thing that an entry is about can be looked at, if it can. */
-const pageOf = (target: string): string | undefined => {
+/** The page of an entry's target; undefined for a target without one. */ const targetPage = (
+  target: string
+): string | undefined => {
   if (target.startsWith("apr_")) return `/approvals/${target}`
   if (target.startsWith("ses_")) return `/sessions/${target}`
   if (target.startsWith("nep_")) return `/endpoints/${target}`
@@ -36,7 +37,7 @@ const pageOf = (target: string): string | undefined => {
   return undefined
 }
 
-/** Who did what, newest first. */
+/** The audit log, newest entry first, with a filter by action. */
 export default function Audit() {
   const [action, setAction] = useState<AuditAction>()
   return (
@@ -45,12 +46,12 @@ export default function Audit() {
         title="Audit log"
         aside={
           <label className="inline-field">
-            <span>Show</span>
+            <span>Action</span>
             <select
               value={action ?? ""}
               onChange={({ target }) => setAction(AuditAction.literals.find((one) => one === target.value))}
             >
-              <option value="">everything</option>
+              <option value="">All actions</option>
               {AuditAction.literals.map((one) => (
                 <option key={one} value={one}>
                   {auditPhrases[one]}
@@ -60,13 +61,12 @@ export default function Audit() {
           </label>
         }
       >
-        Every change of who may do what, where things are sent and what was decided. Entries are never
-        changed.
+        Changes to access, destinations and rules, and every decision. Entries cannot be edited.
       </PageHeader>
       <PagedList key={action} atom={entriesAtom(action)}>
         {(entries) =>
           entries.length === 0 ? (
-            <EmptyState title="Nothing of this kind was done yet" />
+            <EmptyState title="No matching entries" />
           ) : (
             <ul className="card entries">
               {entries.map((entry) => (
@@ -81,12 +81,12 @@ export default function Audit() {
 }
 
 const Entry = ({ entry }: { readonly entry: AuditEntry }) => {
-  const to = pageOf(entry.target_id)
+  const to = targetPage(entry.target_id)
   return (
     <li className="entry">
       <div className="entry-head">
         <p>
-          <strong>{entry.actor === null ? "The operator" : <UntrustedText text={entry.actor.name} />}</strong>{" "}
+          <strong>{entry.actor === null ? "Operator" : <UntrustedText text={entry.actor.name} />}</strong>{" "}
           {auditPhrase(entry)}
         </p>
         <span className="quiet small">

@@ -1,38 +1,38 @@
 import { Schema } from "effect"
 import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
 
-/** What somebody did, as it is said after their name. */
+/** The predicate of an audit entry's sentence, after the actor's name. */
 export const auditPhrases: Readonly<Record<AuditAction, string>> = {
-  "key.created": "made a key",
-  "key.revoked": "revoked a key",
+  "key.created": "created an API key",
+  "key.revoked": "revoked an API key",
   "console.signed_in": "signed in to the console",
   "console.signed_out": "signed out of the console",
-  "endpoint.created": "created a notification endpoint",
-  "endpoint.updated": "changed a notification endpoint",
-  "endpoint.removed": "deleted a notification endpoint",
-  "endpoint.secret_rotated": "rotated the secret of a notification endpoint",
-  "endpoint.tested": "sent a test to a notification endpoint",
-  "endpoint.replayed": "replayed a window of deliveries",
+  "endpoint.created": "created a webhook endpoint",
+  "endpoint.updated": "updated a webhook endpoint",
+  "endpoint.removed": "deleted a webhook endpoint",
+  "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
+  "endpoint.tested": "sent a test event to a webhook endpoint",
+  "endpoint.replayed": "replayed failed deliveries of a period",
   "delivery.replayed": "replayed a delivery",
-  "destination.created": "set the telemetry collector",
+  "destination.created": "added the telemetry collector",
   "destination.removed": "removed the telemetry collector",
   "destination.tested": "sent a test span to the telemetry collector",
-  "rules.replaced": "saved the rules",
+  "rules.replaced": "updated the approval rules",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
   "session.closed": "closed a session",
   "feedback.staged": "staged a correction",
   "feedback.rejected": "rejected a correction",
   "feedback.promoted": "promoted corrections",
-  "task.created": "made a task",
-  "task.updated": "changed a task",
-  "dataset.created": "made a version of a dataset",
-  "comparison.created": "began a comparison",
-  "release.created": "made a release"
+  "task.created": "created a task",
+  "task.updated": "updated a task",
+  "dataset.created": "created a dataset version",
+  "comparison.created": "started a comparison",
+  "release.created": "created a release"
 }
 
 const isKnown = Schema.is(AuditAction)
 
-/** What an entry says. The service may have been renewed since this page was loaded. */
+/** The predicate of an entry. An action unknown to this page was added by a newer version of the service. */
 export const auditPhrase = ({ action }: AuditEntry): string =>
-  isKnown(action) ? auditPhrases[action] : "did something that this page does not know yet"
+  isKnown(action) ? auditPhrases[action] : "performed an action that this page does not recognize"

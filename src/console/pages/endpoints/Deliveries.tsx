@@ -27,7 +27,7 @@ export const deliveriesAtom = Atom.family((id: EndpointId) =>
   )
 )
 
-/** By the number of attempts too: one more, and the log is asked for anew. */
+/** Keyed by the number of attempts as well, so that each new attempt reloads the attempt log. */
 const detailAtom = Atom.family((id: EndpointId) =>
   Atom.family((delivery: DeliveryId) =>
     Atom.family((_attempts: number) =>
@@ -36,14 +36,14 @@ const detailAtom = Atom.family((id: EndpointId) =>
   )
 )
 
-const tones: Record<DeliveryRecord["status"], Tone> = {
-  pending: "wait",
-  delivering: "wait",
-  delivered: "good",
-  failed: "bad"
+const statuses: Record<DeliveryRecord["status"], readonly [Tone, string]> = {
+  pending: ["wait", "Pending"],
+  delivering: ["wait", "Delivering"],
+  delivered: ["good", "Delivered"],
+  failed: ["bad", "Failed"]
 }
 
-/** The latest deliveries of an endpoint, each with its attempts on request. */
+/** The latest deliveries of an endpoint, each with its attempts and, if it failed, a replay button. */
 export const Deliveries = ({
   aside,
   id,
@@ -59,14 +59,14 @@ export const Deliveries = ({
       <div className="card-head">
         <div>
           <h2 id="deliveries">Deliveries</h2>
-          <p className="quiet small">The latest fifty, newest first</p>
+          <p className="quiet small">Last 50, newest first</p>
         </div>
         {aside}
       </div>
       <AsyncContent result={result} atom={deliveriesAtom(id)}>
         {(deliveries) =>
           deliveries.length === 0 ? (
-            <EmptyState title="Nothing was sent yet">Send a test to see one.</EmptyState>
+            <EmptyState title="No deliveries yet">Send a test event to see one.</EmptyState>
           ) : (
             <ul className="rows">
               {deliveries.map((delivery) => (
@@ -91,13 +91,14 @@ const Delivery = ({
 }) => {
   const can = useCan()
   const [open, setOpen] = useState(false)
+  const [tone, status] = statuses[delivery.status]
   const replay = useAction(() =>
     apiClient.notification_endpoints.replay({ params: { id, delivery: delivery.id } })
   )
   return (
     <li className="row">
       <div className="row-line">
-        <Badge tone={tones[delivery.status]}>{delivery.status}</Badge>
+        <Badge tone={tone}>{status}</Badge>
         <span className="row-text">
           <Label text={delivery.label} />
           {delivery.last_error === null ? null : (
@@ -122,7 +123,7 @@ const Delivery = ({
               pending={replay.pending}
               onClick={() =>
                 void replay.run().then((queued) => {
-                  if (queued !== undefined) showToast("Queued again")
+                  if (queued !== undefined) showToast("Delivery queued")
                   onChange()
                   return undefined
                 })
@@ -142,7 +143,7 @@ const Delivery = ({
   )
 }
 
-/** What was sent: the event's type, and the approval that it is about. */
+/** The type of the delivered event, and a link to its approval. */
 const Label = ({ text }: { readonly text: string }) => {
   const can = useCan()
   const [type = "", approval] = text.split(" ")
@@ -176,9 +177,9 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
             Event <span className="id">{event_id}</span>
           </p>
           {attempt_log.length === 0 ? (
-            <p className="quiet">No attempt was made.</p>
+            <p className="quiet">No attempts.</p>
           ) : (
-            <Table bare columns={["Attempt", "Began", { name: "Took", number: true }, "Answer"]}>
+            <Table bare columns={["Attempt", "Started", { name: "Duration", number: true }, "Response"]}>
               {attempt_log.map((attempt) => (
                 <tr key={attempt.attempt}>
                   <td>{attempt.attempt}</td>
@@ -187,7 +188,7 @@ const Attempts = ({ delivery, id }: { readonly id: EndpointId; readonly delivery
                   </td>
                   <td className="number">{attempt.duration_ms.toLocaleString("en")} ms</td>
                   <td>
-                    {attempt.status === null ? "none" : attempt.status}
+                    {attempt.status === null ? "no response" : attempt.status}
                     {attempt.error === null ? null : (
                       <>
                         {": "}

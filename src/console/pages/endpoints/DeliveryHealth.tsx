@@ -12,11 +12,11 @@ export const healthAtom = Atom.family((id: string) =>
 
 const hour = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" })
 
-/** How a destination fared in the last two days: what arrived, and how long it took. */
+/** Charts of a destination's last 48 hours: attempts and failures per hour, and attempt durations. */
 export const DeliveryHealth = ({ id }: { readonly id: string }) => {
   const result = useAtomValue(healthAtom(id))
   return (
-    <section className="card padded" aria-label="Health">
+    <section className="card padded" aria-label="Delivery health">
       <AsyncContent result={result} atom={healthAtom(id)}>
         {(buckets) => <HealthPlots buckets={buckets} />}
       </AsyncContent>
@@ -29,37 +29,37 @@ const HealthPlots = ({ buckets }: { readonly buckets: ReadonlyArray<HealthBucket
   const good = buckets.reduce((sum, { delivered }) => sum + delivered, 0)
   const most = Math.max(0, ...buckets.map(({ delivered, failed }) => delivered + failed))
   const slowest = Math.max(0, ...buckets.map(({ slow_ms }) => slow_ms ?? 0))
-  const foot = [labelOf(buckets[0]), "now"] as const
+  const axisLabels = [labelOf(buckets[0]), "now"] as const
   return (
     <div className="plots">
       <Plot
-        caption="Attempts by the hour"
-        top={
+        caption="Attempts per hour"
+        summary={
           total === 0
-            ? "none in two days"
-            : `${percent(good, total)} of ${total.toLocaleString("en")} were taken`
+            ? "none in the last 48 hours"
+            : `${percent(good, total)} of ${total.toLocaleString("en")} succeeded`
         }
-        foot={foot}
-        high={most === 0 ? "" : most.toLocaleString("en")}
-        parts={["taken", "failed"]}
+        axisLabels={axisLabels}
+        maxLabel={most === 0 ? "" : most.toLocaleString("en")}
+        legend={["succeeded", "failed"]}
         columns={buckets.map((bucket): PlotColumn => ({
           key: labelOf(bucket),
           label: labelOf(bucket),
           value: bucket.delivered + bucket.failed,
           bad: bucket.failed,
-          text: `${bucket.delivered} taken, ${bucket.failed} failed`
+          text: `${bucket.delivered} succeeded, ${bucket.failed} failed`
         }))}
       />
       <Plot
-        caption="95 of 100 attempts within"
-        top=""
-        high={slowest === 0 ? "" : milliseconds(slowest)}
-        foot={foot}
+        caption="Attempt duration (95th percentile)"
+        summary=""
+        maxLabel={slowest === 0 ? "" : milliseconds(slowest)}
+        axisLabels={axisLabels}
         columns={buckets.map((bucket): PlotColumn => ({
           key: labelOf(bucket),
           label: labelOf(bucket),
           value: bucket.slow_ms,
-          text: `${milliseconds(bucket.slow_ms ?? 0)}, half within ${milliseconds(bucket.median_ms ?? 0)}`
+          text: `${milliseconds(bucket.slow_ms ?? 0)}, median ${milliseconds(bucket.median_ms ?? 0)}`
         }))}
       />
     </div>

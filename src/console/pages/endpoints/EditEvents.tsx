@@ -8,7 +8,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { EventsField } from "./EventsField.tsx"
 
-/** Which events an endpoint is told of, chosen anew. */
+/** A dialog that changes which events an endpoint receives. */
 export const EditEvents = ({
   endpoint,
   onClose
@@ -30,7 +30,7 @@ export const EditEvents = ({
     if ((await save.run([first, ...rest])) !== undefined) onClose()
   }
   return (
-    <Dialog open title="Events" onClose={onClose}>
+    <Dialog open title="Edit events" onClose={onClose}>
       <FailureNotice failure={save.failure} />
       <EventsField events={events} onChange={setEvents} />
       <div className="dialog-actions">

@@ -27,10 +27,10 @@ import { ReplayWindow } from "./ReplayWindow.tsx"
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** How often what this page shows is asked for again, in milliseconds: deliveries come and go by themselves. */
+/** The polling interval of this page, in milliseconds: deliveries change without user action. */
 const REFRESH_INTERVAL_MS = 2_500
 
-/** One endpoint: its state, what can be done with it, how it fares, and its deliveries. */
+/** One webhook endpoint: its state and settings, delivery health, and latest deliveries. */
 export default function Endpoint({ params }: PageProps) {
   const result = useAtomValue(endpointsAtom)
   const known = Option.getOrUndefined(AsyncResult.value(result))
@@ -53,7 +53,7 @@ export default function Endpoint({ params }: PageProps) {
     )
   const endpoint = known.endpoints.find((one) => one.id === id)
   return endpoint === undefined ? (
-    <EmptyState title="There is no such endpoint">
+    <EmptyState title="Endpoint not found">
       <Link to="/endpoints">All endpoints</Link>
     </EmptyState>
   ) : (
@@ -67,7 +67,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
   const params = { id }
   const [secret, setSecret] = useState<string>()
   const [editing, setEditing] = useState(false)
-  const lookAgain = () => {
+  const reload = () => {
     refresh(endpointsAtom)
     refresh(deliveriesAtom(id))
   }
@@ -90,74 +90,72 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                 onClick={() =>
                   void test.run().then((sent) => {
                     if (sent !== undefined)
-                      showToast(sent.queued ? "A test is on its way" : "The queue is full")
-                    lookAgain()
+                      showToast(sent.queued ? "Test event queued" : "Test event not sent: the queue is full")
+                    reload()
                     return undefined
                   })
                 }
               >
-                Send a test
+                Send test event
               </Button>
-              <Button onClick={() => setEditing(true)}>Events</Button>
+              <Button onClick={() => setEditing(true)}>Edit events</Button>
               <ConfirmButton
                 small={false}
                 kind="plain"
                 label="Rotate secret"
-                title="A new signing secret?"
-                verb="Rotate"
+                title="Rotate the signing secret?"
+                confirmLabel="Rotate"
                 act={() => apiClient.notification_endpoints.rotate_secret({ params })}
                 onDone={(rotated) => setSecret(rotated.secret)}
               >
                 <p>
-                  Both secrets sign for 24 hours, so that the receiver can change over without missing
-                  anything.
+                  The old and the new secret both sign deliveries for 24 hours, so that the receiver can
+                  switch without rejecting any.
                 </p>
               </ConfirmButton>
               <Button
                 pending={toggle.pending}
-                onClick={() => void toggle.run(!endpoint.active).then(() => lookAgain())}
+                onClick={() => void toggle.run(!endpoint.active).then(() => reload())}
               >
-                {endpoint.active ? "Switch off" : "Switch on"}
+                {endpoint.active ? "Disable" : "Enable"}
               </Button>
               <ConfirmButton
                 small={false}
                 label="Delete"
-                title="Delete the endpoint?"
+                title="Delete this endpoint?"
                 act={() => apiClient.notification_endpoints.remove({ params })}
                 onDone={() => {
                   refresh(endpointsAtom)
                   navigate("/endpoints")
-                  showToast("The endpoint is deleted")
+                  showToast("Endpoint deleted")
                 }}
               >
-                <p>Nothing more is sent to it. What is under way may still arrive.</p>
+                <p>No further events are sent. Deliveries in flight may still arrive.</p>
               </ConfirmButton>
             </>
           ) : null
         }
       >
-        <EndpointState endpoint={endpoint} /> · made by <UntrustedText text={endpoint.created_by.name} /> ·{" "}
+        <EndpointState endpoint={endpoint} /> · created by <UntrustedText text={endpoint.created_by.name} /> ·{" "}
         <AbsoluteTime time={endpoint.created_at} />
       </PageHeader>
       <FailureNotice failure={test.failure ?? toggle.failure} />
       {endpoint.cooldown_until === null ? null : (
         <p className="notice warn">
-          The receiver failed {endpoint.consecutive_failures} times in a row, so it is left alone until{" "}
-          <AbsoluteTime time={endpoint.cooldown_until} />; then one delivery tries. A replay waits for that,
-          too.
+          Cooling down after {endpoint.consecutive_failures} consecutive failures. Deliveries and replays
+          resume with one probe at <AbsoluteTime time={endpoint.cooldown_until} />.
         </p>
       )}
       {endpoint.active ? null : (
         <p className="notice">
-          It is switched off: events make no deliveries for it. An answer of 410 Gone switches an endpoint
-          off.
+          Disabled: no events are delivered. (A 410 Gone response disables an endpoint.)
         </p>
       )}
       <DeliveryHealth id={id} />
       <Deliveries
         id={id}
-        aside={can("org_config.write") ? <ReplayWindow id={id} onDone={lookAgain} /> : null}
-        onChange={lookAgain}
+        aside={can("org_config.write") ? <ReplayWindow id={id} onDone={reload} /> : null}
+        onChange={reload}
       />
       {editing ? (
         <EditEvents
@@ -170,8 +168,8 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       ) : null}
       <SecretDialog
         secret={secret}
-        title="The new signing secret"
-        what="For 24 hours the one before it signs as well."
+        title="New signing secret"
+        description="The previous secret also signs deliveries for 24 hours."
         onClose={() => setSecret(undefined)}
       />
     </div>

@@ -23,33 +23,34 @@ import { EventsField } from "./EventsField.tsx"
 
 export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
 
-/** Where approval events are sent. */
+/** The webhook endpoints of the organization, and whether email notifications are enabled. */
 export default function Endpoints() {
   const can = useCan()
   const result = useAtomValue(endpointsAtom)
-  const [making, setMaking] = useState(false)
-  const [made, setMade] = useState<{ readonly secret: string; readonly id: string }>()
+  const [isCreating, setIsCreating] = useState(false)
+  const [created, setCreated] = useState<{ readonly secret: string; readonly id: string }>()
   return (
     <>
       <PageHeader
         title="Notifications"
         aside={
           can("org_config.write") ? (
-            <Button kind="primary" onClick={() => setMaking(true)}>
+            <Button kind="primary" onClick={() => setIsCreating(true)}>
               New endpoint
             </Button>
           ) : null
         }
       >
-        HTTPS receivers of approval events. Each event is signed, tried again, and can be replayed.
+        Webhook endpoints that receive approval events. Deliveries are signed, retried, and can be replayed.
       </PageHeader>
       <AsyncContent result={result} atom={endpointsAtom}>
         {({ email_notifier, endpoints }) => (
           <div className="stack">
             {endpoints.length === 0 ? (
               <div className="card">
-                <EmptyState title="No endpoint yet">
-                  An endpoint is told when a step waits for a person, nears its deadline, and is decided.
+                <EmptyState title="No webhook endpoints">
+                  Add an endpoint to receive an event when a step requires approval, when its deadline
+                  approaches, and when it is decided.
                 </EmptyState>
               </div>
             ) : (
@@ -61,29 +62,29 @@ export default function Endpoints() {
             )}
             <p className="quiet small">
               {email_notifier
-                ? "Reviewers whose key has an address get mail, too."
-                : "Nobody gets mail: that asks for COUNTERSIGN_SMTP_URL, and a reviewer's key with an address."}
+                ? "Email notifications are enabled: reviewers whose API key has an email address receive them."
+                : "Email notifications are disabled. Set COUNTERSIGN_SMTP_URL and add an email address to a reviewer's API key to enable them."}
             </p>
           </div>
         )}
       </AsyncContent>
-      {making ? (
+      {isCreating ? (
         <NewEndpoint
-          onClose={() => setMaking(false)}
-          onMade={(secret, id) => {
-            setMaking(false)
-            setMade({ secret, id })
+          onClose={() => setIsCreating(false)}
+          onCreated={(secret, id) => {
+            setIsCreating(false)
+            setCreated({ secret, id })
             refresh(endpointsAtom)
           }}
         />
       ) : null}
       <SecretDialog
-        secret={made?.secret}
-        title="The signing secret"
-        what="The receiver verifies each delivery with it."
+        secret={created?.secret}
+        title="Signing secret"
+        description="The receiver verifies the signature of each delivery with it."
         onClose={() => {
-          if (made !== undefined) navigate(`/endpoints/${made.id}`)
-          setMade(undefined)
+          if (created !== undefined) navigate(`/endpoints/${created.id}`)
+          setCreated(undefined)
         }}
       />
     </>
@@ -100,48 +101,48 @@ const EndpointCard = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       </h2>
       <p className="quiet small">
         {endpoint.events.length === approvalEventTypes.length
-          ? "all events"
+          ? "All events"
           : endpoint.events.map((event) => event.replace("approval.", "")).join(", ")}{" "}
-        · made <RelativeTime time={endpoint.created_at} /> by{" "}
+        · created <RelativeTime time={endpoint.created_at} /> by{" "}
         <UntrustedText text={endpoint.created_by.name} />
       </p>
     </div>
     <div className="endpoint-state">
       <EndpointState endpoint={endpoint} />
       {endpoint.pending_deliveries === 0 ? null : (
-        <span className="quiet small">{endpoint.pending_deliveries.toLocaleString("en")} waiting</span>
+        <span className="quiet small">{endpoint.pending_deliveries.toLocaleString("en")} pending</span>
       )}
     </div>
   </li>
 )
 
-/** Whether an endpoint is sent to, and if not, why. */
+/** The state of an endpoint as a badge: enabled, disabled, failing or cooling down. */
 export const EndpointState = ({ endpoint }: { readonly endpoint: NotificationEndpoint }) => {
-  if (!endpoint.active) return <Badge tone="quiet">off</Badge>
+  if (!endpoint.active) return <Badge tone="quiet">Disabled</Badge>
   if (endpoint.cooldown_until !== null) {
     return (
       <Badge tone="wait">
-        cooling down, <Countdown until={endpoint.cooldown_until} />
+        Cooling down, <Countdown until={endpoint.cooldown_until} suffix=" left" />
       </Badge>
     )
   }
   return endpoint.consecutive_failures > 0 ? (
     <Badge tone="bad">
       {endpoint.consecutive_failures === 1
-        ? "the last attempt failed"
-        : `the last ${endpoint.consecutive_failures} attempts failed`}
+        ? "Last attempt failed"
+        : `Last ${endpoint.consecutive_failures} attempts failed`}
     </Badge>
   ) : (
-    <Badge tone="good">on</Badge>
+    <Badge tone="good">Enabled</Badge>
   )
 }
 
 const NewEndpoint = ({
   onClose,
-  onMade
+  onCreated
 }: {
   readonly onClose: () => void
-  readonly onMade: (secret: string, id: string) => void
+  readonly onCreated: (secret: string, id: string) => void
 }) => {
   const [url, setUrl] = useState("https://")
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(approvalEventTypes)
@@ -154,16 +155,16 @@ const NewEndpoint = ({
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     if (events.length === 0) return
-    const made = await create.run()
-    if (made !== undefined) onMade(made.secret, made.endpoint.id)
+    const created = await create.run()
+    if (created !== undefined) onCreated(created.secret, created.endpoint.id)
   }
   return (
     <Dialog open title="New endpoint" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} />
         <UrlField
-          hint="Public https. It is masked once it is saved."
-          fault={fieldError(create.failure, "url")}
+          hint="A public HTTPS URL. It is masked after saving."
+          error={fieldError(create.failure, "url")}
           value={url}
           onChange={setUrl}
         />
@@ -171,7 +172,7 @@ const NewEndpoint = ({
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending} disabled={events.length === 0}>
-            Create the endpoint
+            Create endpoint
           </Button>
         </div>
       </form>

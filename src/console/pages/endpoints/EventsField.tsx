@@ -1,15 +1,15 @@
 import { type ApprovalEventType, approvalEventTypes } from "../../../domain/approvals/ApprovalEvent.ts"
 
 const meanings: Record<ApprovalEventType, string> = {
-  "approval.requested": "a step waits for a person",
-  "approval.expiring": "the deadline is near",
-  "approval.escalated": "the admins decide now",
-  "approval.approved": "a person approved",
-  "approval.rejected": "a person rejected",
-  "approval.expired": "nobody decided in time"
+  "approval.requested": "a step requires approval",
+  "approval.expiring": "the deadline is approaching",
+  "approval.escalated": "the approval was escalated to admins",
+  "approval.approved": "the step was approved",
+  "approval.rejected": "the step was rejected",
+  "approval.expired": "the deadline passed without a decision"
 }
 
-/** Which events are sent: at least one. */
+/** Checkboxes for the events that an endpoint receives. At least one is required. */
 export const EventsField = ({
   events,
   onChange
@@ -35,6 +35,6 @@ export const EventsField = ({
         </span>
       </label>
     ))}
-    {events.length === 0 ? <p className="fault">Choose at least one</p> : null}
+    {events.length === 0 ? <p className="field-error">Select at least one event.</p> : null}
   </fieldset>
 )

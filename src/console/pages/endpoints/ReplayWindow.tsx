@@ -10,7 +10,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
-/** A point in time as a field for it takes it: local, to the minute. */
+/** A time as the value of a `datetime-local` input: local, to the minute. */
 const localInput = (millis: number): string => {
   const at = new Date(millis)
   return new Date(millis - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
@@ -18,7 +18,7 @@ const localInput = (millis: number): string => {
 
 const DAY_MS = 24 * 3_600_000
 
-/** Queues every failed delivery of a stretch of time again, as after a receiver was away. */
+/** A button and dialog that replay all failed deliveries of a period, for example after an outage of the receiver. */
 export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly onDone: () => void }) => {
   const [open, setOpen] = useState(false)
   const [since, setSince] = useState("")
@@ -38,13 +38,13 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
     if (counts === undefined) return
     showToast(
       counts.skipped === 0
-        ? `${counts.queued} queued again`
-        : `${counts.queued} queued again, ${counts.skipped} found no room in the queue`
+        ? `Deliveries queued: ${counts.queued}`
+        : `Deliveries queued: ${counts.queued}; skipped because the queue is full: ${counts.skipped}`
     )
     setOpen(false)
     onDone()
   }
-  const begin = () => {
+  const start = () => {
     setSince(localInput(Date.now() - DAY_MS))
     setUntil("")
     replay.reset()
@@ -52,16 +52,17 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
   }
   return (
     <>
-      <Button small onClick={begin}>
-        Replay a window
+      <Button small onClick={start}>
+        Replay failed deliveries
       </Button>
-      <Dialog open={open} title="Replay a window" onClose={() => setOpen(false)}>
+      <Dialog open={open} title="Replay failed deliveries" onClose={() => setOpen(false)}>
         <form className="stack" onSubmit={(event) => void submit(event)}>
           <p className="quiet">
-            Every failed delivery made in it is queued again, oldest first, under its own event id.
+            All failed deliveries created in this period are queued again, oldest first, with their original
+            event ids.
           </p>
           <FailureNotice failure={replay.failure} />
-          <Field label="From" fault={fieldError(replay.failure, "since")}>
+          <Field label="From" error={fieldError(replay.failure, "since")}>
             {(field) => (
               <input
                 {...field}
@@ -72,7 +73,11 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
               />
             )}
           </Field>
-          <Field label="Until" hint="Empty: now." fault={fieldError(replay.failure, "until")}>
+          <Field
+            label="Until"
+            hint="Defaults to the current time."
+            error={fieldError(replay.failure, "until")}
+          >
             {(field) => (
               <input
                 {...field}

@@ -3,10 +3,11 @@ import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { tasksAtom } from "../../state/tasks.ts"
+import { feedbackStatuses } from "./feedbackStatuses.ts"
 
 const isTaskId = Schema.is(TaskId)
 
-/** Which status the list shows. */
+/** A select for the status of the listed feedback. */
 export const StatusFilter = ({
   onChange,
   status
@@ -24,13 +25,15 @@ export const StatusFilter = ({
       }}
     >
       {FeedbackStatus.literals.map((one) => (
-        <option key={one}>{one}</option>
+        <option key={one} value={one}>
+          {feedbackStatuses[one][1]}
+        </option>
       ))}
     </select>
   </label>
 )
 
-/** Which task's feedback the list shows; undefined: all tasks'. */
+/** A select for the task of the listed feedback; undefined selects all tasks. */
 export const TaskFilter = ({
   onChange,
   task
@@ -48,7 +51,7 @@ export const TaskFilter = ({
         value={task ?? ""}
         onChange={({ target }) => onChange(isTaskId(target.value) ? target.value : undefined)}
       >
-        <option value="">all tasks</option>
+        <option value="">All tasks</option>
         {task !== undefined && !tasks.some(({ id }) => id === task) ? (
           <option value={task}>{task}</option>
         ) : null}

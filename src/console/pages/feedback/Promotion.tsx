@@ -21,15 +21,15 @@ import { useAction } from "../../ui/useAction.ts"
 import { DatasetLink } from "../tasks/DatasetLink.tsx"
 import { PromotionConflict, isPromotionConflict } from "./PromotionConflict.tsx"
 
-/** Superseded corrections that are listed at most. */
+/** The most superseded corrections that are listed. */
 const SHOWN_SUPERSEDED = 100
 
 const isTaskId = Schema.is(TaskId)
 
-/** What promoting a task's staged corrections would do, and doing it. */
+/** The preview of promoting a task's staged corrections into a dataset version, and the button that promotes them. */
 export default function Promotion({ params }: PageProps) {
   const id = params["task"]
-  return isTaskId(id) ? <LoadedPromotion task={id} /> : <EmptyState title="There is no such task" />
+  return isTaskId(id) ? <LoadedPromotion task={id} /> : <EmptyState title="Task not found" />
 }
 
 const LoadedPromotion = ({ task }: { readonly task: TaskId }) => {
@@ -43,7 +43,7 @@ const LoadedPromotion = ({ task }: { readonly task: TaskId }) => {
 
 const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: PromotionPreview }) => {
   const can = useCan()
-  const [made, setMade] = useState<{
+  const [created, setCreated] = useState<{
     readonly id: string
     readonly version: number
     readonly count: number
@@ -60,7 +60,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
   const run = async () => {
     const done = await promote.run()
     if (done === undefined) return
-    setMade({ id: done.dataset.id, version: done.dataset.version, count: done.promoted.length })
+    setCreated({ id: done.dataset.id, version: done.dataset.version, count: done.promoted.length })
     refreshAfterPromotion(task)
     refresh(taskAtom(task))
     refresh(datasetsAtom(task))
@@ -72,10 +72,10 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
   return (
     <div className="stack">
       <p>
-        <Link to={`/feedback/task/${task}`}>← Feedback of the task</Link>
+        <Link to={`/feedback/task/${task}`}>← Task feedback</Link>
       </p>
       <PageHeader
-        title="Promotion"
+        title="Promote corrections"
         aside={
           can("datasets.write") && preview.correction_count > 0 ? (
             <Button
@@ -85,21 +85,21 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
               onClick={() => void run()}
             >
               Promote{" "}
-              {preview.correction_count === 1 ? "one correction" : `${preview.correction_count} corrections`}
+              {preview.correction_count === 1 ? "1 correction" : `${preview.correction_count} corrections`}
             </Button>
           ) : null
         }
       >
-        Staged corrections become the next version of the dataset. What is live stays as it is; the next
-        comparison uses the new version.
+        Creates the next dataset version from the staged corrections. The live release does not change; the
+        next comparison uses the new version.
       </PageHeader>
-      {made === undefined ? null : (
+      {created === undefined ? null : (
         <div className="notice" role="status">
           <p className="notice-title">
-            {made.count === 1 ? "One correction is" : `${made.count} corrections are`} promoted
+            {created.count === 1 ? "1 correction" : `${created.count} corrections`} promoted
           </p>
           <p>
-            <Link to={`/datasets/${made.id}`}>Version {made.version}</Link> is the newest now.
+            <Link to={`/datasets/${created.id}`}>Version {created.version}</Link> is now the newest version.
           </p>
         </div>
       )}
@@ -110,8 +110,8 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
       )}
       {preview.correction_count === 0 ? (
         <div className="card">
-          <EmptyState title="Nothing is staged">
-            Review pending corrections, and stage those that are right.
+          <EmptyState title="No staged corrections">
+            Stage pending corrections on the feedback page first.
           </EmptyState>
         </div>
       ) : (
@@ -119,11 +119,14 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           <div className="figures">
             <Figure value={preview.examples_added} text="examples added" />
             <Figure value={preview.examples_replaced} text="examples replaced" />
-            <Figure value={preview.superseded_count} text="superseded by a later one of the same run" />
+            <Figure
+              value={preview.superseded_count}
+              text="superseded by a later correction of the same run"
+            />
           </div>
           {preview.superseded.length === 0 ? null : (
             <details>
-              <summary>What is superseded</summary>
+              <summary>Superseded corrections</summary>
               <ul>
                 {preview.superseded.slice(0, SHOWN_SUPERSEDED).map(({ id, superseded_by }) => (
                   <li key={id} className="small">
@@ -141,10 +144,10 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           )}
           <p className="quiet">
             {preview.base_dataset_id === null ? (
-              "The task has no dataset yet: this makes version 1."
+              "The task has no dataset yet. This promotion creates version 1."
             ) : (
               <>
-                On top of <DatasetLink task={task} id={preview.base_dataset_id} /> of the dataset.
+                Based on dataset <DatasetLink task={task} id={preview.base_dataset_id} />.
               </>
             )}
           </p>
@@ -154,7 +157,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                 <div className="change-head">
                   <p>
                     <Link to={`/feedback/${correction.id}`}>
-                      The correction by <UntrustedText text={correction.created_by.name} />
+                      Correction by <UntrustedText text={correction.created_by.name} />
                     </Link>
                     {correction.reviewed_by === null ? null : (
                       <span className="quiet">
@@ -162,7 +165,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                       </span>
                     )}
                   </p>
-                  {correction.redaction_warning === undefined ? null : <Badge tone="wait">redacted</Badge>}
+                  {correction.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
                 </div>
                 <div className="side-by-side">
                   <div>
@@ -170,8 +173,8 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                     <JsonTree label="Input" value={correction.input} />
                   </div>
                   <div>
-                    <h3>Right answer</h3>
-                    <JsonTree label="Right answer" value={correction.correction} />
+                    <h3>Expected answer</h3>
+                    <JsonTree label="Expected answer" value={correction.correction} />
                   </div>
                 </div>
               </li>
@@ -179,8 +182,8 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           </ul>
           {preview.correction_count > preview.corrections.length ? (
             <p className="quiet">
-              The newest {preview.corrections.length} of {preview.correction_count.toLocaleString("en")} are
-              shown; all are promoted together.
+              Showing the newest {preview.corrections.length} of{" "}
+              {preview.correction_count.toLocaleString("en")}. All of them are promoted.
             </p>
           ) : null}
         </>

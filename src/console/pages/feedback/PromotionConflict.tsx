@@ -1,11 +1,11 @@
 import { Button } from "../../ui/Button.tsx"
 import type { Failure } from "../../ui/Failure.ts"
 
-/** Whether a promotion was refused since what it was made from has changed. */
+/** Whether a promotion was rejected because the dataset or the staged corrections changed after the preview. */
 export const isPromotionConflict = (failure: Failure | undefined): boolean =>
   failure?.code === "DATASET_BASE_CHANGED" || failure?.code === "FEEDBACK_CHANGED"
 
-/** What has changed since the preview, and the way to review it. */
+/** Explains what changed after the preview, with a button that reloads it. */
 export const PromotionConflict = ({
   failure,
   onReload
@@ -16,13 +16,13 @@ export const PromotionConflict = ({
   <div className="notice warn" role="alert">
     <p className="notice-title">
       {failure?.code === "DATASET_BASE_CHANGED"
-        ? "The dataset has a newer version since this preview"
-        : "The staged corrections have changed since this preview"}
+        ? "The dataset has a newer version than this preview"
+        : "The staged corrections changed after this preview"}
     </p>
     <p>
       {failure?.code === "DATASET_BASE_CHANGED"
-        ? "Somebody made a version in between, so what would be added and replaced is no longer what you read here. Nothing was promoted."
-        : "Somebody staged or rejected a correction in between, so promoting would take in what you have not read. Nothing was promoted."}
+        ? "Someone created a dataset version in the meantime, so the additions and replacements below are out of date. Nothing was promoted."
+        : "Someone staged or rejected a correction in the meantime, so the list below is out of date. Nothing was promoted."}
     </p>
     <div className="notice-actions">
       <Button small kind="primary" onClick={onReload}>

@@ -7,7 +7,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { feedbackAtom } from "../../state/feedback.ts"
 import { useCan } from "../../state/session.ts"
-import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Badge } from "../../ui/Badge.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -15,6 +15,7 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
+import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { StatusFilter, TaskFilter } from "./Filters.tsx"
 import { scoreText } from "./scoreText.ts"
 import { Review, type ReviewVerdict } from "./Review.tsx"
@@ -27,16 +28,7 @@ interface Filter {
 const isFeedbackId = Schema.is(FeedbackId)
 const isTaskId = Schema.is(TaskId)
 
-const tones: Record<FeedbackStatus, Tone> = {
-  recorded: "quiet",
-  pending: "wait",
-  staged: "note",
-  rejected: "bad",
-  promoted: "good",
-  superseded: "quiet"
-}
-
-/** Corrections to review, of one task or all, beside the one that is being read. */
+/** The feedback page: the feedback of one task or all, beside the selected entry and its review. */
 export default function Queue({ params }: PageProps) {
   const can = useCan()
   const [filter, setFilter] = useState<Filter>({
@@ -62,7 +54,7 @@ export default function Queue({ params }: PageProps) {
     if (items.length === 0) return
     go(items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id)
   }
-  // What was reviewed leaves the queue of what is pending; what stood after it is next.
+  // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => go((items[index + 1] ?? items[index - 1])?.id)
   useKeyboardShortcuts({
     j: () => move(1),
@@ -83,13 +75,13 @@ export default function Queue({ params }: PageProps) {
             ) : null}
             {filter.task === undefined ? null : (
               <Link className="button" to={`/promotion/${filter.task}`}>
-                Promotion
+                Preview promotion
               </Link>
             )}
           </>
         }
       >
-        What people said of answers, and what should have been answered.
+        Ratings and corrections of task answers.
       </PageHeader>
       <div className="inbox-panes">
         <section className="pane list-pane" aria-label="Feedback">
@@ -97,10 +89,12 @@ export default function Queue({ params }: PageProps) {
             {(feedback) =>
               feedback.length === 0 ? (
                 <EmptyState
-                  title={filter.status === "pending" ? "Nothing to review" : `Nothing is ${filter.status}`}
+                  title={
+                    filter.status === "pending" ? "No feedback to review" : `No ${filter.status} feedback`
+                  }
                 >
                   {filter.status === "pending"
-                    ? "A correction of an answer appears here when it is sent."
+                    ? "Corrections submitted through the API appear here."
                     : undefined}
                 </EmptyState>
               ) : (
@@ -113,12 +107,12 @@ export default function Queue({ params }: PageProps) {
             }
           </PagedList>
         </section>
-        <section className="pane detail-pane" aria-label="The feedback">
+        <section className="pane detail-pane" aria-label="Selected feedback">
           {selected === undefined ? (
             <div className="hint-pane">
-              <p>Choose a correction to read it beside the answer.</p>
+              <p>Select feedback to compare the answer with the correction.</p>
               <p className="keys">
-                <kbd>j</kbd> <kbd>k</kbd> next and previous <kbd>s</kbd> stage <kbd>r</kbd> reject
+                <kbd>j</kbd> next <kbd>k</kbd> previous <kbd>s</kbd> stage <kbd>r</kbd> reject
               </p>
             </div>
           ) : (
@@ -145,29 +139,32 @@ const Row = ({
   readonly record: FeedbackRecord
   readonly selected: boolean
   readonly onSelect: (id: FeedbackId) => void
-}) => (
-  <li>
-    <button
-      type="button"
-      className="decided-row"
-      aria-current={selected ? "true" : undefined}
-      onClick={() => onSelect(record.id)}
-    >
-      <span className="row-main">
-        <span className="row-said">
-          {scoreText(record.score)}
-          {record.correction === null ? null : (
-            <span className="row-content">
-              <UntrustedText text={summarizeJson(record.correction).join(" · ")} />
-            </span>
-          )}
+}) => {
+  const [tone, status] = feedbackStatuses[record.status]
+  return (
+    <li>
+      <button
+        type="button"
+        className="decided-row"
+        aria-current={selected ? "true" : undefined}
+        onClick={() => onSelect(record.id)}
+      >
+        <span className="row-main">
+          <span className="row-said">
+            {scoreText(record.score)}
+            {record.correction === null ? null : (
+              <span className="row-content">
+                <UntrustedText text={summarizeJson(record.correction).join(" · ")} />
+              </span>
+            )}
+          </span>
+          <Badge tone={tone}>{status}</Badge>
         </span>
-        <Badge tone={tones[record.status]}>{record.status}</Badge>
-      </span>
-      <span className="row-more">
-        by <UntrustedText text={record.created_by.name} /> · <RelativeTime time={record.created_at} />
-        {record.redaction_warning === undefined ? null : <Badge tone="wait">redacted</Badge>}
-      </span>
-    </button>
-  </li>
-)
+        <span className="row-more">
+          by <UntrustedText text={record.created_by.name} /> · <RelativeTime time={record.created_at} />
+          {record.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
+        </span>
+      </button>
+    </li>
+  )
+}

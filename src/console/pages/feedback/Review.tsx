@@ -18,6 +18,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { scoreText } from "./scoreText.ts"
 
 export type ReviewVerdict = "stage" | "reject"
@@ -32,7 +33,7 @@ interface ReviewProps {
   readonly onBack: () => void
 }
 
-/** One piece of feedback: the run's input, its answer beside the correction, and the review. */
+/** One feedback entry: the run's input, its answer beside the correction, and the review form. */
 export const Review = (props: ReviewProps) => {
   const atom = detailAtom(props.id)
   const result = useAtomValue(atom)
@@ -68,7 +69,7 @@ const LoadedFeedback = ({
     const record = await review.run(given, note)
     onVerdict(undefined)
     if (record === undefined) return
-    showToast(given === "stage" ? "Staged for the next promotion" : "Rejected")
+    showToast(given === "stage" ? "Correction staged" : "Correction rejected")
     onReviewed()
   }
   return (
@@ -79,7 +80,7 @@ const LoadedFeedback = ({
       <header className="approval-head">
         <div>
           <h2 id="feedback-title">
-            {scoreText(detail.score)}, says <UntrustedText text={detail.created_by.name} />
+            {scoreText(detail.score)} · <UntrustedText text={detail.created_by.name} />
           </h2>
           <p className="quiet">
             <AbsoluteTime time={detail.created_at} />
@@ -89,7 +90,7 @@ const LoadedFeedback = ({
       <FailureNotice failure={review.failure}>
         {review.failure?.code === "FEEDBACK_NOT_PENDING" ? (
           <Button small onClick={() => refresh(detailAtom(id))}>
-            Load it anew
+            Reload
           </Button>
         ) : undefined}
       </FailureNotice>
@@ -102,7 +103,7 @@ const LoadedFeedback = ({
       {detail.reviewed_at === null ? null : (
         <div className="notice">
           <p>
-            {detail.status}
+            {feedbackStatuses[detail.status][1]}
             {detail.reviewed_by === null ? null : (
               <>
                 {" by "}
@@ -118,7 +119,7 @@ const LoadedFeedback = ({
           )}
           {detail.dataset_id === null ? null : (
             <p>
-              <Link to={`/datasets/${detail.dataset_id}`}>The version that it went into</Link>
+              <Link to={`/datasets/${detail.dataset_id}`}>View dataset version</Link>
             </p>
           )}
         </div>
@@ -135,7 +136,7 @@ const LoadedFeedback = ({
           <Diff
             before={detail.answer}
             after={detail.correction}
-            beforeTitle="Answered"
+            beforeTitle="Answer"
             afterTitle="Correction"
           />
         )}
@@ -164,7 +165,7 @@ const ReviewForm = ({
   const [note, setNote] = useState("")
   const stage = useEffectEvent(() => void onSubmit("stage", ""))
   useEffect(() => {
-    // Staging has no note, and nothing is learnt from it before a promotion: it needs no second step.
+    // Staging takes no note and changes no dataset before a promotion, so it needs no confirmation.
     if (verdict === "stage") stage()
   }, [verdict])
   if (verdict !== "reject") {
@@ -181,15 +182,14 @@ const ReviewForm = ({
   }
   return (
     <CommentForm
-      label="Note, for who gave it"
-      verb="rejects"
+      label="Note to the submitter"
       action="Reject"
       kind="bad"
       pending={pending}
-      remark={note}
+      comment={note}
       onChange={setNote}
       onBack={() => onVerdict(undefined)}
-      onSubmit={(said) => void onSubmit("reject", said)}
+      onSubmit={(text) => void onSubmit("reject", text)}
     />
   )
 }

@@ -1,5 +1,5 @@
 import type { Score } from "../../../domain/tasks/Feedback.ts"
 
-/** What a score says. */
+/** The label of a score. */
 export const scoreText = (score: Score): string =>
-  score === 1 ? "✓ right" : score === -1 ? "✕ wrong" : "○ neutral"
+  score === 1 ? "✓ Correct" : score === -1 ? "✕ Incorrect" : "○ Neutral"

@@ -24,37 +24,36 @@ const keysAtom = pagedAtom(
   "keys"
 )
 
-/** Who may do what: keys, each shown once when it is made. */
+/** The API keys of the organization: creation, with the secret shown once, and revocation. */
 export default function Keys() {
-  const [making, setMaking] = useState(false)
+  const [isCreating, setIsCreating] = useState(false)
   const [secret, setSecret] = useState<string>()
   return (
     <>
       <PageHeader
-        title="Keys"
+        title="API keys"
         aside={
-          <Button kind="primary" onClick={() => setMaking(true)}>
+          <Button kind="primary" onClick={() => setIsCreating(true)}>
             New key
           </Button>
         }
       >
-        Whoever holds a key acts in its name. A person has one of their own, so that decisions tell who made
-        them.
+        Actions are attributed to the key. Give each person their own key.
       </PageHeader>
       <PagedList atom={keysAtom}>
         {(keys) => (
-          <Table columns={["Name", "May do", "State", "Made", { name: "Actions", hidden: true }]}>
+          <Table columns={["Name", "Access", "Status", "Created", { name: "Actions", hidden: true }]}>
             {keys.map((key) => (
-              <Row key={key.id} held={key} />
+              <Row key={key.id} apiKey={key} />
             ))}
           </Table>
         )}
       </PagedList>
-      {making ? (
+      {isCreating ? (
         <NewKey
-          onClose={() => setMaking(false)}
-          onMade={(text) => {
-            setMaking(false)
+          onClose={() => setIsCreating(false)}
+          onCreated={(text) => {
+            setIsCreating(false)
             setSecret(text)
             refresh(keysAtom)
           }}
@@ -62,39 +61,39 @@ export default function Keys() {
       ) : null}
       <SecretDialog
         secret={secret}
-        title="The new key"
-        what="Pass it on by a safe channel."
+        title="New API key"
+        description="Share it over a secure channel."
         onClose={() => setSecret(undefined)}
       />
     </>
   )
 }
 
-const Row = ({ held }: { readonly held: ApiKey }) => {
+const Row = ({ apiKey }: { readonly apiKey: ApiKey }) => {
   const now = useNow()
   const session = useSession()
-  const expired = held.expires_at !== null && DateTime.toEpochMillis(held.expires_at) <= now
-  const usable = held.revoked_at === null && !expired
+  const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
+  const usable = apiKey.revoked_at === null && !expired
   return (
     <tr>
       <td>
         <strong>
-          <UntrustedText text={held.name} />
+          <UntrustedText text={apiKey.name} />
         </strong>
-        {held.id === session.key.id ? <span className="quiet"> (you)</span> : null}
-        <div className="id quiet">{held.hint}…</div>
-        {held.email === null ? null : (
+        {apiKey.id === session.key.id ? <span className="quiet"> (you)</span> : null}
+        <div className="id quiet">{apiKey.hint}…</div>
+        {apiKey.email === null ? null : (
           <div className="quiet small">
-            <UntrustedText text={held.email} />
+            <UntrustedText text={apiKey.email} />
           </div>
         )}
       </td>
       <td>
-        {held.preset ?? "chosen scopes"}
+        {apiKey.preset ?? "custom"}
         <details className="scopes">
-          <summary>{held.scopes.length} scopes</summary>
+          <summary>{apiKey.scopes.length === 1 ? "1 scope" : `${apiKey.scopes.length} scopes`}</summary>
           <ul>
-            {held.scopes.map((scope) => (
+            {apiKey.scopes.map((scope) => (
               <li key={scope}>
                 <code>{scope}</code>
               </li>
@@ -103,24 +102,24 @@ const Row = ({ held }: { readonly held: ApiKey }) => {
         </details>
       </td>
       <td>
-        {held.revoked_at !== null ? (
-          <Badge tone="bad">revoked</Badge>
+        {apiKey.revoked_at !== null ? (
+          <Badge tone="bad">Revoked</Badge>
         ) : expired ? (
-          <Badge tone="quiet">expired</Badge>
+          <Badge tone="quiet">Expired</Badge>
         ) : (
-          <Badge tone="good">works</Badge>
+          <Badge tone="good">Active</Badge>
         )}
-        {held.expires_at === null || !usable ? null : (
+        {apiKey.expires_at === null || !usable ? null : (
           <div className="quiet small">
-            until <AbsoluteTime time={held.expires_at} />
+            expires <AbsoluteTime time={apiKey.expires_at} />
           </div>
         )}
       </td>
       <td>
-        <RelativeTime time={held.created_at} />
-        {held.created_by === null ? null : (
+        <RelativeTime time={apiKey.created_at} />
+        {apiKey.created_by === null ? null : (
           <div className="quiet small">
-            by <UntrustedText text={held.created_by.name} />
+            by <UntrustedText text={apiKey.created_by.name} />
           </div>
         )}
       </td>
@@ -128,16 +127,16 @@ const Row = ({ held }: { readonly held: ApiKey }) => {
         {usable ? (
           <ConfirmButton
             label="Revoke"
-            title="Revoke this key?"
-            act={() => apiClient.api_keys.revoke({ params: { id: held.id } })}
+            title="Revoke this API key?"
+            act={() => apiClient.api_keys.revoke({ params: { id: apiKey.id } })}
             onDone={() => {
-              showToast("The key is revoked")
+              showToast("API key revoked")
               refresh(keysAtom)
             }}
           >
             <p>
-              <UntrustedText text={held.name} /> stops working within five seconds, and who signed in with it
-              is signed out. It cannot be taken back.
+              <UntrustedText text={apiKey.name} /> stops working within five seconds, and its console sessions
+              end. This cannot be undone.
             </p>
           </ConfirmButton>
         ) : null}

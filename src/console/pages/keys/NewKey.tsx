@@ -10,21 +10,21 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
-/** What each preset is for. */
+/** The purpose of each preset. */
 const purposes: Record<Preset, string> = {
-  admin: "everything, these settings too",
-  reviewer: "a person who decides approvals and reviews feedback",
-  runtime: "an agent or a task runner",
-  integration: "a system that sends feedback"
+  admin: "full access, including settings",
+  reviewer: "people who decide approvals and review feedback",
+  runtime: "agents and task runners",
+  integration: "systems that submit feedback"
 }
 
-/** A key is made, for what the one that signed in may itself do. */
+/** A dialog that creates an API key. It offers only presets and scopes that the session's own key has. */
 export const NewKey = ({
   onClose,
-  onMade
+  onCreated
 }: {
   readonly onClose: () => void
-  readonly onMade: (secret: string) => void
+  readonly onCreated: (secret: string) => void
 }) => {
   const session = useSession()
   const [name, setName] = useState("")
@@ -33,14 +33,14 @@ export const NewKey = ({
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
-  // Undefined: the key that signed in holds none of them whole, and gives what it has scope by scope.
+  // Undefined if the session's key covers no preset completely: its scopes are then offered one by one.
   const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
-  const [given, setGiven] = useState<ReadonlyArray<Scope>>([])
+  const [scopes, setScopes] = useState<ReadonlyArray<Scope>>([])
   const create = useAction(() =>
     apiClient.api_keys.create({
       payload: {
         name: name.trim(),
-        ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(given) ? { scopes: given } : {}),
+        ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
         ...(email.trim() === "" ? {} : { email: email.trim() }),
         ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
       }
@@ -48,17 +48,17 @@ export const NewKey = ({
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    const made = await create.run()
-    if (made !== undefined) onMade(made.secret)
+    const created = await create.run()
+    if (created !== undefined) onCreated(created.secret)
   }
   return (
-    <Dialog open title="New key" onClose={onClose}>
+    <Dialog open title="New API key" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} />
         <Field
           label="Name"
-          hint="A person's name, or the system's."
-          fault={fieldError(create.failure, "name")}
+          hint="The person or system that uses the key."
+          error={fieldError(create.failure, "name")}
         >
           {(field) => (
             <input
@@ -71,7 +71,7 @@ export const NewKey = ({
           )}
         </Field>
         <fieldset className="field">
-          <legend className="legend">What it is for</legend>
+          <legend className="legend">Access</legend>
           {grantable.map((one) => (
             <label key={one} className="check">
               <input type="radio" name="preset" checked={preset === one} onChange={() => setPreset(one)} />
@@ -84,9 +84,9 @@ export const NewKey = ({
             <label key={scope} className="check">
               <input
                 type="checkbox"
-                checked={given.includes(scope)}
+                checked={scopes.includes(scope)}
                 onChange={({ target }) =>
-                  setGiven(target.checked ? [...given, scope] : given.filter((one) => one !== scope))
+                  setScopes(target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
                 }
               />
               <code>{scope}</code>
@@ -95,9 +95,9 @@ export const NewKey = ({
         </fieldset>
         {preset === "reviewer" || preset === "admin" ? (
           <Field
-            label="Email, for notices of approvals"
-            hint="Optional. Sent where the service has a mail server."
-            fault={fieldError(create.failure, "email")}
+            label="Email for approval notifications"
+            hint="Optional. Notifications require COUNTERSIGN_SMTP_URL."
+            error={fieldError(create.failure, "email")}
           >
             {(field) => (
               <input
@@ -109,7 +109,7 @@ export const NewKey = ({
             )}
           </Field>
         ) : null}
-        <Field label="Ends" hint="Optional." fault={fieldError(create.failure, "expires_at")}>
+        <Field label="Expires" hint="Optional." error={fieldError(create.failure, "expires_at")}>
           {(field) => (
             <input
               {...field}
@@ -125,9 +125,9 @@ export const NewKey = ({
             kind="primary"
             type="submit"
             pending={create.pending}
-            disabled={preset === undefined && given.length === 0}
+            disabled={preset === undefined && scopes.length === 0}
           >
-            Make the key
+            Create key
           </Button>
         </div>
       </form>

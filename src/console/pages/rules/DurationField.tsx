@@ -12,16 +12,15 @@ type Unit = (typeof units)[number][0]
 
 const factorOf = (unit: Unit): number => units.find(([name]) => name === unit)?.[1] ?? 1
 
-/** The largest unit that the seconds are whole in. */
+/** The largest unit that divides the duration evenly. */
 const unitOf = (seconds: number | null): Unit =>
   seconds === null || seconds === 0
     ? "minutes"
     : (units.findLast(([, factor]) => seconds % factor === 0)?.[0] ?? "seconds")
 
-/** The longest window there may be: 30 days. */
-const LONGEST_SECONDS = 30 * 86_400
+/** The longest duration that the API accepts: 30 days. */ const MAX_SECONDS = 30 * 86_400
 
-/** A stretch of time, in a unit that fits it. */
+/** A duration as a number and a unit. */
 export const DurationField = ({
   hint,
   label,
@@ -45,7 +44,7 @@ export const DurationField = ({
             {...field}
             type="number"
             min={optional ? 0 : 1}
-            max={Math.floor(LONGEST_SECONDS / factor)}
+            max={Math.floor(MAX_SECONDS / factor)}
             step={1}
             required={!optional}
             value={seconds === null ? "" : Math.round((seconds / factor) * 100) / 100}
@@ -61,9 +60,9 @@ export const DurationField = ({
             onChange={({ target }) => {
               const chosen = units.find(([name]) => name === target.value)
               if (chosen === undefined) return
-              // The number stays, its unit changes: that is what who chooses a unit means.
+              // Choosing another unit keeps the number and so changes the duration.
               if (seconds !== null)
-                onChange(Math.min(LONGEST_SECONDS, Math.round((seconds / factor) * chosen[1])))
+                onChange(Math.min(MAX_SECONDS, Math.round((seconds / factor) * chosen[1])))
               setUnit(chosen[0])
             }}
           >

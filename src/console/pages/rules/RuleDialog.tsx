@@ -8,40 +8,40 @@ import { Field } from "../../ui/Field.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 
-const choices: Record<RuleEffect, string> = {
-  require_approval: "ask a person",
-  allow: "allow it",
-  reject: "reject it"
+const effectLabels: Record<RuleEffect, string> = {
+  require_approval: "Require approval",
+  allow: "Allow",
+  reject: "Reject"
 }
 
 const isTaskId = Schema.is(TaskId)
 
-/** One rule, edited. What it becomes is saved with the list. */
+/** A dialog that edits one rule of the list. The change is sent when the list is saved. */
 export const RuleDialog = ({
   draft,
-  listed,
+  isListed,
   onClose,
-  onPut
+  onSubmit
 }: {
   readonly draft: RuleDraft
-  /** Whether it stands in the list already, saved or not. */
-  readonly listed: boolean
+  /** Whether the rule is already in the list, saved or not. */ readonly isListed: boolean
   readonly onClose: () => void
-  readonly onPut: (draft: RuleDraft) => void
+  readonly onSubmit: (draft: RuleDraft) => void
 }) => {
   const [rule, setRule] = useState(draft.rule)
   const [task, setTask] = useState(draft.rule.task_id ?? "")
   const set = (change: Partial<ApprovalRule>) => setRule({ ...rule, ...change })
-  const taskFault = task !== "" && !isTaskId(task) ? "A task's id reads tsk_ and 32 hex digits" : undefined
+  const taskError =
+    task !== "" && !isTaskId(task) ? "A task id is tsk_ followed by 32 hex digits." : undefined
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (taskFault !== undefined) return
-    onPut({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null } })
+    if (taskError !== undefined) return
+    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null } })
   }
   return (
-    <Dialog open title={listed ? "Edit the rule" : "New rule"} onClose={onClose}>
+    <Dialog open title={isListed ? "Edit rule" : "New rule"} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
-        <Field label="Tool" hint="Exactly, or with * for any run of characters.">
+        <Field label="Tool" hint="The exact name, or a pattern with * as a wildcard.">
           {(field) => (
             <input
               {...field}
@@ -53,7 +53,7 @@ export const RuleDialog = ({
             />
           )}
         </Field>
-        <Field label="Action class" hint="Such as read, write or admin, as the agents name it.">
+        <Field label="Action class" hint="For example read, write or admin, as sent by the agent.">
           {(field) => (
             <input
               {...field}
@@ -65,7 +65,11 @@ export const RuleDialog = ({
             />
           )}
         </Field>
-        <Field label="Task" hint="Empty: any, or none." fault={taskFault}>
+        <Field
+          label="Task"
+          hint="Optional. Without it, the rule matches steps of any task and steps without one."
+          error={taskError}
+        >
           {(field) => (
             <input
               {...field}
@@ -76,7 +80,7 @@ export const RuleDialog = ({
             />
           )}
         </Field>
-        <Field label="What it does">
+        <Field label="Effect">
           {(field) => (
             <select
               {...field}
@@ -87,10 +91,10 @@ export const RuleDialog = ({
               }}
             >
               {RuleEffect.literals
-                .toSorted((left, right) => choices[left].localeCompare(choices[right]))
+                .toSorted((left, right) => effectLabels[left].localeCompare(effectLabels[right]))
                 .map((effect) => (
                   <option key={effect} value={effect}>
-                    {choices[effect]}
+                    {effectLabels[effect]}
                   </option>
                 ))}
             </select>
@@ -99,25 +103,25 @@ export const RuleDialog = ({
         {rule.effect === "require_approval" ? (
           <>
             <DurationField
-              label="Time to decide"
+              label="Review window"
               seconds={rule.review_seconds}
               onChange={(seconds) => set({ review_seconds: seconds ?? rule.review_seconds })}
             />
             <DurationField
-              label="Then, time for the admins"
-              hint="Empty: none; the approval expires."
+              label="Escalation window (admins)"
+              hint="Optional. Without it, the approval expires after the review window."
               optional
               seconds={rule.escalation_seconds}
               onChange={(escalation_seconds) => set({ escalation_seconds })}
             />
             <DurationField
-              label="Warn before the end"
-              hint="Empty: when a quarter is left."
+              label="Expiry warning before the deadline"
+              hint="Optional. Default: when a quarter of the window is left."
               optional
               seconds={rule.expiring_seconds}
               onChange={(expiring_seconds) => set({ expiring_seconds })}
             />
-            <Field label="If nobody decides">
+            <Field label="Timeout action">
               {(field) => (
                 <select
                   {...field}
@@ -126,8 +130,8 @@ export const RuleDialog = ({
                     set({ timeout_action: target.value === "allow" ? "allow" : "reject" })
                   }
                 >
-                  <option value="reject">reject the step</option>
-                  <option value="allow">allow the step</option>
+                  <option value="reject">Reject the step</option>
+                  <option value="allow">Allow the step</option>
                 </select>
               )}
             </Field>
@@ -137,11 +141,11 @@ export const RuleDialog = ({
                 checked={rule.self_approval}
                 onChange={({ target }) => set({ self_approval: target.checked })}
               />
-              <span>The key that asked may decide</span>
+              <span>Allow self-approval by the requesting key</span>
             </label>
           </>
         ) : null}
-        <Field label="Reason" hint="Said to the agent and to reviewers.">
+        <Field label="Reason" hint="Shown to the agent and reviewers.">
           {(field) => (
             <textarea
               {...field}
@@ -155,7 +159,7 @@ export const RuleDialog = ({
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit">
-            {listed ? "Change it" : "Add it at the end"}
+            {isListed ? "Update rule" : "Add rule"}
           </Button>
         </div>
       </form>

@@ -1,32 +1,35 @@
-/** Rules as they are edited, before they are saved. */
+/** Approval rules while they are edited, before they are saved. */
 import { Effect } from "effect"
 import type { NewApprovalRule } from "../../../api/ApprovalRules.ts"
 import { type ApprovalRule, DEFAULT_REVIEW_SECONDS } from "../../../domain/approvals/ApprovalRule.ts"
 import { RuleId } from "../../../domain/Ids.ts"
 
-/** A rule of the list that is edited. A new one has an id of this page's own until the service gives it one. */
+/** A rule in the edited list. A new rule has a temporary id until the server assigns one. */
 export interface RuleDraft {
   readonly rule: ApprovalRule
   readonly isNew: boolean
 }
 
-/** The list as it was read, and as it is now. */
+/** The edited list: the loaded rules with their revision, and the current drafts. */
 export interface RuleListDraft {
   readonly revision: number
   readonly before: ReadonlyArray<RuleDraft>
   readonly drafts: ReadonlyArray<RuleDraft>
 }
 
-/** A list that nobody has changed yet. */
+/** Starts editing a loaded list. */
 export const toRuleListDraft = (rules: ReadonlyArray<ApprovalRule>, revision: number): RuleListDraft => {
   const drafts = rules.map((rule): RuleDraft => ({ rule, isNew: false }))
   return { revision, before: drafts, drafts }
 }
 
-export const isChanged = ({ before, drafts }: RuleListDraft): boolean =>
+/** Whether the list differs from the loaded one. */ export const isChanged = ({
+  before,
+  drafts
+}: RuleListDraft): boolean =>
   before.length !== drafts.length || drafts.some((draft, index) => draft !== before[index])
 
-/** A rule that asks a person for every step, with the contract's defaults. */
+/** A new rule that requires approval for every step, with the API's default values. */
 export const newRuleDraft = (): RuleDraft => ({
   isNew: true,
   rule: {
@@ -44,13 +47,13 @@ export const newRuleDraft = (): RuleDraft => ({
   }
 })
 
-/** The rule as it is sent: a new one gets its id from the service. */
+/** The rule as the API accepts it: without an id if it is new. */
 export const toPayload = ({ isNew, rule }: RuleDraft): NewApprovalRule => {
   const { id, ...fields } = rule
   return isNew ? fields : { id, ...fields }
 }
 
-/** The list with one element at another place. */
+/** Moves one element of a list to another index. */
 export const moveItem = <A>(list: ReadonlyArray<A>, from: number, to: number): ReadonlyArray<A> => {
   const element = list[from]
   if (element === undefined || to < 0 || to >= list.length) return list

@@ -10,12 +10,12 @@ import type { ApprovalRule, RuleEffect } from "../../../domain/approvals/Approva
 import { type RuleDraft, moveItem } from "./RuleDraft.ts"
 
 const effects: Record<RuleEffect, { readonly text: string; readonly tone: Tone }> = {
-  allow: { text: "allow", tone: "good" },
-  reject: { text: "reject", tone: "bad" },
-  require_approval: { text: "ask a person", tone: "wait" }
+  allow: { text: "Allow", tone: "good" },
+  reject: { text: "Reject", tone: "bad" },
+  require_approval: { text: "Require approval", tone: "wait" }
 }
 
-/** The rules in their order, which is moved by dragging, by the keyboard on the handle, or by the two buttons. */
+/** The ordered rules. They are reordered by drag and drop, by keyboard on the drag handle, or by the up and down buttons. */
 export const RuleList = ({
   drafts,
   editable,
@@ -41,15 +41,13 @@ export const RuleList = ({
   if (drafts.length === 0) {
     return (
       <div className="card">
-        <EmptyState title="No rule yet">
-          Until there is one, every step waits for a person, for an hour.
-        </EmptyState>
+        <EmptyState title="No rules">With no rules, every step requires approval within one hour.</EmptyState>
       </div>
     )
   }
   return (
     <GridList
-      aria-label="Rules, in their order"
+      aria-label="Rules, in order of evaluation"
       className="rule-list"
       items={drafts.map((draft, index) => ({ id: draft.rule.id, draft, index }))}
       dependencies={[drafts]}
@@ -122,7 +120,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
       {rule.action_class === "*" ? null : (
         <>
           {" "}
-          <span className="quiet">of class</span>{" "}
+          <span className="quiet">class</span>{" "}
           <code>
             <UntrustedText text={rule.action_class} />
           </code>
@@ -131,7 +129,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
       {rule.task_id === null ? null : (
         <>
           {" "}
-          <span className="quiet">in</span> <span className="id">{rule.task_id}</span>
+          <span className="quiet">task</span> <span className="id">{rule.task_id}</span>
         </>
       )}
     </p>
@@ -142,12 +140,12 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
     )}
     {rule.effect === "require_approval" ? (
       <p className="quiet small">
-        {formatSeconds(rule.review_seconds)} to decide
+        Review window {formatSeconds(rule.review_seconds)}
         {rule.escalation_seconds === null
           ? ""
-          : `, then ${formatSeconds(rule.escalation_seconds)} for the admins`}
-        ; in silence the step is {rule.timeout_action === "allow" ? "allowed" : "rejected"}
-        {rule.self_approval ? "; who asked may decide" : ""}
+          : ` · escalation window ${formatSeconds(rule.escalation_seconds)}`}{" "}
+        · on timeout {rule.timeout_action === "allow" ? "allow" : "reject"}
+        {rule.self_approval ? " · self-approval allowed" : ""}
       </p>
     ) : null}
   </div>

@@ -10,7 +10,7 @@ import type { RuleDraft } from "./RuleDraft.ts"
 
 const isTaskId = Schema.is(TaskId)
 
-/** What a step would get from the rules as they stand here, by the very rule that the service decides with. */
+/** Evaluates a step against the edited rules, with the same function that the server uses. */
 export const RuleTester = ({
   changed,
   drafts
@@ -25,13 +25,13 @@ export const RuleTester = ({
     drafts.map(({ rule }) => rule),
     { tool, action_class: actionClass, task_id: isTaskId(task) ? task : null }
   )
-  const at = drafts.findIndex(({ rule }) => rule.id === verdict.rule_id)
+  const index = drafts.findIndex(({ rule }) => rule.id === verdict.rule_id)
   return (
     <section className="card padded stack tester" aria-labelledby="tester">
       <div>
-        <h2 id="tester">What would this step get?</h2>
+        <h2 id="tester">Test a step</h2>
         <p className="quiet small">
-          {changed ? "By the rules as you have them here, not yet saved." : "By the rules in force."}
+          {changed ? "Uses the unsaved rules on this page." : "Uses the saved rules."}
         </p>
       </div>
       <Field label="Tool">
@@ -55,7 +55,7 @@ export const RuleTester = ({
           />
         )}
       </Field>
-      <Field label="Task" hint="Empty: the step names none.">
+      <Field label="Task" hint="Optional. Leave empty for a step without a task.">
         {(field) => (
           <input
             {...field}
@@ -68,26 +68,26 @@ export const RuleTester = ({
       </Field>
       <div className="verdict" role="status" aria-live="polite">
         {tool === "" ? (
-          <p className="quiet">Name a tool to see.</p>
+          <p className="quiet">Enter a tool to see the result.</p>
         ) : (
           <>
             <p>
               {verdict.effect === "allow" ? (
-                <Badge tone="good">allowed</Badge>
+                <Badge tone="good">Allowed</Badge>
               ) : verdict.effect === "reject" ? (
-                <Badge tone="bad">rejected</Badge>
+                <Badge tone="bad">Rejected</Badge>
               ) : (
-                <Badge tone="wait">a person is asked</Badge>
+                <Badge tone="wait">Approval required</Badge>
               )}{" "}
-              {at < 0 ? "by no rule" : `by rule ${at + 1}`}
+              {index < 0 ? "No rule matches" : `Matches rule ${index + 1}`}
             </p>
             <p>
               <UntrustedText text={verdict.reason} />
             </p>
             {verdict.effect === "require_approval" ? (
               <p className="quiet small">
-                {formatSeconds(verdict.terms.review_seconds)} to decide; in silence the step is{" "}
-                {verdict.terms.timeout_action === "allow" ? "allowed" : "rejected"}.
+                Review window {formatSeconds(verdict.terms.review_seconds)} · on timeout{" "}
+                {verdict.terms.timeout_action === "allow" ? "allow" : "reject"}
               </p>
             ) : null}
           </>

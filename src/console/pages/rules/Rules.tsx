@@ -24,17 +24,17 @@ import { RuleTester } from "./RuleTester.tsx"
 
 const rulesAtom = Atom.make(apiClient.approval_rules.list())
 
-/** The ordered list that decides what an agent's step gets. */
+/** The ordered approval rules, edited as a draft and saved as a whole. */
 export default function Rules() {
   const result = useAtomValue(rulesAtom)
-  // What is edited begins from an answer that is not on its way to being replaced.
-  const settled = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
-  return settled === undefined ? (
+  // Editing starts from a loaded list that is not being refreshed.
+  const current = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
+  return current === undefined ? (
     <AsyncContent result={result} atom={rulesAtom}>
       {(rules) => <Editor key="waiting" rules={rules} />}
     </AsyncContent>
   ) : (
-    <Editor key={settled.revision} rules={settled} />
+    <Editor key={current.revision} rules={current} />
   )
 }
 
@@ -44,22 +44,22 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
   const [edited, setEdited] = useState<RuleListDraft>(() => toRuleListDraft(rules.rules, rules.revision))
   const [open, setOpen] = useState<RuleDraft>()
   const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
-  const save = useAction((over: boolean) =>
+  const save = useAction((overwrite: boolean) =>
     apiClient.approval_rules.replace({
-      payload: { rules: edited.drafts.map(toPayload), ...(over ? {} : { revision: edited.revision }) }
+      payload: { rules: edited.drafts.map(toPayload), ...(overwrite ? {} : { revision: edited.revision }) }
     })
   )
-  const run = async (over: boolean) => {
-    const saved = await save.run(over)
+  const run = async (overwrite: boolean) => {
+    const saved = await save.run(overwrite)
     if (saved === undefined) return
-    showToast("The rules are saved")
+    showToast("Rules saved")
     setEdited(toRuleListDraft(saved.rules, saved.revision))
     refresh(rulesAtom)
   }
   const put = (draft: RuleDraft) => {
-    const known = edited.drafts.some(({ rule }) => rule.id === draft.rule.id)
+    const isListed = edited.drafts.some(({ rule }) => rule.id === draft.rule.id)
     change(
-      known
+      isListed
         ? edited.drafts.map((one) => (one.rule.id === draft.rule.id ? draft : one))
         : [...edited.drafts, draft]
     )
@@ -85,10 +85,10 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
                       )
                     }
                   >
-                    Discard
+                    Discard changes
                   </Button>
                   <Button kind="primary" pending={save.pending} onClick={() => void run(false)}>
-                    Save the rules
+                    Save rules
                   </Button>
                 </>
               ) : null}
@@ -99,15 +99,15 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
           ) : null
         }
       >
-        The first rule that matches a step decides. Where none does, a person is asked.
-        {changed ? <strong className="unsaved"> There are changes that are not saved.</strong> : null}
+        The first rule that matches a step decides. Without a match, approval is required.
+        {changed ? <strong className="unsaved"> Unsaved changes.</strong> : null}
       </PageHeader>
       {save.failure?.code === "RULES_CHANGED" ? (
         <div className="notice warn" role="alert">
-          <p className="notice-title">Somebody else saved rules while you edited</p>
+          <p className="notice-title">The rules changed while you were editing</p>
           <p>
-            Yours were made from revision {edited.revision}, which is no longer the newest, so nothing was
-            saved. Read theirs first; what you changed here is lost then. Or save yours over theirs.
+            Your changes are based on revision {edited.revision}, which is no longer the newest. Nothing was
+            saved. Load the saved rules, which discards your changes, or overwrite them with yours.
           </p>
           <div className="notice-actions">
             <Button
@@ -118,10 +118,10 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
                 refresh(rulesAtom)
               }}
             >
-              Load theirs
+              Load saved rules
             </Button>
             <Button small kind="bad" pending={save.pending} onClick={() => void run(true)}>
-              Save mine over theirs
+              Overwrite with mine
             </Button>
           </div>
         </div>
@@ -135,9 +135,9 @@ const Editor = ({ rules }: { readonly rules: ApprovalRules }) => {
       {open === undefined ? null : (
         <RuleDialog
           draft={open}
-          listed={edited.drafts.includes(open)}
+          isListed={edited.drafts.includes(open)}
           onClose={() => setOpen(undefined)}
-          onPut={put}
+          onSubmit={put}
         />
       )}
     </>

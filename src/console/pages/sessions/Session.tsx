@@ -23,14 +23,14 @@ import { Step, type StepHistory } from "./Step.tsx"
 
 const sessionAtom = Atom.family((id: SessionId) => Atom.make(apiClient.sessions.get({ params: { id } })))
 
-/** The most events that one page keeps. */
+/** The most events that the page keeps. */
 const MAX_EVENTS = 5_000
 
-/** A session's events so far, and more as they come. */
+/** A session's events, replayed from the start and then live. */
 const eventsAtom = Atom.family((id: SessionId) =>
   Atom.make(
     apiClient.stream(id).pipe(
-      // A long session comes in a few pieces, not in a thousand.
+      // Batches the replay of a long session into few updates.
       Stream.groupedWithin(500, "30 millis"),
       Stream.scan(
         (): ReadonlyArray<SessionEvent> => [],
@@ -42,10 +42,10 @@ const eventsAtom = Atom.family((id: SessionId) =>
 
 const isSessionId = Schema.is(SessionId)
 
-/** One session, as it goes on: its steps in order, each with what was decided and what became of it. */
+/** One session, live: its steps in order, each with its decision and outcome. */
 export default function Session({ params }: PageProps) {
   const id = params["id"]
-  return isSessionId(id) ? <LoadedSession id={id} /> : <EmptyState title="There is no such session" />
+  return isSessionId(id) ? <LoadedSession id={id} /> : <EmptyState title="Session not found" />
 }
 
 const LoadedSession = ({ id }: { readonly id: SessionId }) => {
@@ -75,32 +75,32 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
           closed || !can("sessions.write") ? null : (
             <ConfirmButton
               small={false}
-              label="Close the session"
-              title="Close the session?"
+              label="Close session"
+              title="Close this session?"
               act={() => apiClient.sessions.close({ params: { id } })}
               onDone={() => refresh(sessionAtom(id))}
             >
-              <p>The agent can ask for no further step, and what waits for a person is rejected.</p>
+              <p>The agent cannot submit further steps; pending approvals are rejected.</p>
             </ConfirmButton>
           )
         }
       >
-        {closed ? <Badge tone="quiet">closed</Badge> : <span className="live">Live</span>} · begun by{" "}
+        {closed ? <Badge tone="quiet">Closed</Badge> : <span className="live">Live</span>} · started by{" "}
         <UntrustedText text={session.created_by.name} /> · <AbsoluteTime time={session.created_at} />
       </PageHeader>
       {cause === undefined ? null : <FailureNotice failure={failureOfCause(cause)} />}
       <div className="two-columns">
         <section aria-label="Steps" className="stack">
           {steps.length === 0 ? (
-            <EmptyState title="No step was asked for yet">They appear here as they come.</EmptyState>
+            <EmptyState title="No steps yet">Steps appear here as the agent submits them.</EmptyState>
           ) : (
             <ol className="timeline">
               {steps.map((step) => (
-                <Step key={step.step_id} story={step} />
+                <Step key={step.step_id} history={step} />
               ))}
               {closed ? (
                 <li className="timeline-end">
-                  <span className="quiet">The session is closed</span>
+                  <span className="quiet">Session closed</span>
                 </li>
               ) : null}
             </ol>
@@ -108,9 +108,9 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
         </section>
         <aside className="stack">
           <section className="card padded stack">
-            <h2>About it</h2>
+            <h2>Details</h2>
             {Object.keys(session.metadata).length === 0 ? (
-              <p className="quiet">The agent said nothing about it.</p>
+              <p className="quiet">No metadata.</p>
             ) : (
               <JsonTree label="Metadata" value={session.metadata} />
             )}
@@ -147,14 +147,14 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
   )
 }
 
-/** The events by step, in the order in which the steps were asked for. */
+/** Groups the events by step, in the order in which the steps were requested. */
 const groupByStep = (events: ReadonlyArray<SessionEvent>): ReadonlyArray<StepHistory> => {
-  const stories = new Map<string, Array<SessionEvent>>()
+  const byStep = new Map<string, Array<SessionEvent>>()
   for (const event of events) {
     if (event.step_id === null) continue
-    const story = stories.get(event.step_id)
-    if (story === undefined) stories.set(event.step_id, [event])
-    else story.push(event)
+    const history = byStep.get(event.step_id)
+    if (history === undefined) byStep.set(event.step_id, [event])
+    else history.push(event)
   }
-  return [...stories].map(([step_id, events]) => ({ step_id, events }))
+  return [...byStep].map(([step_id, events]) => ({ step_id, events }))
 }

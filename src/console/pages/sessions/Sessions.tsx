@@ -20,21 +20,21 @@ const sessionsAtom = pagedAtom(
   "sessions"
 )
 
-/** Agents at work, newest first. */
+/** The agent sessions, newest first. */
 export default function Sessions() {
   return (
     <>
-      <PageHeader title="Sessions" aside={<Button onClick={() => refresh(sessionsAtom)}>Load anew</Button>}>
-        Each run of an agent, with the steps it asked for.
+      <PageHeader title="Sessions" aside={<Button onClick={() => refresh(sessionsAtom)}>Reload</Button>}>
+        Agent sessions and the steps that the agents requested.
       </PageHeader>
       <PagedList atom={sessionsAtom}>
         {(sessions) =>
           sessions.length === 0 ? (
-            <EmptyState title="No agent has asked for anything yet">
-              A session begins with <code>POST /v1/agent-sessions</code>; the README shows how.
+            <EmptyState title="No sessions yet">
+              An agent starts one with <code>POST /v1/agent-sessions</code>.
             </EmptyState>
           ) : (
-            <Table columns={["Session", "Agent", "State", "Began"]}>
+            <Table columns={["Session", "Agent", "Status", "Started"]}>
               {sessions.map((session) => (
                 <tr key={session.session_id}>
                   <td>
@@ -45,9 +45,9 @@ export default function Sessions() {
                   </td>
                   <td>
                     {session.status === "open" ? (
-                      <Badge tone="good">open</Badge>
+                      <Badge tone="good">Open</Badge>
                     ) : (
-                      <Badge tone="quiet">closed</Badge>
+                      <Badge tone="quiet">Closed</Badge>
                     )}
                   </td>
                   <td>
@@ -63,15 +63,15 @@ export default function Sessions() {
   )
 }
 
-/** What its agent said of a session, which leads to it; its id under that. */
+/** A link to a session, labelled with a summary of its metadata, and its id. */
 const About = ({ session }: { readonly session: AgentSession }) => {
-  const said = summarizeJson(session.metadata)
+  const facts = summarizeJson(session.metadata)
   return (
     <div className="about">
       <Link to={`/sessions/${session.session_id}`}>
-        {said.length === 0
-          ? "Without a description"
-          : said.map((fact) => (
+        {facts.length === 0
+          ? "No metadata"
+          : facts.map((fact) => (
               <span key={fact} className="fact">
                 <UntrustedText text={fact} />
               </span>

@@ -6,19 +6,22 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { TimeOfDay, Countdown } from "../../ui/Time.tsx"
 import { ApprovalStatusBadge } from "../approvals/ApprovalStatusBadge.tsx"
 
-/** What happened to one step, in order. */
+/** The events of one step, in order. */
 export interface StepHistory {
   readonly step_id: string
   readonly events: ReadonlyArray<SessionEvent>
 }
 
 /** One step of a session's timeline. */
-export const Step = ({ story }: { readonly story: StepHistory }) => {
-  const governed = story.events.findLast((event) => event.type === "step:governed")
-  const told = story.events.findLast((event) => "approval" in event)
-  const done = story.events.findLast((event) => event.type === "tool:outcome")
-  const approval = told !== undefined && "approval" in told ? told.approval : undefined
-  const tool = governed?.tool ?? approval?.tool ?? done?.tool ?? ""
+export const Step = ({ history }: { readonly history: StepHistory }) => {
+  const governed = history.events.findLast((event) => event.type === "step:governed")
+  const lastApprovalEvent = history.events.findLast((event) => "approval" in event)
+  const outcome = history.events.findLast((event) => event.type === "tool:outcome")
+  const approval =
+    lastApprovalEvent !== undefined && "approval" in lastApprovalEvent
+      ? lastApprovalEvent.approval
+      : undefined
+  const tool = governed?.tool ?? approval?.tool ?? outcome?.tool ?? ""
   return (
     <li className="card step">
       <div className="step-head">
@@ -27,15 +30,15 @@ export const Step = ({ story }: { readonly story: StepHistory }) => {
             <UntrustedText text={tool} />
           </h3>
           <p className="quiet small">
-            <UntrustedText text={story.step_id} />
+            <UntrustedText text={history.step_id} />
           </p>
         </div>
         {approval !== undefined ? (
           <ApprovalStatusBadge approval={approval} />
         ) : governed?.decision === "allow" ? (
-          <Badge tone="good">allowed</Badge>
+          <Badge tone="good">Allowed</Badge>
         ) : governed?.decision === "reject" ? (
-          <Badge tone="bad">rejected</Badge>
+          <Badge tone="bad">Rejected</Badge>
         ) : null}
       </div>
       {governed === undefined ? null : (
@@ -45,22 +48,22 @@ export const Step = ({ story }: { readonly story: StepHistory }) => {
       )}
       {approval === undefined ? null : (
         <p>
-          <Link to={`/approvals/${approval.approval_id}`}>The approval</Link>
+          <Link to={`/approvals/${approval.approval_id}`}>Approval</Link>
           {approval.status === "pending" ? (
             <>
               {" "}
-              closes in <Countdown from={approval.requested_at} until={approval.expires_at} />
+              due in <Countdown from={approval.requested_at} until={approval.expires_at} />
             </>
           ) : approval.decided_by === null ? null : (
             <>
               {" "}
-              was decided by <UntrustedText text={approval.decided_by.name} />
+              decided by <UntrustedText text={approval.decided_by.name} />
             </>
           )}
         </p>
       )}
       <ol className="step-events">
-        {story.events.map((event) => (
+        {history.events.map((event) => (
           <li key={event.id}>
             <span>{describeEvent(event)}</span>
             <span className="quiet small">
@@ -73,37 +76,38 @@ export const Step = ({ story }: { readonly story: StepHistory }) => {
   )
 }
 
-const askedFor = {
-  allow: "asked for, and allowed",
-  reject: "asked for, and rejected",
-  pending: "asked for; a person decides"
+const governedTexts = {
+  allow: "Step requested: allowed",
+  reject: "Step requested: rejected",
+  pending: "Step requested: approval required"
 } as const
 
 const describeEvent = (event: SessionEvent): ReactNode => {
   switch (event.type) {
     case "step:governed":
-      return askedFor[event.decision]
+      return governedTexts[event.decision]
     case "tool:outcome":
       return event.status === "succeeded" ? (
-        "✓ the tool succeeded"
+        "✓ Tool succeeded"
       ) : (
         <>
-          ✕ the tool failed{event.error === null ? null : ": "}
+          ✕ Tool failed{event.error === null ? null : ": "}
           <UntrustedText text={event.error ?? ""} />
         </>
       )
     case "approval:requested":
-      return "an approval was requested"
+      return "Approval requested"
     case "approval:expiring":
-      return "the deadline is near"
+      return "Deadline approaching"
     case "approval:escalated":
-      return "it went to the admins"
+      return "Escalated to admins"
     case "approval:decided":
       return event.approval.decided_by === null ? (
-        "it closed without a person"
+        "Closed without a decision"
       ) : (
         <>
-          {event.approval.status} by <UntrustedText text={event.approval.decided_by.name} />
+          {event.approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
+          <UntrustedText text={event.approval.decided_by.name} />
           {event.approval.comment === null || event.approval.comment === "" ? null : (
             <>
               : <UntrustedText text={event.approval.comment} />
@@ -112,6 +116,6 @@ const describeEvent = (event: SessionEvent): ReactNode => {
         </>
       )
     case "session:closed":
-      return "the session was closed"
+      return "Session closed"
   }
 }

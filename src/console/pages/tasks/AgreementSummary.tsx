@@ -3,7 +3,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
-/** How often each side gives the right answer: a bar with where it lies for certain, and the same by field. */
+/** The share of examples that each side answers as expected: a bar with its confidence interval, and the shares by field. */
 export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSummary }) => {
   const { difference, fields } = summary
   return (
@@ -11,18 +11,18 @@ export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSumm
       <div className="change-head">
         <h2>Agreement with the examples</h2>
         {summary.candidate.agreement === null ? null : difference.low > 0 ? (
-          <Badge tone="good">the candidate is better</Badge>
+          <Badge tone="good">Candidate is better</Badge>
         ) : difference.high < 0 ? (
-          <Badge tone="bad">the candidate is worse</Badge>
+          <Badge tone="bad">Candidate is worse</Badge>
         ) : (
-          <Badge tone="quiet">no difference that is certain</Badge>
+          <Badge tone="quiet">No significant difference</Badge>
         )}
       </div>
       <Bar label="Candidate" side={summary.candidate} />
       <Bar label="Live" side={summary.live} />
       <p className="quiet small">
-        The difference is {points(difference.value)}, with 95 % confidence between {points(difference.low)}{" "}
-        and {points(difference.high)}. The line across a bar shows where its own share lies.
+        Difference: {points(difference.value)} (95 % confidence interval {points(difference.low)} to{" "}
+        {points(difference.high)}). The line across each bar shows the confidence interval of its share.
       </p>
       {fields.length === 0 ? null : (
         <div className="table-scroll">
@@ -59,9 +59,10 @@ export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSumm
 const points = (value: number): string =>
   `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
 
-/** A share as a place in the bar, so far from its ends that a mark there is seen whole. */
-const inside = (share: number): number => Math.min(996, Math.max(4, share * 1000))
+/** The x position of a share in the bar, kept off the edges so that an end mark is not clipped. */ const barPosition =
+  (share: number): number => Math.min(996, Math.max(4, share * 1000))
 
+/** One side's share of expected answers, with its confidence interval. */
 const Bar = ({ label, side }: { readonly label: string; readonly side: SideSummary }) => {
   const { high, low } = side.agreement_interval
   return (
@@ -78,11 +79,14 @@ const Bar = ({ label, side }: { readonly label: string; readonly side: SideSumma
           className={label === "Live" ? "agreement-live" : "agreement-candidate"}
         />
         {side.agreement === null ? null : (
-          <path d={`M${inside(low)} 5 v14 m0 -7 H${inside(high)} m0 -7 v14`} className="agreement-interval" />
+          <path
+            d={`M${barPosition(low)} 5 v14 m0 -7 H${barPosition(high)} m0 -7 v14`}
+            className="agreement-interval"
+          />
         )}
       </svg>
       <span className="visually-hidden">
-        with 95 % confidence between {formatPercent(low)} and {formatPercent(high)}
+        95 % confidence interval {formatPercent(low)} to {formatPercent(high)}
       </span>
     </div>
   )

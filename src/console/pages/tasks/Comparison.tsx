@@ -43,19 +43,15 @@ const resultsAtom = Atom.family((id: ComparisonId) =>
   )
 )
 
-/** How often a comparison at work is asked for, in milliseconds. */
+/** The polling interval of a running comparison, in milliseconds. */
 const REFRESH_INTERVAL_MS = 1_000
 
 const isComparisonId = Schema.is(ComparisonId)
 
-/** One comparison: how far it is, how often each side agrees, and every example. */
+/** One comparison: progress, agreement of both sides, cost and latency, and the result of every example. */
 export default function Comparison({ params }: PageProps) {
   const id = params["id"]
-  return isComparisonId(id) ? (
-    <LoadedComparison id={id} />
-  ) : (
-    <EmptyState title="There is no such comparison" />
-  )
+  return isComparisonId(id) ? <LoadedComparison id={id} /> : <EmptyState title="Comparison not found" />
 }
 
 const LoadedComparison = ({ id }: { readonly id: ComparisonId }) => {
@@ -82,7 +78,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   return (
     <div className="stack">
       <p>
-        <Link to={`/tasks/${task_id}/comparisons`}>← Comparisons of the task</Link>
+        <Link to={`/tasks/${task_id}/comparisons`}>← Task comparisons</Link>
       </p>
       <PageHeader
         title="Comparison"
@@ -91,28 +87,27 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
             <ConfirmButton
               small={false}
               kind="primary"
-              label="Make the candidate live"
-              title="Make the candidate live?"
-              verb="Release it"
+              label="Promote candidate"
+              title="Promote this candidate?"
+              confirmLabel="Promote"
               act={() => apiClient.releases.create({ params: { task_id }, payload: { comparison_id: id } })}
               onDone={() => {
                 refresh(taskAtom(task_id))
                 refresh(releasesAtom(task_id))
-                showToast("The candidate is live")
+                showToast("Candidate promoted")
                 navigate(`/tasks/${task_id}/releases`)
               }}
             >
               <p>
-                From now on runs are answered by it. It agreed with{" "}
-                {formatPercent(summary.candidate.agreement)} of the examples, what is live with{" "}
-                {formatPercent(summary.live.agreement)}. The way back is to make an earlier release live
-                again.
+                New runs will use this release. The candidate agreed with{" "}
+                {formatPercent(summary.candidate.agreement)} of the examples, the live release with{" "}
+                {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
               </p>
             </ConfirmButton>
           ) : null
         }
       >
-        {running ? <Badge tone="wait">at work</Badge> : <Badge tone="good">completed</Badge>} · by{" "}
+        {running ? <Badge tone="wait">Running</Badge> : <Badge tone="good">Completed</Badge>} · by{" "}
         <UntrustedText text={comparison.created_by.name} /> · <AbsoluteTime time={comparison.created_at} />
       </PageHeader>
       {running ? (
@@ -130,14 +125,14 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
         <section className="card padded stack" aria-label="Agreement">
           <AgreementSummary summary={summary} />
         </section>
-        <section className="card padded stack" aria-label="Cost and time">
-          <h2>Cost and time</h2>
+        <section className="card padded stack" aria-label="Cost and latency">
+          <h2>Cost and latency</h2>
           <div className="table-scroll">
             <table className="table">
               <thead>
                 <tr>
                   <th scope="col">
-                    <span className="visually-hidden">Figure</span>
+                    <span className="visually-hidden">Metric</span>
                   </th>
                   <th scope="col" className="number">
                     Candidate
@@ -148,11 +143,11 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
                 </tr>
               </thead>
               <tbody>
-                {figures.map(([label, figure]) => (
+                {metrics.map(([label, format]) => (
                   <tr key={label}>
                     <th scope="row">{label}</th>
-                    <td className="number">{figure(summary.candidate)}</td>
-                    <td className="number">{figure(summary.live)}</td>
+                    <td className="number">{format(summary.candidate)}</td>
+                    <td className="number">{format(summary.live)}</td>
                   </tr>
                 ))}
               </tbody>
@@ -165,7 +160,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
         <PagedList atom={resultsAtom(id)}>
           {(results) =>
             results.length === 0 ? (
-              <EmptyState title="None is answered yet" />
+              <EmptyState title="No results yet" />
             ) : (
               <ul className="cards">
                 {results.map((result) => (
@@ -183,14 +178,14 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
 const milliseconds = (value: number | undefined): string =>
   value === undefined ? "–" : `${Math.round(value).toLocaleString("en")} ms`
 
-const figures: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
+const metrics: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
   ["Failed", ({ failed }) => failed.toLocaleString("en")],
-  ["Half within", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
-  ["95 of 100 within", ({ latency_ms }) => milliseconds(latency_ms?.p95)],
-  ["Tokens in", ({ input_tokens }) => input_tokens.toLocaleString("en")],
-  ["Tokens out", ({ output_tokens }) => output_tokens.toLocaleString("en")],
+  ["Latency, median", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
+  ["Latency, 95th percentile", ({ latency_ms }) => milliseconds(latency_ms?.p95)],
+  ["Input tokens", ({ input_tokens }) => input_tokens.toLocaleString("en")],
+  ["Output tokens", ({ output_tokens }) => output_tokens.toLocaleString("en")],
   [
     "Cost",
-    ({ cost }) => (cost === null ? "no price" : cost.toLocaleString("en", { maximumFractionDigits: 4 }))
+    ({ cost }) => (cost === null ? "price not set" : cost.toLocaleString("en", { maximumFractionDigits: 4 }))
   ]
 ]

@@ -14,25 +14,25 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
-/** What was tried against what is live, newest first, and the way to try the working copy. */
+/** A task's comparisons, newest first, and the button that starts one. */
 export const Comparisons = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   const compare = useAction(() => apiClient.comparisons.create({ params: { task_id: task.id }, payload: {} }))
   const run = async () => {
-    const taken = await compare.run()
-    if (taken === undefined) return
+    const created = await compare.run()
+    if (created === undefined) return
     refresh(comparisonsAtom(task.id))
-    navigate(`/comparisons/${taken.comparison.id}`)
+    navigate(`/comparisons/${created.comparison.id}`)
   }
   return (
     <div className="stack">
       {can("tasks.write") && task.dataset_id !== null ? (
         <div className="change-head">
           <p className="quiet">
-            The working copy, on the newest version of the dataset, against what is live.
+            Compares the working copy with the live release on the newest dataset version.
           </p>
           <Button kind="primary" pending={compare.pending} onClick={() => void run()}>
-            Compare now
+            Run comparison
           </Button>
         </div>
       ) : null}
@@ -40,16 +40,16 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
       <PagedList atom={comparisonsAtom(task.id)}>
         {(comparisons) =>
           comparisons.length === 0 ? (
-            <EmptyState title="Nothing was compared yet">
+            <EmptyState title="No comparisons yet">
               {task.dataset_id === null
-                ? "A comparison answers the examples of a dataset, and there is none yet."
-                : "A comparison has a candidate and what is live answer the same examples."}
+                ? "A comparison needs a dataset. Add examples first."
+                : "A comparison runs the candidate and the live release on the same examples."}
             </EmptyState>
           ) : (
             <Table
               columns={[
                 "Comparison",
-                "State",
+                "Status",
                 { name: "Candidate", number: true },
                 { name: "Live", number: true }
               ]}
@@ -75,7 +75,7 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
     </td>
     <td>
       {comparison.status === "completed" ? (
-        <Badge tone="good">completed</Badge>
+        <Badge tone="good">Completed</Badge>
       ) : (
         <Badge tone="wait">
           {comparison.compared} of {comparison.example_count}
@@ -91,6 +91,6 @@ const Row = ({ comparison }: { readonly comparison: Comparison }) => (
   </tr>
 )
 
-/** A share of the whole as a percentage. */
+/** Formats a share between 0 and 1 as a percentage. */
 export const formatPercent = (value: number | null): string =>
   value === null ? "–" : `${(Math.round(value * 1_000) / 10).toLocaleString("en")} %`

@@ -43,13 +43,13 @@ const changesAtom = Atom.family((id: DatasetId) =>
 
 const isDatasetId = Schema.is(DatasetId)
 
-/** One version: its examples, and how it differs from another. */
+/** One dataset version: its examples, and its differences from an earlier version. */
 export default function Dataset({ params }: PageProps) {
   const id = params["id"]
   return isDatasetId(id) ? (
     <LoadedDataset key={id} id={id} />
   ) : (
-    <EmptyState title="There is no such version" />
+    <EmptyState title="Dataset version not found" />
   )
 }
 
@@ -59,20 +59,20 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
   return (
     <AsyncContent result={result} atom={datasetAtom(id)}>
       {(dataset) => {
-        const chosen = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
+        const selected = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
         return (
           <div className="stack">
             <p>
-              <Link to={`/tasks/${dataset.task_id}/datasets`}>← Datasets of the task</Link>
+              <Link to={`/tasks/${dataset.task_id}/datasets`}>← Task datasets</Link>
             </p>
             <PageHeader
               title={`Version ${dataset.version}`}
               aside={
                 dataset.base_dataset_id === null ? null : (
                   <Tabs
-                    label="Of the version"
-                    chosen={chosen}
-                    onChoose={setTab}
+                    label="View"
+                    selected={selected}
+                    onSelect={setTab}
                     options={[
                       ["changes", "Differences"],
                       ["examples", "Examples"]
@@ -81,10 +81,10 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
                 )
               }
             >
-              {dataset.example_count.toLocaleString("en")} examples · made by{" "}
+              {dataset.example_count.toLocaleString("en")} examples · created by{" "}
               <UntrustedText text={dataset.created_by.name} /> · <AbsoluteTime time={dataset.created_at} />
             </PageHeader>
-            {chosen === "examples" || dataset.base_dataset_id === null ? (
+            {selected === "examples" || dataset.base_dataset_id === null ? (
               <Examples id={id} />
             ) : (
               <Changes dataset={dataset} base={dataset.base_dataset_id} />
@@ -108,8 +108,8 @@ const Examples = ({ id }: { readonly id: DatasetId }) => (
                 <JsonTree label="Input" value={example.input} />
               </div>
               <div>
-                <h3>Right answer</h3>
-                <JsonTree label="Right answer" value={example.answer} />
+                <h3>Expected answer</h3>
+                <JsonTree label="Expected answer" value={example.answer} />
               </div>
             </div>
             <Source id={example.source_feedback_id} />
@@ -124,9 +124,9 @@ const Source = ({ id }: { readonly id: string | null }) => {
   const can = useCan()
   return id === null ? null : (
     <p className="quiet small">
-      From{" "}
+      Source:{" "}
       {can("feedback.read") ? (
-        <Link to={`/feedback/${id}`}>a correction that was promoted</Link>
+        <Link to={`/feedback/${id}`}>promoted correction</Link>
       ) : (
         <span className="id">{id}</span>
       )}
@@ -143,7 +143,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
       <PagedList atom={datasetsAtom(dataset.task_id)}>
         {(versions) => (
           <label className="inline-field">
-            <span>Since</span>
+            <span>Compare with</span>
             <select
               value={since}
               onChange={({ target }) => {
@@ -154,7 +154,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
                 .filter(({ version }) => version < dataset.version)
                 .map((one) => (
                   <option key={one.id} value={one.id}>
-                    version {one.version}
+                    Version {one.version}
                   </option>
                 ))}
             </select>
@@ -169,7 +169,7 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
               <Badge tone="note">{replaced.toLocaleString("en")} replaced</Badge>
               {removed === 0 ? null : <Badge tone="bad">{removed.toLocaleString("en")} removed</Badge>}
               {changes.length < added + replaced + removed ? (
-                <span className="quiet"> · the newest {changes.length} are shown</span>
+                <span className="quiet"> · showing the newest {changes.length}</span>
               ) : null}
             </p>
             <ul className="cards">
@@ -178,11 +178,11 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
                   <div className="change-head">
                     <h3>Input</h3>
                     {before === null ? (
-                      <Badge tone="good">added</Badge>
+                      <Badge tone="good">Added</Badge>
                     ) : after === null ? (
-                      <Badge tone="bad">removed</Badge>
+                      <Badge tone="bad">Removed</Badge>
                     ) : (
-                      <Badge tone="note">replaced</Badge>
+                      <Badge tone="note">Replaced</Badge>
                     )}
                   </div>
                   <JsonTree label="Input" value={(after ?? before)?.input} />
@@ -192,7 +192,12 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
                       <JsonTree label="Answer" value={(after ?? before)?.answer} />
                     </>
                   ) : (
-                    <Diff before={before.answer} after={after.answer} beforeTitle="Before" afterTitle="Now" />
+                    <Diff
+                      before={before.answer}
+                      after={after.answer}
+                      beforeTitle="Before"
+                      afterTitle="After"
+                    />
                   )}
                   <Source id={after?.source_feedback_id ?? null} />
                 </li>

@@ -11,7 +11,7 @@ interface Version {
   readonly id: DatasetId
 }
 
-/** A version of a task's dataset by its number; by its id for who may not read it, and for one older than the newest page of them. */
+/** A link to a dataset version, labelled with its number. Without read access, or beyond the first loaded page, the label is its id. */
 export const DatasetLink = (version: Version) =>
   useCan()("datasets.read") ? <Numbered {...version} /> : <span className="id">{version.id}</span>
 

@@ -12,16 +12,16 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { NewExamples } from "./NewExamples.tsx"
 
-/** The versions of a task's dataset, newest first, and the way to the next one. */
+/** The versions of a task's dataset, newest first, and the button that adds examples. */
 export const Datasets = ({ task }: { readonly task: Task }) => {
   const can = useCan()
-  const [adding, setAdding] = useState(false)
+  const [isAdding, setIsAdding] = useState(false)
   return (
     <div className="stack">
       {can("datasets.write") ? (
         <div className="change-head">
-          <p className="quiet">A version never changes. What is added makes the next one.</p>
-          <Button kind="primary" onClick={() => setAdding(true)}>
+          <p className="quiet">Versions are immutable. Adding examples creates the next version.</p>
+          <Button kind="primary" onClick={() => setIsAdding(true)}>
             Add examples
           </Button>
         </div>
@@ -29,16 +29,16 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
       <PagedList atom={datasetsAtom(task.id)}>
         {(datasets) =>
           datasets.length === 0 ? (
-            <EmptyState title="No version yet">
-              The first is made from examples, or by promoting corrections of answers.
+            <EmptyState title="No dataset yet">
+              Add examples or promote corrections to create version 1.
             </EmptyState>
           ) : (
-            <Table columns={["Version", { name: "Examples", number: true }, "Made", "Content"]}>
+            <Table columns={["Version", { name: "Examples", number: true }, "Created", "Content digest"]}>
               {datasets.map((dataset) => (
                 <tr key={dataset.id}>
                   <td>
                     <Link to={`/datasets/${dataset.id}`}>Version {dataset.version}</Link>{" "}
-                    {dataset.id === task.dataset_id ? <Badge tone="note">newest</Badge> : null}
+                    {dataset.id === task.dataset_id ? <Badge tone="note">Newest</Badge> : null}
                   </td>
                   <td className="number" data-label="examples">
                     {dataset.example_count.toLocaleString("en")}
@@ -56,7 +56,7 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
           )
         }
       </PagedList>
-      {adding ? <NewExamples task={task} onClose={() => setAdding(false)} /> : null}
+      {isAdding ? <NewExamples task={task} onClose={() => setIsAdding(false)} /> : null}
     </div>
   )
 }

@@ -19,10 +19,10 @@ import { TaskForm } from "./TaskForm.tsx"
 
 const isTaskId = Schema.is(TaskId)
 
-/** The name and the working copy of a task are changed: what the next comparison tries. */
+/** Edits a task's name and working copy, which the next comparison tests. */
 export default function EditTask({ params }: PageProps) {
   const id = params["id"]
-  return isTaskId(id) ? <LoadedTask id={id} /> : <EmptyState title="There is no such task" />
+  return isTaskId(id) ? <LoadedTask id={id} /> : <EmptyState title="Task not found" />
 }
 
 const LoadedTask = ({ id }: { readonly id: TaskId }) => {
@@ -35,7 +35,7 @@ const LoadedTask = ({ id }: { readonly id: TaskId }) => {
 }
 
 const TaskEditor = ({ task }: { readonly task: Task }) => {
-  // As it was when the page was opened: an answer that comes later does not change what is being written.
+  // The task as of opening the page: a later refresh must not overwrite the form.
   const [before] = useState(task)
   const [draft, setDraft] = useState(() => toTaskDraft(before))
   const back = `/tasks/${task.id}`
@@ -49,14 +49,14 @@ const TaskEditor = ({ task }: { readonly task: Task }) => {
       if ((await save.run(change)) === undefined) return
       refresh(taskAtom(task.id))
       refresh(tasksAtom)
-      showToast("The working copy is saved")
+      showToast("Working copy saved")
     }
     navigate(back)
   }
   return (
     <div className="stack">
       <p>
-        <Link to={back}>← The task</Link>
+        <Link to={back}>← Back to task</Link>
       </p>
       <PageHeader
         title={
@@ -65,16 +65,16 @@ const TaskEditor = ({ task }: { readonly task: Task }) => {
           </>
         }
       >
-        What the next comparison tries. What is live stays as it was released.
+        The next comparison tests the working copy. The live release does not change.
       </PageHeader>
       <TaskForm
         draft={draft}
         onChange={setDraft}
         onSubmit={() => void submit()}
-        action="Save the working copy"
+        action="Save working copy"
         pending={save.pending}
         failure={save.failure}
-        keySet={before.provider_key_set}
+        hasProviderKey={before.provider_key_set}
         schemasLocked={before.dataset_id !== null}
       >
         <Link className="button" to={back}>

@@ -12,11 +12,11 @@ import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { exampleError, parseExamples } from "./parseExamples.ts"
 
-/** Examples of right answers make the first version of a task's dataset, or the next one. */
+/** A dialog that creates the next version of a task's dataset, or the first, from pasted or uploaded examples. */
 export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly onClose: () => void }) => {
   const [text, setText] = useState("")
-  const [fault, setFault] = useState<string>()
-  // The base as it was when this was opened: a version that somebody makes meanwhile is said, not written over.
+  const [parseError, setParseError] = useState<string>()
+  // The newest version as of opening the dialog: a version created in the meantime causes a conflict instead of being overwritten.
   const [base] = useState(task.dataset_id)
   const create = useAction(
     (examples: Parameters<typeof apiClient.datasets.create>[0]["payload"]["examples"]) =>
@@ -27,15 +27,15 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    const read = parseExamples(text)
-    setFault(Result.isFailure(read) ? read.failure : undefined)
-    if (Result.isFailure(read)) return
-    const made = await create.run(read.success)
-    // Where somebody else made a version meanwhile, opening this again begins from theirs.
+    const parsed = parseExamples(text)
+    setParseError(Result.isFailure(parsed) ? parsed.failure : undefined)
+    if (Result.isFailure(parsed)) return
+    const created = await create.run(parsed.success)
+    // After a conflict, the reopened dialog starts from the newer version.
     refresh(taskAtom(task.id))
     refresh(datasetsAtom(task.id))
-    if (made === undefined) return
-    showToast(`Version ${made.version} is made`)
+    if (created === undefined) return
+    showToast(`Version ${created.version} created`)
     onClose()
   }
   const load = async (file: File | undefined) => {
@@ -46,13 +46,13 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <p className="quiet">
           {base === null
-            ? "They become version 1. What is live answers by it from then on."
-            : "They and the examples of the newest version become the next one; one with the very same input takes the place of the older. What is live stays."}
+            ? "Creates version 1. The live release uses it from then on."
+            : "Creates the next version from these examples and those of the newest version. An example with an identical input replaces the older one. The live release does not change."}
         </p>
         <Field
           label="Examples"
-          hint={'One a line: {"input": {…}, "answer": {…}}. Or a JSON array of them.'}
-          fault={fault ?? exampleError(create.failure)}
+          hint={'One JSON object per line, {"input": {…}, "answer": {…}}, or a JSON array of them.'}
+          error={parseError ?? exampleError(create.failure)}
         >
           {(field) => (
             <textarea
@@ -66,7 +66,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
             />
           )}
         </Field>
-        <Field label="Or from a file">
+        <Field label="Or upload a file">
           {(field) => (
             <input
               {...field}
@@ -80,7 +80,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending}>
-            Make the version
+            Create version
           </Button>
         </div>
       </form>

@@ -10,7 +10,7 @@ import { useAction } from "../../ui/useAction.ts"
 import { newTaskDraft, toNewTask } from "./TaskDraft.ts"
 import { TaskForm } from "./TaskForm.tsx"
 
-/** A task is made: its shapes, its instructions, and who answers. */
+/** Creates a task: name, instructions, schemas and provider. */
 export default function NewTask() {
   const [draft, setDraft] = useState(newTaskDraft)
   const create = useAction((payload: NewTaskPayload) => apiClient.tasks.create({ payload }))
@@ -19,7 +19,7 @@ export default function NewTask() {
     const task = payload === undefined ? undefined : await create.run(payload)
     if (task === undefined) return
     refresh(tasksAtom)
-    showToast("The task is made")
+    showToast("Task created")
     navigate(`/tasks/${task.id}`)
   }
   return (
@@ -27,12 +27,14 @@ export default function NewTask() {
       <p>
         <Link to="/tasks">← All tasks</Link>
       </p>
-      <PageHeader title="New task">A question that an AI is asked over and over.</PageHeader>
+      <PageHeader title="New task">
+        Define the input and answer schemas, the instructions and the provider.
+      </PageHeader>
       <TaskForm
         draft={draft}
         onChange={setDraft}
         onSubmit={() => void submit()}
-        action="Make the task"
+        action="Create task"
         pending={create.pending}
         failure={create.failure}
       >

@@ -4,26 +4,25 @@ import { Field } from "../../ui/Field.tsx"
 import type { ProviderDraft } from "./TaskDraft.ts"
 
 const kinds: ReadonlyArray<readonly [ProviderDraft["kind"], string, string]> = [
-  ["examples", "the nearest example", "of the task's dataset: works at once, without a model"],
-  ["openai", "a model", "of any server that speaks OpenAI's chat completions"]
+  ["examples", "Nearest example", "answers with the most similar example of the dataset; needs no model"],
+  ["openai", "OpenAI-compatible model", "any server with a chat completions API"]
 ]
 
 const structures: ReadonlyArray<readonly [OpenAiProvider["structured_output"], string]> = [
-  ["json_schema", "by the shape of answers"],
-  ["json_object", "for any JSON object"],
-  ["none", "in words alone"]
+  ["json_schema", "JSON matching the answer schema"],
+  ["json_object", "Any JSON object"],
+  ["none", "Prompt only"]
 ]
 
-/** Who answers a task's runs. */
+/** The form fields of a task's provider. */
 export const ProviderFields = ({
   failure,
-  keySet,
+  hasProviderKey,
   onChange,
   provider
 }: {
   readonly provider: ProviderDraft
-  /** Whether the service keeps a key for the provider already. */
-  readonly keySet: boolean
+  /** Whether an API key is already stored for the provider. */ readonly hasProviderKey: boolean
   readonly failure: Failure | undefined
   readonly onChange: (provider: ProviderDraft) => void
 }) => {
@@ -31,7 +30,7 @@ export const ProviderFields = ({
   return (
     <>
       <fieldset className="field">
-        <legend className="legend">Who answers</legend>
+        <legend className="legend">Provider</legend>
         {kinds.map(([kind, name, meaning]) => (
           <label key={kind} className="check">
             <input
@@ -50,8 +49,8 @@ export const ProviderFields = ({
         <div className="field-pairs">
           <Field
             label="Base URL"
-            hint="Such as https://api.openai.com/v1"
-            fault={fieldError(failure, "provider/base_url")}
+            hint="For example https://api.openai.com/v1"
+            error={fieldError(failure, "provider/base_url")}
           >
             {(field) => (
               <input
@@ -65,7 +64,7 @@ export const ProviderFields = ({
               />
             )}
           </Field>
-          <Field label="Model" fault={fieldError(failure, "provider/model")}>
+          <Field label="Model" error={fieldError(failure, "provider/model")}>
             {(field) => (
               <input
                 {...field}
@@ -78,13 +77,13 @@ export const ProviderFields = ({
             )}
           </Field>
           <Field
-            label="API key of the provider"
+            label="Provider API key"
             hint={
-              keySet
-                ? "One is kept, sealed. Empty: it stays."
-                : "Kept sealed, and never shown. Empty: none is sent."
+              hasProviderKey
+                ? "A key is stored, encrypted. Leave empty to keep it."
+                : "Stored encrypted and never shown. Leave empty to send none."
             }
-            fault={fieldError(failure, "provider/api_key")}
+            error={fieldError(failure, "provider/api_key")}
           >
             {(field) => (
               <input
@@ -97,7 +96,7 @@ export const ProviderFields = ({
               />
             )}
           </Field>
-          <Field label="Asks for JSON" fault={fieldError(failure, "provider/structured_output")}>
+          <Field label="Structured output" error={fieldError(failure, "provider/structured_output")}>
             {(field) => (
               <select
                 {...field}
@@ -116,7 +115,7 @@ export const ProviderFields = ({
             )}
           </Field>
           {numbers.map(({ hint, label, max, name, pointer, step }) => (
-            <Field key={name} label={label} hint={hint} fault={fieldError(failure, pointer)}>
+            <Field key={name} label={label} hint={hint} error={fieldError(failure, pointer)}>
               {(field) => (
                 <input
                   {...field}
@@ -140,31 +139,31 @@ const numbers = [
   {
     name: "temperature",
     label: "Temperature",
-    hint: "0 to 2. Empty: the server's own.",
+    hint: "0 to 2. Defaults to the server's value.",
     pointer: "provider/temperature",
     max: 2,
     step: "any"
   },
   {
     name: "timeout_seconds",
-    label: "Seconds that a run may take",
-    hint: "Up to 120. Empty: 60.",
+    label: "Timeout in seconds",
+    hint: "1 to 120. Defaults to 60.",
     pointer: "provider/timeout_seconds",
     max: 120,
     step: 1
   },
   {
     name: "input_price",
-    label: "Price of a million tokens in",
-    hint: "Optional; it makes the costs of comparisons.",
+    label: "Price per million input tokens",
+    hint: "Optional. Used for the cost of comparisons.",
     pointer: "provider/price/input_per_million",
     max: undefined,
     step: "any"
   },
   {
     name: "output_price",
-    label: "Price of a million tokens out",
-    hint: "Optional, in the same currency.",
+    label: "Price per million output tokens",
+    hint: "Optional. In the same currency.",
     pointer: "provider/price/output_per_million",
     max: undefined,
     step: "any"

@@ -12,7 +12,7 @@ import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
 
-/** What a task's runs were answered by, newest first, each with the way back to it. */
+/** A task's releases, newest first, each with a button that rolls back to it. */
 export const Releases = ({ task }: { readonly task: Task }) => {
   const can = useCan()
   return (
@@ -26,9 +26,9 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                   <AbsoluteTime time={release.created_at} />
                 </h2>
                 {release.id === task.live_release_id ? (
-                  <Badge tone="good">live</Badge>
+                  <Badge tone="good">Live</Badge>
                 ) : can("tasks.write") ? (
-                  <Restore release={release} />
+                  <RollbackButton release={release} />
                 ) : null}
               </div>
               <dl className="facts">
@@ -39,10 +39,10 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                   </dd>
                 </div>
                 <div>
-                  <dt>Answered by</dt>
+                  <dt>Provider</dt>
                   <dd>
                     {release.provider.kind === "examples" ? (
-                      "the nearest example"
+                      "Nearest example"
                     ) : (
                       <UntrustedText text={release.provider.model} />
                     )}
@@ -59,14 +59,14 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                   </dd>
                 </div>
                 <div>
-                  <dt>Compared in</dt>
+                  <dt>Comparison</dt>
                   <dd>
                     {release.restored_release_id !== null ? (
-                      "none: it is an earlier one again"
+                      "none (rollback)"
                     ) : release.comparison_id === null ? (
-                      "it is the first"
+                      "none (first release)"
                     ) : (
-                      <Link to={`/comparisons/${release.comparison_id}`}>the comparison before it</Link>
+                      <Link to={`/comparisons/${release.comparison_id}`}>View comparison</Link>
                     )}
                   </dd>
                 </div>
@@ -87,23 +87,26 @@ export const Releases = ({ task }: { readonly task: Task }) => {
   )
 }
 
-/** The way back to a release. */
-const Restore = ({ release: { id, task_id } }: { readonly release: Release }) => (
+/** The button that makes an earlier release live again. */ const RollbackButton = ({
+  release: { id, task_id }
+}: {
+  readonly release: Release
+}) => (
   <ConfirmButton
     kind="plain"
-    label="Make live again"
-    title="Make this release live again?"
-    verb="Release it"
+    label="Roll back to this release"
+    title="Roll back to this release?"
+    confirmLabel="Roll back"
     act={() => apiClient.releases.create({ params: { task_id }, payload: { release_id: id } })}
     onDone={() => {
       refresh(taskAtom(task_id))
       refresh(releasesAtom(task_id))
-      showToast("The earlier release is live again")
+      showToast("Rolled back")
     }}
   >
     <p>
-      From now on runs are answered as they were by it: with its instructions, its provider and its version of
-      the dataset. The working copy stays as it is.
+      New runs will use the instructions, provider and dataset version of this release. The working copy does
+      not change.
     </p>
   </ConfirmButton>
 )

@@ -7,7 +7,7 @@ import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** One example, with what each side made of it. */
+/** One example of a comparison, with the answers of both sides. */
 export const ResultCard = ({ result }: { readonly result: ComparisonResult }) => {
   const [open, setOpen] = useState(false)
   return (
@@ -22,16 +22,16 @@ export const ResultCard = ({ result }: { readonly result: ComparisonResult }) =>
           </span>
         </div>
         <Button small aria-expanded={open} onClick={() => setOpen(!open)}>
-          {open ? "Close" : "Look at it"}
+          {open ? "Hide details" : "View details"}
         </Button>
       </div>
       {open ? (
         <>
           <h3>Input</h3>
           <JsonTree label="Input" value={result.input} />
-          <h3>The candidate's answer</h3>
+          <h3>Candidate answer</h3>
           <AnswerDiff outcome={result.candidate} result={result} />
-          <h3>The live answer</h3>
+          <h3>Live answer</h3>
           <AnswerDiff outcome={result.live} result={result} />
         </>
       ) : (
@@ -45,23 +45,25 @@ export const ResultCard = ({ result }: { readonly result: ComparisonResult }) =>
 
 const AgreementBadge = ({ outcome }: { readonly outcome: Outcome }) =>
   outcome.answer === null ? (
-    <Badge tone="bad">failed</Badge>
+    <Badge tone="bad">Failed</Badge>
   ) : outcome.agrees ? (
-    <Badge tone="good">agrees</Badge>
+    <Badge tone="good">Agrees</Badge>
   ) : (
-    <Badge tone="wait">differs in {outcome.disagreeing.length}</Badge>
+    <Badge tone="wait">
+      Differs in {outcome.disagreeing.length === 1 ? "1 field" : `${outcome.disagreeing.length} fields`}
+    </Badge>
   )
 
 const AnswerDiff = ({ outcome, result }: { readonly outcome: Outcome; readonly result: ComparisonResult }) =>
   outcome.answer === null ? (
     <p className="notice bad">
-      <UntrustedText text={outcome.failure ?? "There is no answer"} />
+      <UntrustedText text={outcome.failure ?? "No answer"} />
     </p>
   ) : (
     <Diff
       before={result.expected}
       after={outcome.answer}
-      beforeTitle="Right answer"
-      afterTitle="Its answer"
+      beforeTitle="Expected answer"
+      afterTitle="Actual answer"
     />
   )

@@ -19,18 +19,14 @@ import { Releases } from "./Releases.tsx"
 
 const isTaskId = Schema.is(TaskId)
 
-/** One task: what it is, the versions of its dataset, what was compared and what was released. */
+/** One task: overview, dataset versions, comparisons and releases. */
 export default function Task({ params }: PageProps) {
   const id = params["id"]
-  return isTaskId(id) ? (
-    <LoadedTask id={id} tab={params["tab"]} />
-  ) : (
-    <EmptyState title="There is no such task" />
-  )
+  return isTaskId(id) ? <LoadedTask id={id} tab={params["tab"]} /> : <EmptyState title="Task not found" />
 }
 
 const allTabs = [
-  ["about", "About"],
+  ["overview", "Overview"],
   ["datasets", "Datasets"],
   ["comparisons", "Comparisons"],
   ["releases", "Releases"]
@@ -40,7 +36,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
   const result = useAtomValue(taskAtom(id))
   const can = useCan()
   const tabs = allTabs.filter(([name]) => name !== "datasets" || can("datasets.read"))
-  const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "about"
+  const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "overview"
   return (
     <AsyncContent result={result} atom={taskAtom(id)}>
       {(task) => (
@@ -52,17 +48,17 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
             title={<UntrustedText text={task.name} />}
             aside={
               <Tabs
-                label="Of the task"
-                chosen={tab}
-                onChoose={(name) => navigate(`/tasks/${id}/${name}`, { replace: true })}
+                label="Sections"
+                selected={tab}
+                onSelect={(name) => navigate(`/tasks/${id}/${name}`, { replace: true })}
                 options={tabs}
               />
             }
           >
             <span className="id">{task.id}</span>
           </PageHeader>
-          {tab === "about" ? (
-            <About task={task} />
+          {tab === "overview" ? (
+            <Overview task={task} />
           ) : tab === "datasets" ? (
             <Datasets task={task} />
           ) : tab === "comparisons" ? (
@@ -76,7 +72,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
   )
 }
 
-const About = ({ task }: { readonly task: TaskModel }) => {
+const Overview = ({ task }: { readonly task: TaskModel }) => {
   const can = useCan()
   return (
     <div className="two-columns">
@@ -92,22 +88,22 @@ const About = ({ task }: { readonly task: TaskModel }) => {
           )}
         </section>
         <section className="card padded stack">
-          <h2>The shape of inputs</h2>
-          <JsonTree label="The shape of inputs" value={task.input_schema} />
+          <h2>Input schema</h2>
+          <JsonTree label="Input schema" value={task.input_schema} />
         </section>
         <section className="card padded stack">
-          <h2>The shape of answers</h2>
-          <JsonTree label="The shape of answers" value={task.answer_schema} />
+          <h2>Answer schema</h2>
+          <JsonTree label="Answer schema" value={task.answer_schema} />
         </section>
       </div>
       <aside className="card padded stack">
-        <h2>At work</h2>
+        <h2>Configuration</h2>
         <dl className="facts">
           <div>
-            <dt>Answered by</dt>
+            <dt>Provider</dt>
             <dd>
               {task.provider.kind === "examples" ? (
-                "the nearest example of its dataset"
+                "Nearest example of its dataset"
               ) : (
                 <>
                   <UntrustedText text={task.provider.model} />
@@ -120,23 +116,23 @@ const About = ({ task }: { readonly task: TaskModel }) => {
           </div>
           {task.provider.kind === "examples" ? null : (
             <div>
-              <dt>Its key</dt>
-              <dd>{task.provider_key_set ? "is kept, sealed" : "none"}</dd>
+              <dt>Provider API key</dt>
+              <dd>{task.provider_key_set ? "Stored, encrypted" : "none"}</dd>
             </div>
           )}
           <div>
             <dt>Live release</dt>
             <dd>
-              <Link to={`/tasks/${task.id}/releases`}>what it is, and those before</Link>
+              <Link to={`/tasks/${task.id}/releases`}>View releases</Link>
             </dd>
           </div>
           <div>
             <dt>Dataset</dt>
             <dd>
               {task.dataset_id === null ? (
-                "none yet"
+                "none"
               ) : can("datasets.read") ? (
-                <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
+                <Link to={`/datasets/${task.dataset_id}`}>Newest version</Link>
               ) : (
                 <span className="id">{task.dataset_id}</span>
               )}
@@ -146,25 +142,25 @@ const About = ({ task }: { readonly task: TaskModel }) => {
             <div>
               <dt>Feedback</dt>
               <dd>
-                <Link to={`/feedback/task/${task.id}`}>to review</Link>
+                <Link to={`/feedback/task/${task.id}`}>Review feedback</Link>
               </dd>
             </div>
           ) : null}
           <div>
-            <dt>Made</dt>
+            <dt>Created</dt>
             <dd>
               <AbsoluteTime time={task.created_at} /> by <UntrustedText text={task.created_by.name} />
             </dd>
           </div>
         </dl>
         <p className="quiet small">
-          Instructions and provider are the working copy: what the next comparison tries. What is live stays
-          as it was released.
+          Instructions and provider belong to the working copy, which the next comparison tests. The live
+          release does not change.
         </p>
         {can("tasks.write") ? (
           <p>
             <Link className="button" to={`/tasks/${task.id}/edit`}>
-              Change the working copy
+              Edit working copy
             </Link>
           </p>
         ) : null}

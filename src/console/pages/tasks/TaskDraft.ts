@@ -1,4 +1,4 @@
-/** A task as it is filled in, before it is sent: what is written by hand is text until then. */
+/** A task while its form is edited. Numbers and schemas are text until the form is submitted. */
 import { Redacted, Result } from "effect"
 import type { NewTask, TaskChange } from "../../../api/Tasks.ts"
 import {
@@ -10,12 +10,12 @@ import type { Task } from "../../../domain/tasks/Task.ts"
 import { jsonEquals } from "../../ui/Diff.tsx"
 import { parseJsonObject, formatJson } from "../../ui/jsonText.ts"
 
-/** Who answers, as it is filled in. A number that is left empty is the service's default. */
+/** The provider fields of the form. An empty number selects the server's default. */
 export interface ProviderDraft {
   readonly kind: NewProvider["kind"]
   readonly base_url: string
   readonly model: string
-  /** Empty: the key that the task has for the address, if it has one. */
+  /** Empty: keep the stored key of the base URL, if there is one. */
   readonly api_key: string
   readonly structured_output: OpenAiProvider["structured_output"]
   readonly temperature: string
@@ -24,7 +24,7 @@ export interface ProviderDraft {
   readonly output_price: string
 }
 
-export interface TaskDraft {
+/** All fields of the task form. */ export interface TaskDraft {
   readonly name: string
   readonly instructions: string
   readonly input_schema: string
@@ -32,7 +32,7 @@ export interface TaskDraft {
   readonly provider: ProviderDraft
 }
 
-const exampleProvider: ProviderDraft = {
+const defaultProvider: ProviderDraft = {
   kind: "examples",
   base_url: "https://",
   model: "",
@@ -44,7 +44,7 @@ const exampleProvider: ProviderDraft = {
   output_price: ""
 }
 
-/** A task that works as it stands, to be written over. */
+/** The initial form of a new task, with working example schemas. */
 export const newTaskDraft: TaskDraft = {
   name: "",
   instructions: "",
@@ -60,13 +60,13 @@ export const newTaskDraft: TaskDraft = {
     required: ["category"],
     additionalProperties: false
   }),
-  provider: exampleProvider
+  provider: defaultProvider
 }
 
 const numberText = (number: number | null | undefined): string =>
   number === null ? "" : String(number ?? "")
 
-/** The working copy of a task, to be changed. */
+/** The form of a task's working copy. */
 export const toTaskDraft = ({
   answer_schema,
   input_schema,
@@ -80,7 +80,7 @@ export const toTaskDraft = ({
   answer_schema: formatJson(answer_schema),
   provider:
     provider.kind === "examples"
-      ? exampleProvider
+      ? defaultProvider
       : {
           kind: "openai",
           base_url: provider.base_url,
@@ -118,31 +118,31 @@ const toProvider = (draft: ProviderDraft): NewProvider => {
   }
 }
 
-/** What is sent to make the task; undefined while a shape is no JSON object. */
+/** The request that creates the task; undefined while a schema is not a JSON object. */
 export const toNewTask = (draft: TaskDraft): NewTask | undefined => {
-  const inputs = parseJsonObject(draft.input_schema)
-  const answers = parseJsonObject(draft.answer_schema)
-  if (Result.isFailure(inputs) || Result.isFailure(answers)) return undefined
+  const inputSchema = parseJsonObject(draft.input_schema)
+  const answerSchema = parseJsonObject(draft.answer_schema)
+  if (Result.isFailure(inputSchema) || Result.isFailure(answerSchema)) return undefined
   return {
     name: draft.name.trim(),
     instructions: draft.instructions,
-    input_schema: inputs.success,
-    answer_schema: answers.success,
+    input_schema: inputSchema.success,
+    answer_schema: answerSchema.success,
     provider: toProvider(draft.provider)
   }
 }
 
-/** What is sent to change the task: what differs, and so nothing where nothing does; undefined while a shape is no JSON object. */
+/** The request that updates the task: only changed members. Undefined while a schema is not a JSON object. */
 export const toTaskChange = (task: Task, draft: TaskDraft): TaskChange | undefined => {
-  const wanted = toNewTask(draft)
-  if (wanted?.provider === undefined) return undefined
-  const { answer_schema, input_schema, name, provider } = wanted
-  const keyed = provider.kind === "openai" && provider.api_key !== undefined
+  const edited = toNewTask(draft)
+  if (edited?.provider === undefined) return undefined
+  const { answer_schema, input_schema, name, provider } = edited
+  const hasNewKey = provider.kind === "openai" && provider.api_key !== undefined
   return {
     ...(name === task.name ? {} : { name }),
     ...(draft.instructions === task.instructions ? {} : { instructions: draft.instructions }),
     ...(jsonEquals(input_schema, task.input_schema) ? {} : { input_schema }),
     ...(jsonEquals(answer_schema, task.answer_schema) ? {} : { answer_schema }),
-    ...(!keyed && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
+    ...(!hasNewKey && jsonEquals(withProviderDefaults(provider), task.provider) ? {} : { provider })
   }
 }

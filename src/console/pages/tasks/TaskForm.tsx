@@ -7,13 +7,13 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import type { TaskDraft } from "./TaskDraft.ts"
 import { ProviderFields } from "./ProviderFields.tsx"
 
-/** What a task is made of, to be filled in: for a new one, and for the working copy of one that is there. */
+/** The form of a new task and of an existing task's working copy. */
 export const TaskForm = ({
   action,
   children,
   draft,
   failure,
-  keySet = false,
+  hasProviderKey = false,
   onChange,
   onSubmit,
   pending,
@@ -22,14 +22,14 @@ export const TaskForm = ({
   readonly draft: TaskDraft
   readonly onChange: (draft: TaskDraft) => void
   readonly onSubmit: () => void
-  /** What the button that sends it says. */
+  /** The label of the submit button. */
   readonly action: string
   readonly pending: boolean
   readonly failure: Failure | undefined
-  readonly keySet?: boolean
-  /** Whether the shapes can no longer be others, since something was made in them. */
+  readonly hasProviderKey?: boolean
+  /** The schemas cannot change, because a dataset uses them. */
   readonly schemasLocked?: boolean
-  /** What stands beside the button. */
+  /** Further buttons beside the submit button. */
   readonly children: ReactNode
 }) => {
   const set = (change: Partial<TaskDraft>) => onChange({ ...draft, ...change })
@@ -39,8 +39,8 @@ export const TaskForm = ({
   }
   return (
     <form className="stack" onSubmit={submit}>
-      <section className="card padded stack" aria-label="What is asked">
-        <Field label="Name" fault={fieldError(failure, "name")}>
+      <section className="card padded stack" aria-label="Task">
+        <Field label="Name" error={fieldError(failure, "name")}>
           {(field) => (
             <input
               {...field}
@@ -53,8 +53,8 @@ export const TaskForm = ({
         </Field>
         <Field
           label="Instructions"
-          hint="What the model is told, beside the input and the shape of the answer."
-          fault={fieldError(failure, "instructions")}
+          hint="Sent to the model with the input and the answer schema."
+          error={fieldError(failure, "instructions")}
         >
           {(field) => (
             <textarea
@@ -69,31 +69,30 @@ export const TaskForm = ({
       </section>
       {schemasLocked ? (
         <p className="notice">
-          The shapes of inputs and answers stay: the examples of the dataset fit them. Another shape is
-          another task.
+          Input and answer schemas are locked because the dataset uses them. Create a new task to change them.
         </p>
       ) : (
-        <section className="card padded side-by-side" aria-label="Shapes">
+        <section className="card padded side-by-side" aria-label="Schemas">
           <JsonField
-            label="The shape of inputs"
-            hint="JSON Schema 2020-12, an object at its top."
-            fault={fieldError(failure, "input_schema")}
+            label="Input schema"
+            hint="JSON Schema 2020-12 with an object at the top level."
+            error={fieldError(failure, "input_schema")}
             text={draft.input_schema}
             onChange={(input_schema) => set({ input_schema })}
           />
           <JsonField
-            label="The shape of answers"
-            hint="Corrections have this shape, too."
-            fault={fieldError(failure, "answer_schema")}
+            label="Answer schema"
+            hint="Corrections must match this schema as well."
+            error={fieldError(failure, "answer_schema")}
             text={draft.answer_schema}
             onChange={(answer_schema) => set({ answer_schema })}
           />
         </section>
       )}
-      <section className="card padded stack" aria-label="Who answers">
+      <section className="card padded stack" aria-label="Provider">
         <ProviderFields
           provider={draft.provider}
-          keySet={keySet}
+          hasProviderKey={hasProviderKey}
           failure={failure}
           onChange={(provider) => set({ provider })}
         />

@@ -7,7 +7,7 @@ import { useCan } from "../../state/session.ts"
 import { taskAtom } from "../../state/tasks.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** A task by its name, for who may read it; by its id for others, and until the name is there. */
+/** A link to a task, labelled with its name. Without read access, or before the name is loaded, the label is its id. */
 export const TaskLink = ({ id }: { readonly id: TaskId }) =>
   useCan()("tasks.read") ? <Named id={id} /> : <span className="id">{id}</span>
 

@@ -8,7 +8,7 @@ import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 
-/** What an AI is asked over and over. */
+/** The tasks of the organization. */
 export default function Tasks() {
   const can = useCan()
   return (
@@ -23,19 +23,19 @@ export default function Tasks() {
           ) : null
         }
       >
-        Each with its dataset, its comparisons and what is live.
+        Tasks with their providers and datasets.
       </PageHeader>
       <PagedList atom={tasksAtom}>
         {(tasks) =>
           tasks.length === 0 ? (
             <div className="card">
-              <EmptyState title="No task yet">
-                A task is a question that an AI is asked over and over: the shapes of its inputs and answers,
-                and who answers.
+              <EmptyState title="No tasks yet">
+                A task defines the schemas of its inputs and answers, and the provider that produces the
+                answers.
               </EmptyState>
             </div>
           ) : (
-            <Table columns={["Task", "Answered by", "Dataset", "Made"]}>
+            <Table columns={["Task", "Provider", "Dataset", "Created"]}>
               {tasks.map((task) => (
                 <tr key={task.id}>
                   <td>
@@ -46,18 +46,18 @@ export default function Tasks() {
                   </td>
                   <td>
                     {task.provider.kind === "examples" ? (
-                      "the nearest example"
+                      "Nearest example"
                     ) : (
                       <UntrustedText text={task.provider.model} />
                     )}
                   </td>
                   <td>
                     {task.dataset_id === null ? (
-                      <span className="quiet">none yet</span>
+                      <span className="quiet">none</span>
                     ) : can("datasets.read") ? (
-                      <Link to={`/datasets/${task.dataset_id}`}>newest version</Link>
+                      <Link to={`/datasets/${task.dataset_id}`}>Newest version</Link>
                     ) : (
-                      "one or more versions"
+                      "available"
                     )}
                   </td>
                   <td>

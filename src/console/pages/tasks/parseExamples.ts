@@ -1,4 +1,4 @@
-/** Examples as they are pasted: JSON Lines, or one JSON array. */
+/** Parsing of pasted examples: JSON Lines, or one JSON array. */
 import { Result, Schema } from "effect"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { Failure } from "../../ui/Failure.ts"
@@ -9,40 +9,40 @@ export type ParsedExample = typeof GivenExample.Type
 
 const isExample = Schema.is(GivenExample)
 
-const FORM = 'an object with "input" and "answer", each an object'
+const EXPECTED = 'expected an object with the objects "input" and "answer"'
 
-/** The examples of a text, at least one; or what is wrong with which. */
+/** Parses at least one example. Fails with a message that names the line or the example. */
 export const parseExamples = (
   text: string
 ): Result.Result<readonly [ParsedExample, ...ReadonlyArray<ParsedExample>], string> => {
   const whole = parseJson(text)
-  const given: Array<readonly [where: string, value: unknown]> = []
+  const values: Array<readonly [where: string, value: unknown]> = []
   if (Result.isSuccess(whole) && Array.isArray(whole.success)) {
-    whole.success.forEach((value: unknown, index) => given.push([`Example ${index + 1}`, value]))
+    whole.success.forEach((value: unknown, index) => values.push([`Example ${index + 1}`, value]))
   } else if (Result.isSuccess(whole)) {
-    given.push(["It", whole.success])
+    values.push(["Example 1", whole.success])
   } else {
     for (const [index, line] of text.split("\n").entries()) {
       if (line.trim() === "") continue
       const value = parseJson(line)
       if (Result.isFailure(value)) return Result.fail(`Line ${index + 1}: ${value.failure}`)
-      given.push([`Line ${index + 1}`, value.success])
+      values.push([`Line ${index + 1}`, value.success])
     }
   }
   const examples: Array<ParsedExample> = []
-  for (const [where, value] of given) {
-    if (!isExample(value)) return Result.fail(`${where} is not ${FORM}`)
+  for (const [where, value] of values) {
+    if (!isExample(value)) return Result.fail(`${where}: ${EXPECTED}`)
     examples.push(value)
   }
   const [first, ...others] = examples
-  return first === undefined ? Result.fail("There is no example yet") : Result.succeed([first, ...others])
+  return first === undefined ? Result.fail("Add at least one example") : Result.succeed([first, ...others])
 }
 
-/** What the service has against an example, in words: which one, and where in it. */
+/** The first validation error of an example, with its number (from 1) and the path in it. */
 export const exampleError = (failure: Failure | undefined): string | undefined => {
   for (const { detail, pointer } of failure?.errors ?? []) {
-    const found = /^#\/examples\/(\d+)(.*)$/.exec(pointer)
-    if (found !== null) return `Example ${Number(found[1]) + 1}, ${found[2]}: ${detail}`
+    const match = /^#\/examples\/(\d+)(.*)$/.exec(pointer)
+    if (match !== null) return `Example ${Number(match[1]) + 1}, ${match[2]}: ${detail}`
   }
   return undefined
 }

@@ -27,14 +27,14 @@ export const batchesAtom = Atom.family((id: TelemetryDestinationId) =>
   )
 )
 
-const tones: Record<TelemetryDeliveryStatus, Tone> = {
-  pending: "wait",
-  delivered: "good",
-  failed: "bad",
-  partial: "note"
+const statuses: Record<TelemetryDeliveryStatus, readonly [Tone, string]> = {
+  pending: ["wait", "Pending"],
+  delivered: ["good", "Delivered"],
+  failed: ["bad", "Failed"],
+  partial: ["note", "Partial"]
 }
 
-/** The latest batches of spans. */
+/** The latest batches of exported spans, each with a replay button if it failed. */
 export const Batches = ({
   id,
   onChange
@@ -48,14 +48,14 @@ export const Batches = ({
       <div className="card-head">
         <div>
           <h2 id="batches">Batches</h2>
-          <p className="quiet small">The latest fifty, newest first. One that failed is kept for 72 hours.</p>
+          <p className="quiet small">Last 50, newest first. Failed batches are kept for 72 hours.</p>
         </div>
       </div>
       <AsyncContent result={result} atom={batchesAtom(id)}>
         {(batches) =>
           batches.length === 0 ? (
-            <EmptyState title="Nothing was exported yet">
-              Spans leave in batches, some seconds after they end.
+            <EmptyState title="No spans exported yet">
+              Spans are exported in batches, a few seconds after they end.
             </EmptyState>
           ) : (
             <ul className="rows">
@@ -80,21 +80,22 @@ const Batch = ({
   readonly onChange: () => void
 }) => {
   const can = useCan()
+  const [tone, status] = statuses[batch.status]
   const replay = useAction(() =>
     apiClient.telemetry_destinations.replay({ params: { id, delivery: batch.id } })
   )
-  const again = async () => {
-    if ((await replay.run()) !== undefined) showToast("Queued again")
+  const runReplay = async () => {
+    if ((await replay.run()) !== undefined) showToast("Batch queued")
     onChange()
   }
   return (
     <li className="row">
       <div className="row-line">
-        <Badge tone={tones[batch.status]}>{batch.status}</Badge>
+        <Badge tone={tone}>{status}</Badge>
         <span className="row-text">
           {batch.span_count === 1 ? "1 span" : `${batch.span_count.toLocaleString("en")} spans`}
           {batch.rejected_spans === 0 ? null : (
-            <span className="row-error">{batch.rejected_spans.toLocaleString("en")} were rejected</span>
+            <span className="row-error">{batch.rejected_spans.toLocaleString("en")} rejected</span>
           )}
           {batch.last_error === null ? null : (
             <span className="row-error">
@@ -109,7 +110,7 @@ const Batch = ({
         </span>
         <span className="row-actions">
           {batch.status === "failed" && can("org_config.write") ? (
-            <Button small pending={replay.pending} onClick={() => void again()}>
+            <Button small pending={replay.pending} onClick={() => void runReplay()}>
               Replay
             </Button>
           ) : null}

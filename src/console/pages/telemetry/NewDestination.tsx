@@ -13,27 +13,27 @@ interface Header {
   readonly value: string
 }
 
-/** The most headers there may be. */
+/** The most headers that the API accepts. */
 const MAX_HEADERS = 10
 
-/** The collector's address and what authenticates there. Neither is shown again. */
+/** A dialog for the collector's URL and authentication headers, neither of which is shown again. */
 export const NewDestination = ({
   onClose,
-  onMade
+  onCreated
 }: {
   readonly onClose: () => void
-  readonly onMade: () => void
+  readonly onCreated: () => void
 }) => {
   const [url, setUrl] = useState("https://")
   const [headers, setHeaders] = useState<ReadonlyArray<Header>>([
     { key: 0, name: "Authorization", value: "" }
   ])
-  const [content, setContent] = useState(false)
+  const [includesContent, setIncludesContent] = useState(false)
   const create = useAction(() =>
     apiClient.telemetry_destinations.create({
       payload: {
         url: url.trim(),
-        content,
+        content: includesContent,
         headers: Object.fromEntries(
           headers.filter(({ value }) => value !== "").map(({ name, value }) => [name.trim(), value])
         )
@@ -42,34 +42,34 @@ export const NewDestination = ({
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    if ((await create.run()) !== undefined) onMade()
+    if ((await create.run()) !== undefined) onCreated()
   }
   const change = (key: number, part: Partial<Header>) =>
     setHeaders(headers.map((one) => (one.key === key ? { ...one, ...part } : one)))
   return (
-    <Dialog open title="The collector" onClose={onClose}>
+    <Dialog open title="Add collector" onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} />
         <UrlField
-          hint="Public https, without credentials. An empty path becomes /v1/traces."
-          fault={fieldError(create.failure, "url")}
+          hint="A public HTTPS URL without credentials. An empty path becomes /v1/traces."
+          error={fieldError(create.failure, "url")}
           value={url}
           onChange={setUrl}
         />
         <fieldset className="field">
           <legend className="legend">Headers</legend>
-          <p className="hint">Sent with each batch, kept sealed, and never shown again.</p>
+          <p className="hint">Sent with each batch. Stored encrypted and never shown again.</p>
           {headers.map(({ key, name, value }, index) => (
             <div key={key} className="header-row">
               <input
-                aria-label={`Name of header ${index + 1}`}
+                aria-label={`Header ${index + 1} name`}
                 placeholder="Name"
                 spellCheck={false}
                 value={name}
                 onChange={(event) => change(key, { name: event.target.value })}
               />
               <input
-                aria-label={`Value of header ${index + 1}`}
+                aria-label={`Header ${index + 1} value`}
                 placeholder="Value"
                 type="password"
                 autoComplete="off"
@@ -97,24 +97,28 @@ export const NewDestination = ({
                   ])
                 }
               >
-                Another header
+                Add header
               </Button>
             </div>
           ) : null}
         </fieldset>
         <label className="check">
-          <input type="checkbox" checked={content} onChange={({ target }) => setContent(target.checked)} />
+          <input
+            type="checkbox"
+            checked={includesContent}
+            onChange={({ target }) => setIncludesContent(target.checked)}
+          />
           <span>
-            Contents, too{" "}
+            Include content{" "}
             <span className="quiet">
-              inputs, answers, arguments and results, without the secrets in them; else only what happened
+              inputs, answers, arguments and results, with secrets redacted; otherwise only metadata
             </span>
           </span>
         </label>
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending}>
-            Set it
+            Save
           </Button>
         </div>
       </form>

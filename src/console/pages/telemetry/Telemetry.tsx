@@ -23,14 +23,14 @@ const destinationsAtom = Atom.make(
   Effect.map(apiClient.telemetry_destinations.list(), ({ destinations }) => destinations)
 )
 
-/** How often the figures are asked for again, in milliseconds. */
+/** The polling interval of this page, in milliseconds. */
 const REFRESH_INTERVAL_MS = 2_500
 
-/** Where the organization's spans are sent. */
+/** The telemetry page: the organization's collector, its queue, delivery health and latest batches. */
 export default function Telemetry() {
   const can = useCan()
   const result = useAtomValue(destinationsAtom)
-  const [making, setMaking] = useState(false)
+  const [isCreating, setIsCreating] = useState(false)
   return (
     <>
       <AsyncContent result={result} atom={destinationsAtom}>
@@ -40,19 +40,20 @@ export default function Telemetry() {
               title="Telemetry"
               aside={
                 destination === undefined && can("org_config.write") ? (
-                  <Button kind="primary" onClick={() => setMaking(true)}>
-                    Set the collector
+                  <Button kind="primary" onClick={() => setIsCreating(true)}>
+                    Add collector
                   </Button>
                 ) : null
               }
             >
-              Runs, steps and approvals as spans, sent to a collector of your own. Export is sampled, and
-              never slows a run.
+              Exports runs, steps and approvals as spans to your OpenTelemetry collector. Export is sampled
+              and never delays a run.
             </PageHeader>
             {destination === undefined ? (
               <div className="card">
-                <EmptyState title="No collector is set">
-                  Any that takes OTLP over https with JSON; an organization has one at most.
+                <EmptyState title="No collector">
+                  Add a collector that accepts OTLP/HTTP with JSON over HTTPS. An organization has at most
+                  one.
                 </EmptyState>
               </div>
             ) : (
@@ -61,13 +62,13 @@ export default function Telemetry() {
           </div>
         )}
       </AsyncContent>
-      {making ? (
+      {isCreating ? (
         <NewDestination
-          onClose={() => setMaking(false)}
-          onMade={() => {
-            setMaking(false)
+          onClose={() => setIsCreating(false)}
+          onCreated={() => {
+            setIsCreating(false)
             refresh(destinationsAtom)
-            showToast("The collector is set")
+            showToast("Collector added")
           }}
         />
       ) : null}
@@ -80,7 +81,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
   const { id } = destination
   const params = { id }
   const test = useAction(() => apiClient.telemetry_destinations.test({ params }))
-  const lookAgain = () => {
+  const reload = () => {
     refresh(destinationsAtom)
     refresh(batchesAtom(id))
   }
@@ -102,12 +103,12 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
               <UntrustedText text={destination.url_hint} />
             </h2>
             <p className="quiet small">
-              set <AbsoluteTime time={destination.created_at} /> ·{" "}
+              added <AbsoluteTime time={destination.created_at} /> ·{" "}
               {destination.last_delivered_at === null ? (
-                "took no spans yet"
+                "no spans accepted yet"
               ) : (
                 <>
-                  last took spans <RelativeTime time={destination.last_delivered_at} />
+                  last accepted spans <RelativeTime time={destination.last_delivered_at} />
                 </>
               )}
             </p>
@@ -118,24 +119,24 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
                 pending={test.pending}
                 onClick={() =>
                   void test.run().then((accepted) => {
-                    if (accepted !== undefined) showToast("The collector took the test span")
+                    if (accepted !== undefined) showToast("Test span accepted")
                     return undefined
                   })
                 }
               >
-                Send a test span
+                Send test span
               </Button>
               <ConfirmButton
                 small={false}
                 label="Remove"
-                title="Remove the collector?"
+                title="Remove this collector?"
                 act={() => apiClient.telemetry_destinations.remove({ params })}
                 onDone={() => {
                   refresh(destinationsAtom)
-                  showToast("The collector is removed")
+                  showToast("Collector removed")
                 }}
               >
-                <p>Spans that wait are dropped, and failed batches can no longer be replayed.</p>
+                <p>Queued spans are dropped, and failed batches can no longer be replayed.</p>
               </ConfirmButton>
             </div>
           ) : null}
@@ -143,14 +144,14 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
         <FailureNotice failure={test.failure} />
         {destination.last_error === null ? null : (
           <p className="notice warn">
-            The last error: <UntrustedText text={destination.last_error} />
+            Last error: <UntrustedText text={destination.last_error} />
           </p>
         )}
       </section>
       <div className="figures">
         <div className="card figure">
           <strong>{destination.pending_spans.toLocaleString("en")}</strong>
-          <span className="quiet">spans waiting</span>
+          <span className="quiet">spans queued</span>
         </div>
         <div className="card figure">
           <strong>{destination.dropped_spans.toLocaleString("en")}</strong>
@@ -158,7 +159,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
         </div>
       </div>
       <DeliveryHealth id={id} />
-      <Batches id={id} onChange={lookAgain} />
+      <Batches id={id} onChange={reload} />
     </>
   )
 }

@@ -1,14 +1,14 @@
 /**
- * How the inbox is kept:
+ * The state machine that keeps the inbox current:
  *
  * ```
- *  closed ──connect──> connecting ──opened──> streaming, which has everything read once
- *     ^                   │   ^                   │ resync: read again   │ a reading failed: read later
+ *  closed ──connect──> connecting ──opened──> streaming (reads everything once)
+ *     ^                   │   ^                   │ resync: read again   │ read failed: retry with backoff
  *     └──pause────────────┴───┼──── broken ───────┘
- *                             └ refused: read, and connect later
+ *                             └ refused: read, and reconnect with backoff
  * ```
  *
- * There is one reading at a time, and what comes while it is under way is newer than what it brings.
+ * Only one read runs at a time. Changes that the stream delivers during a read are newer than its result and are applied on top.
  */
 import { DateTime, Duration, Effect, Fiber, Schedule } from "effect"
 import type { Inbox } from "../../../api/Console.ts"
@@ -16,64 +16,63 @@ import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 
 export interface InboxState {
-  /** `loading`: nothing is known yet. `behind`: the stream broke or nothing was answered, and what is shown may be old. */
+  /** `loading`: no page has been read yet. `behind`: the stream is broken or a read failed, so the data may be stale. */
   readonly phase: "loading" | "live" | "behind"
-  /** In the order in which they close. */
+  /** Sorted by deadline. */
   readonly pending: ReadonlyArray<ApprovalSnapshot>
-  /** Those that closed while this page looked, newest last. */
+  /** The approvals that closed while this page was open, newest last. */
   readonly closed: ReadonlyMap<ApprovalId, ApprovalSnapshot>
-  /** How often everything was read: what was missed before is known after. */
+  /** The number of completed full reads. After one, no earlier change is missing. */
   readonly fullReads: number
 }
 
-/** What a stream of changes tells. */
+/** Receives the events of the stream. */
 export interface InboxListener {
   readonly opened: () => void
   readonly approval: (approval: ApprovalSnapshot) => void
   /** Some changes may have been missed. */
   readonly resync: () => void
-  /** `refused`: it does not connect again by itself. */
+  /** `refused`: the browser does not reconnect by itself. */
   readonly broken: (refused: boolean) => void
 }
 
-/** Where the inbox comes from, and who looks at it. */
+/** What the follower needs: the inbox's API, the session and a callback for changes. */
 export interface InboxPort {
-  /** A page of what waits, after the last one of the page before. */
+  /** Reads the page of pending approvals after `last`, the last one of the previous page. */
   readonly list: (last: ApprovalSnapshot | undefined) => Effect.Effect<Inbox, unknown>
-  /** Opens the stream of changes; answers with how to close it. */
-  readonly connect: (hear: InboxListener) => () => void
-  /** Whether who began to look is still signed in, asked when a stream begins anew. */
+  /** Opens the stream of changes; returns the function that closes it. */
+  readonly connect: (listener: InboxListener) => () => void
+  /** Whether the session that opened the page is still the current one; checked before reading after a reconnect. */
   readonly isStillSignedIn: Effect.Effect<boolean>
-  /** The state is another. `now`: somebody waits for it. */
-  readonly onChange: (now: boolean) => void
+  /** Called after each change of the state. `immediately`: render without waiting for the next frame. */
+  readonly onChange: (immediately: boolean) => void
 }
 
-/** The inbox, followed. */
 export interface InboxFollower {
   readonly state: () => InboxState
-  /** An approval as an answer of the service shows it. */
+  /** Applies an approval from an API response. */
   readonly applyApproval: (approval: ApprovalSnapshot) => void
   readonly connect: () => void
-  /** Ends the stream, and whatever is asked or waited for. What is known stays. */
+  /** Closes the stream and cancels reads and reconnects. The state is kept. */
   readonly pause: () => void
 }
 
-/** Pages that are read at most: with up to 1,000 approvals each, far more than people decide. */
+/** The most pages of a full read. With up to 1,000 approvals each, that is far more than people can decide. */
 const MAX_PAGES = 50
 
-/** Closed approvals that are remembered. */
+/** The most closed approvals that are kept. */
 const MAX_CLOSED = 500
 
-/** Between readings that failed: a second at first. */
-const readAgain = Schedule.exponential("1 second").pipe(
-  Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, LONGEST_WAIT))),
+const MAX_BACKOFF = Duration.seconds(30)
+
+/** The backoff between failed reads: exponential from one second, with jitter. */
+const readBackoff = Schedule.exponential("1 second").pipe(
+  Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, MAX_BACKOFF))),
   Schedule.jittered
 )
 
-/** How long to wait before another try where the browser gave up; twice as long after each. */
-const RECONNECT = Duration.seconds(3)
-
-const LONGEST_WAIT = Duration.seconds(30)
+/** The first delay before reconnecting a refused stream; it doubles with each refusal. */
+const RECONNECT_DELAY = Duration.seconds(3)
 
 const byDeadline = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
   DateTime.toEpochMillis(left.expires_at) - DateTime.toEpochMillis(right.expires_at) ||
@@ -81,148 +80,157 @@ const byDeadline = (left: ApprovalSnapshot, right: ApprovalSnapshot): number =>
 
 type Approvals = Map<ApprovalId, ApprovalSnapshot>
 
-/** An inbox that is not connected yet. */
+/** Adds to a map bounded by `MAX_CLOSED`. The oldest entry is evicted first. */
+const addClosed = (closed: Approvals, approval: ApprovalSnapshot): void => {
+  closed.delete(approval.approval_id)
+  closed.set(approval.approval_id, approval)
+  const [oldest] = closed.keys()
+  if (closed.size > MAX_CLOSED && oldest !== undefined) closed.delete(oldest)
+}
+
+/** Creates a follower that is not connected yet. */
 export const makeInboxFollower = Effect.fnUntraced(function* ({
-  onChange,
   connect,
   isStillSignedIn,
-  list
+  list,
+  onChange
 }: InboxPort) {
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   let pending: Approvals = new Map()
   const closed: Approvals = new Map()
-  let known = false
-  let readings = 0
-  let streaming = false
-  /** What is shown is as the service has it: read while the stream was open, and told of each change since. */
-  let fresh = false
-  let reading: Fiber.Fiber<void> | undefined
-  /** Something may have been missed since the reading under way began. */
-  let again = false
-  /** What came since then. */
-  let heard: Approvals | undefined
-  let reconnecting: Fiber.Fiber<void> | undefined
+  let isLoaded = false
+  let fullReads = 0
+  let isStreaming = false
+  /** The state equals the server's: it was read while the stream was open, and every change since was applied. */
+  let isFresh = false
+  let read: Fiber.Fiber<void> | undefined
+  /** The running read must be repeated, because changes may have been missed since it started. */
+  let mustReadAgain = false
+  /** The approvals that the stream delivered since the running read started. */
+  let changedDuringRead: Approvals | undefined
+  let reconnect: Fiber.Fiber<void> | undefined
   let refusals = 0
-  let close: (() => void) | undefined
+  let closeStream: (() => void) | undefined
 
   const put = (into: Approvals, approval: ApprovalSnapshot) => {
     if (approval.status === "pending") {
-      // What is closed stays closed, whatever comes late.
+      // A closed approval never becomes pending again, so a late snapshot is ignored.
       if (!closed.has(approval.approval_id)) into.set(approval.approval_id, approval)
       return
     }
     into.delete(approval.approval_id)
-    closed.delete(approval.approval_id)
-    closed.set(approval.approval_id, approval)
-    const [oldest] = closed.keys()
-    if (closed.size > MAX_CLOSED && oldest !== undefined) closed.delete(oldest)
+    addClosed(closed, approval)
   }
 
-  const apply = (approval: ApprovalSnapshot) => {
+  const applyApproval = (approval: ApprovalSnapshot) => {
     put(pending, approval)
-    heard?.set(approval.approval_id, approval)
+    changedDuringRead?.set(approval.approval_id, approval)
     onChange(false)
   }
 
-  const behind = () => {
-    fresh = false
+  const markStale = () => {
+    isFresh = false
     onChange(false)
   }
 
   const readAll = Effect.gen(function* () {
-    const came: Approvals = new Map()
+    const changes: Approvals = new Map()
     const found: Approvals = new Map()
-    heard = came
-    again = false
-    const show = (now: boolean) => {
+    changedDuringRead = changes
+    mustReadAgain = false
+    const show = (immediately: boolean) => {
       pending = new Map(found)
-      for (const approval of came.values()) put(pending, approval)
-      fresh = streaming && !again
-      known = true
-      onChange(now)
+      for (const approval of changes.values()) put(pending, approval)
+      isFresh = isStreaming && !mustReadAgain
+      isLoaded = true
+      onChange(immediately)
     }
     let last: ApprovalSnapshot | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       const { approvals, more } = yield* list(last)
       for (const approval of approvals) put(found, approval)
-      // The first page is shown at once: it is what closes first.
-      if (!known) show(true)
+      // The first page has the nearest deadlines, so it is shown before the rest is read.
+      if (!isLoaded) show(true)
       last = approvals.at(-1)
       if (!more || last === undefined) break
     }
-    readings++
+    fullReads++
     show(false)
-  }).pipe(Effect.tapError(() => Effect.sync(behind)))
+  }).pipe(Effect.tapError(() => Effect.sync(markStale)))
 
-  /** Reads until what was read is all there is. It tires of failing where the stream is away: that will have it read again. */
-  const readOn = readAll.pipe(
-    Effect.retry({ schedule: readAgain, while: () => streaming || !known }),
-    Effect.repeat({ while: () => again }),
+  /** Reads until the result is complete. Retries stop once the stream is down, because reopening it starts a new read. */
+  const readUntilComplete = readAll.pipe(
+    Effect.retry({ schedule: readBackoff, while: () => isStreaming || !isLoaded }),
+    Effect.repeat({ while: () => mustReadAgain }),
     Effect.ignore,
-    Effect.ensuring(Effect.sync(() => void (heard = undefined)))
+    Effect.ensuring(Effect.sync(() => void (changedDuringRead = undefined)))
   )
 
-  const begin = (work: Effect.Effect<void>) => {
-    const before = reading
-    const fiber = fork(before === undefined ? work : Effect.andThen(Fiber.interrupt(before), work))
-    reading = fiber
+  const startRead = (work: Effect.Effect<void>) => {
+    const previous = read
+    const fiber = fork(previous === undefined ? work : Effect.andThen(Fiber.interrupt(previous), work))
+    read = fiber
     fiber.addObserver(() => {
-      if (reading === fiber) reading = undefined
+      if (read === fiber) read = undefined
     })
   }
 
-  const hear: InboxListener = {
+  const listener: InboxListener = {
     opened: () => {
-      streaming = true
+      isStreaming = true
       refusals = 0
-      // What happened before the stream began is in what is read after; what is being read may lack it.
-      begin(known ? Effect.flatMap(isStillSignedIn, (here) => (here ? readOn : Effect.void)) : readOn)
+      // A new read covers everything before the stream opened. The running one may not, so it is replaced.
+      startRead(
+        isLoaded
+          ? Effect.flatMap(isStillSignedIn, (isSignedIn) => (isSignedIn ? readUntilComplete : Effect.void))
+          : readUntilComplete
+      )
     },
-    approval: apply,
+    approval: applyApproval,
     resync: () => {
-      again = true
-      if (reading === undefined) begin(readOn)
+      mustReadAgain = true
+      if (read === undefined) startRead(readUntilComplete)
     },
     broken: (refused) => {
-      streaming = false
-      behind()
-      // Without a stream, or before there is one, what waits is shown all the same.
-      if (reading === undefined && (refused || !known)) begin(readOn)
+      isStreaming = false
+      markStale()
+      // Pending approvals are shown even without a stream.
+      if (read === undefined && (refused || !isLoaded)) startRead(readUntilComplete)
       if (!refused) return
-      const wait = Duration.min(Duration.times(RECONNECT, 2 ** Math.min(refusals++, 10)), LONGEST_WAIT)
-      reconnecting = fork(
-        Effect.sleep(wait).pipe(
+      const delay = Duration.min(Duration.times(RECONNECT_DELAY, 2 ** Math.min(refusals++, 10)), MAX_BACKOFF)
+      reconnect = fork(
+        Effect.sleep(delay).pipe(
           Effect.andThen(isStillSignedIn),
-          Effect.map((here) => {
-            if (here) open()
+          Effect.map((isSignedIn) => {
+            if (isSignedIn) openStream()
           })
         )
       )
     }
   }
 
-  const open = () => {
-    close?.()
-    close = connect(hear)
+  const openStream = () => {
+    closeStream?.()
+    closeStream = connect(listener)
   }
 
-  const following: InboxFollower = {
+  const follower: InboxFollower = {
     state: () => ({
-      phase: known ? (fresh ? "live" : "behind") : "loading",
+      phase: isLoaded ? (isFresh ? "live" : "behind") : "loading",
       pending: [...pending.values()].toSorted(byDeadline),
       closed: new Map(closed),
-      fullReads: readings
+      fullReads
     }),
-    applyApproval: apply,
-    connect: open,
+    applyApproval,
+    connect: openStream,
     pause: () => {
-      close?.()
-      close = undefined
-      reading?.interruptUnsafe()
-      reconnecting?.interruptUnsafe()
-      streaming = false
-      behind()
+      closeStream?.()
+      closeStream = undefined
+      read?.interruptUnsafe()
+      reconnect?.interruptUnsafe()
+      isStreaming = false
+      markStale()
     }
   }
-  return following
+  return follower
 })

@@ -27,7 +27,7 @@ const here = path.dirname(fileURLToPath(import.meta.url))
 const places = [
   path.join(here, "console"),
   path.join(here, "..", "console"),
-  path.join(here, "..", "..", "..", ".console")
+  path.join(here, "..", "..", "..", "..", ".console")
 ]
 
 /** Files of more than this are nothing that the build makes. */
