@@ -60,7 +60,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
           assert.strictEqual(await page.getByRole("listitem").getByText("created an API key").count(), 0)
         })
         assert.strictEqual((yield* Effect.flip(ada.approvals.list()))._tag, "INVALID_API_KEY")
-        assert.deepStrictEqual([...faults, ...hers.pageErrors], [])
+        assert.deepStrictEqual([...pageErrors, ...hers.pageErrors], [])
       }).pipe(Effect.scoped, Effect.orDie),
     60_000
   )
