@@ -13,7 +13,7 @@ import { layerBootstrapKeys, layerKeys, layerSecrets } from "../server/main/laye
 import { readSettings } from "./environment.ts"
 import { org } from "./organization.ts"
 import { describeDatabase } from "./describeDatabase.ts"
-import { table } from "./table.ts"
+import { formatTable } from "./formatTable.ts"
 
 /** Runs with the keys of the configured database; an embedded one that is not running is started and stopped. */
 const withKeys = <A, E>(use: (keys: ApiKeys["Service"]) => Effect.Effect<A, E>) =>
@@ -151,7 +151,7 @@ const list = Command.make(
     }
     const now = yield* DateTime.now
     yield* Console.log(
-      table([
+      formatTable([
         ["ID", "KEY", "PRESET", "STATUS", "NAME"],
         ...keys.map((key) => [
           key.id,

@@ -2,17 +2,17 @@ import { Console, Effect, FiberSet, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import { makeReceiver } from "./receiver.ts"
 import { endsBySignal } from "./run.ts"
-import { delivery } from "./show.ts"
+import { printDelivery } from "./print.ts"
 
 const listen = Effect.fnUntraced(function* (flags: {
   readonly port: number
   readonly secret: Redacted.Redacted
 }) {
-  const show = yield* FiberSet.makeRuntime()
+  const runPrint = yield* FiberSet.makeRuntime()
   const secret = Redacted.value(flags.secret)
   const server = makeReceiver({
     secret: () => secret,
-    onDelivery: (received) => void show(delivery(received))
+    onDelivery: (received) => void runPrint(printDelivery(received))
   })
   yield* Effect.callback<void, Error>((resume) => {
     server.once("error", (error) => resume(Effect.fail(error)))

@@ -34,7 +34,7 @@ describe("countersign keys", () => {
           "Ann"
         )
         assert.isTrue(Result.isSuccess(parseApiKey(out)))
-        assert.include(err, "(Ann) of acme")
+        assert.include(err, "(Ann) of organization acme")
         const listed = yield* run("keys", "list", "--org", "acme")
         assert.include(listed.out, "Ann")
         assert.include(listed.out, out.slice(0, 21))

@@ -227,7 +227,7 @@ describe("countersign demo", () => {
           const { ended } = yield* spawnCli(["demo", "--url", url, "--key", key])
           const { code, err } = yield* ended
           assert.strictEqual(code, 1)
-          assert.match(err, /^countersign: the service does not send to .*COUNTERSIGN_EGRESS_ALLOW.*\n$/)
+          assert.match(err, /^countersign: the service refuses to send to .*COUNTERSIGN_EGRESS_ALLOW.*\n$/)
         })
       ),
     timeout

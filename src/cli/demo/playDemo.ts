@@ -4,7 +4,7 @@ import type { EffectCalls } from "../../client/Call.ts"
 import type { Preset } from "../../domain/identity/Scope.ts"
 import { StepId } from "../../domain/Ids.ts"
 import type { ReceivedDelivery } from "../receiver.ts"
-import * as show from "../show.ts"
+import { printDelivery, printResult, printStep } from "../print.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
 import type { ReceiverProcess } from "./receiverProcess.ts"
 import type { DemoService } from "./service.ts"
@@ -27,15 +27,15 @@ const refund = {
  */
 export const playDemo = Effect.fnUntraced(function* (service: DemoService, receiver: ReceiverProcess) {
   const admin = yield* clientFor(service, service.key)
-  yield* show.step("The service", `${service.url} (${service.about})`)
+  yield* printStep("The service", `${service.url} (${service.about})`)
 
   const agent = yield* createClient(service, admin, "runtime", "demo agent")
   const reviewer = yield* createClient(service, admin, "reviewer", "demo reviewer")
-  yield* show.step("Two keys", "demo agent (preset runtime)", "demo reviewer (preset reviewer)")
+  yield* printStep("Two keys", "demo agent (preset runtime)", "demo reviewer (preset reviewer)")
 
   const url = `http://127.0.0.1:${receiver.port}/countersign`
   yield* receiver.useSecret(yield* createEndpoint(admin, url))
-  yield* show.step(
+  yield* printStep(
     "A webhook endpoint",
     `${url}, process ${receiver.pid}`,
     "for approval.requested and approval.approved"
@@ -45,7 +45,7 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
   const requestedStep = yield* agent.sessions
     .step({ params: { id: session_id }, payload: refund })
     .pipe(during("requesting the step"))
-  yield* show.step(
+  yield* printStep(
     `The agent requests a step: ${refund.tool} ${JSON.stringify(refund.arguments)}`,
     `decision: ${requestedStep.decision}`,
     `reason: ${requestedStep.reason}`
@@ -56,13 +56,13 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
     })
   }
 
-  yield* show.step("The receiver gets the event")
+  yield* printStep("The receiver gets the event")
   const requested = yield* expectEvent(receiver, "approval.requested", requestedStep.approval_id)
 
   const approval = yield* reviewer.approvals
     .get({ params: { id: requestedStep.approval_id } })
     .pipe(during("reading the approval"))
-  yield* show.step(
+  yield* printStep(
     `The reviewer reads the pending approval: ${approval.approval_id}`,
     `${approval.tool} ${JSON.stringify(approval.arguments)}`,
     `expires at ${DateTime.formatIso(approval.expires_at)}, timeout action: ${approval.timeout_action}`
@@ -74,18 +74,18 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
       payload: { decision: "approve", comment: "The customer sent it back" }
     })
     .pipe(during("approving"))
-  yield* show.step(
+  yield* printStep(
     "The reviewer approves",
     `status: ${decided.status}, by ${decided.decided_by?.name ?? "unknown"}`
   )
 
-  yield* show.step("The receiver gets the event")
+  yield* printStep("The receiver gets the event")
   const approved = yield* expectEvent(receiver, "approval.approved", requestedStep.approval_id)
 
   const repeatedStep = yield* agent.sessions
     .step({ params: { id: session_id }, payload: refund })
     .pipe(during("requesting the step again"))
-  yield* show.step(
+  yield* printStep(
     "The agent requests the step again",
     `decision: ${repeatedStep.decision}`,
     `reason: ${repeatedStep.reason}`
@@ -95,7 +95,7 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
       message: `the decision for the approved step is ${repeatedStep.decision}, expected allow`
     })
   }
-  yield* show.verdict(true, `All verified: ${requested.type} and ${approved.type}, and the step is allowed.`)
+  yield* printResult(true, `All verified: ${requested.type} and ${approved.type}, and the step is allowed.`)
 })
 
 const clientFor = (service: DemoService, key: Redacted.Redacted) =>
@@ -152,7 +152,7 @@ const expectEvent = Effect.fnUntraced(function* (
   const next = Effect.gen(function* () {
     while (true) {
       const received = yield* Queue.take(receiver.deliveries)
-      yield* show.delivery(received)
+      yield* printDelivery(received)
       if (!received.verification.ok) {
         return yield* new DemoFailed({
           message: `a delivery failed verification (${received.verification.reason}): ${received.verification.message}`

@@ -1,5 +1,5 @@
 /** Formats rows as aligned columns; the last column is not padded. */
-export const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+export const formatTable = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths: Array<number> = []
   for (const row of rows) {
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)

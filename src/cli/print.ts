@@ -16,18 +16,18 @@ const indent = (text: string): string =>
     .join("\n")
 
 /** Prints a step of the demo. */
-export const step = (title: string, ...facts: ReadonlyArray<string>): Effect.Effect<void> =>
+export const printStep = (title: string, ...facts: ReadonlyArray<string>): Effect.Effect<void> =>
   print(["", paint("bold", title), ...facts.map((fact) => `  ${fact}`)])
 
 /** Prints the result. */
-export const verdict = (good: boolean, text: string): Effect.Effect<void> =>
+export const printResult = (good: boolean, text: string): Effect.Effect<void> =>
   print(["", paint(good ? ["bold", "green"] : ["bold", "red"], text)])
 
 /** Headers that are not specific to the delivery. */
 const UNREMARKABLE: ReadonlySet<string> = new Set(["connection", "host", "accept", "accept-encoding"])
 
 /** Prints a delivery: request line, headers, body and verification result. */
-export const delivery = (received: ReceivedDelivery): Effect.Effect<void> =>
+export const printDelivery = (received: ReceivedDelivery): Effect.Effect<void> =>
   print([
     "",
     paint("cyan", `  <- ${received.method} ${received.path}`),
