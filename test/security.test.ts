@@ -20,11 +20,11 @@ const exists = (path: string): boolean =>
 describe("SECURITY.md", () => {
   it("names an implementation and a test for each guarantee, and all of them exist", () => {
     assert.isAbove(promises.length, 10)
-    for (const [promise, kept, held] of promises) {
-      const tests = pathsIn(held)
+    for (const [promise, implementation, heldBy] of promises) {
+      const tests = pathsIn(heldBy)
       assert.isNotEmpty(tests, promise)
       for (const test of tests) assert.isTrue(exists(test), test)
-      for (const path of pathsIn(kept)) {
+      for (const path of pathsIn(implementation)) {
         if (path.includes("/")) assert.isTrue(exists(path), path)
       }
     }

@@ -47,7 +47,8 @@ export const configCommand = Command.make(
 ).pipe(
   Command.withShortDescription("Show and check the configuration"),
   Command.withDescription(
-    "List every environment variable with its meaning, unit, default and current value. Secrets are hidden. Exits with code 1 if the configuration is invalid."
+    "List every environment variable with its meaning, unit, default and current value. Secrets are hidden. Exits " +
+      "with code 1 if the configuration is invalid."
   ),
   Command.withExamples([
     { command: "countersign config", description: "Show and check the configuration" },

@@ -55,7 +55,8 @@ const importCommand = Command.make(
       )
     )
     yield* Console.error(
-      `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ${formatCount(replaced)} replaced`
+      `version ${dataset.version}: ${formatCount(dataset.example_count)} examples, ${formatCount(added)} added, ` +
+        `${formatCount(replaced)} replaced`
     )
     // The id alone goes to stdout, so that DATASET=$(countersign datasets import …) captures it.
     yield* Console.log(dataset.id)
@@ -63,7 +64,8 @@ const importCommand = Command.make(
 ).pipe(
   Command.withShortDescription("Create the next version of a dataset from a file"),
   Command.withDescription(
-    "Create the next version of a task's dataset from a JSON Lines file. The import is atomic: if a line does not match the task's schemas, nothing is imported."
+    "Create the next version of a task's dataset from a JSON Lines file. The import is atomic: if a line does not " +
+      "match the task's schemas, nothing is imported."
   ),
   Command.withExamples([
     {

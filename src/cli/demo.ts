@@ -40,7 +40,8 @@ export const demoCommand = Command.make(
 ).pipe(
   Command.withShortDescription("Run one approval end to end"),
   Command.withDescription(
-    "Run one approval end to end with a real receiver: an agent requests a step, a reviewer approves it, and both webhooks arrive with valid signatures. Exits with code 0 only if everything succeeded."
+    "Run one approval end to end with a real receiver: an agent requests a step, a reviewer approves it, and both " +
+      "webhooks arrive with valid signatures. Exits with code 0 only if everything succeeded."
   ),
   Command.withExamples([
     { command: "countersign demo", description: "Use a temporary service and database" },

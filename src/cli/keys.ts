@@ -79,7 +79,8 @@ const create = Command.make(
     const text = Redacted.value(secret)
     if (isNew) yield* Console.error(`Created organization ${flags.org}.`)
     yield* Console.error(
-      `Created key ${key.id} (${key.name}) of organization ${flags.org} (database: ${describeDatabase(settings.store)}). It is shown only once:`
+      `Created key ${key.id} (${key.name}) of organization ${flags.org} (database: ` +
+        `${describeDatabase(settings.store)}). It is shown only once:`
     )
     if (flags.json) {
       return yield* Console.log(JSON.stringify({ key: yield* encodeKey(key), secret: text }, null, 2))
@@ -110,7 +111,8 @@ const generateKey = Command.make("generate", {}, () =>
 ).pipe(
   Command.withShortDescription("Print a new API key without storing it"),
   Command.withDescription(
-    "Print a new API key without storing it, for COUNTERSIGN_ADMIN_KEY: an empty database gets it as its first admin key. Needs no configuration."
+    "Print a new API key without storing it, for COUNTERSIGN_ADMIN_KEY: an empty database gets it as its first admin " +
+      "key. Needs no configuration."
   ),
   Command.withExamples([
     {
@@ -231,7 +233,9 @@ const rotateMaster = Command.make(
 ).pipe(
   Command.withShortDescription("Reseal every secret with the newest master key"),
   Command.withDescription(
-    "Reseal every secret in the database with the newest master key, without stopping the service. Before that, deploy COUNTERSIGN_MASTER_KEY=old,new to every replica, so that all can unseal with the new key, and then new,old."
+    "Reseal every secret in the database with the newest master key, without stopping the service. Before that, " +
+      "deploy COUNTERSIGN_MASTER_KEY=old,new to every replica, so that all can unseal with the new key, and then " +
+      "new,old."
   ),
   Command.withExamples([
     {

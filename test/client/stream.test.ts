@@ -21,7 +21,7 @@ const agent = Effect.gen(function* () {
   const [row] = yield* sql<{ org_id: OrgId }>`
     SELECT org_id FROM agent_sessions WHERE session_id = ${session_id}
   `
-  if (row === undefined) throw new Error("the session is in the store")
+  if (row === undefined) throw new Error("the session is not in the database")
   return { client, key, session: { org_id: row.org_id, session_id }, session_id }
 })
 

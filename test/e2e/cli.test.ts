@@ -199,7 +199,7 @@ describe("countersign demo", () => {
           assert.match(played.out, /x-svc-signature: t=\d+,v1=[0-9a-f]{64}/)
           assert.match(played.out, /verified: approval\.requested evt_/)
           assert.match(played.out, /verified: approval\.approved evt_/)
-          assert.notInclude(played.out, "\u001b[", "no colour where nobody looks")
+          assert.notInclude(played.out, "\u001b[", "no colours without a terminal")
           const left = yield* Effect.promise(async () => {
             await using client = connect({ url, key })
             const { endpoints } = await client.notification_endpoints.list()

@@ -35,8 +35,8 @@ it("the leak hunter finds a secret in every encoding", () => {
 /** The database URL with a hunted password: a server with trust authentication accepts any. */
 const withPassword = (hunt: Hunt, database: Redacted.Redacted): string => {
   const url = new URL(Redacted.value(database))
-  if (url.password === "") url.password = hunt.secret("password of the store")
-  else if (url.password.length >= 20) hunt.secret("password of the store", url.password)
+  if (url.password === "") url.password = hunt.secret("password of the database")
+  else if (url.password.length >= 20) hunt.secret("password of the database", url.password)
   return url.href
 }
 
@@ -132,7 +132,7 @@ describe("the service's secrets", () => {
         // A defect of the service, with a secret in every part of the request.
         yield* Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          hunt.search("the store", yield* dump, input)
+          hunt.search("the database", yield* dump, input)
           yield* sql.unsafe(`ALTER TABLE agent_sessions RENAME COLUMN metadata TO lost`)
         }).pipe(Effect.provide(Database.layer({ url: database })))
         const inBody = hunt.secret("body of a failing request")

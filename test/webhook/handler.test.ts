@@ -97,13 +97,13 @@ describe("handler", () => {
     let broken = true
     const { errors, receive } = setUp({
       onEvent: () => {
-        if (broken) throw new Error("the store is away")
+        if (broken) throw new Error("the database is unreachable")
       }
     })
     const first = await receive(delivery())
     assert.strictEqual(first.status, 500)
     assert.notInclude(await first.text(), "store")
-    assert.deepStrictEqual(errors.map(String), ["Error: the store is away"])
+    assert.deepStrictEqual(errors.map(String), ["Error: the database is unreachable"])
     broken = false
     assert.strictEqual((await receive(delivery())).status, 204)
   })

@@ -52,7 +52,9 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
   )
   if (requestedStep.decision !== "pending" || requestedStep.approval_id === null) {
     return yield* new DemoFailed({
-      message: `the decision is ${requestedStep.decision}, expected pending: a rule of the organization decides ${refund.tool} without a reviewer`
+      message:
+        `the decision is ${requestedStep.decision}, expected pending: a rule of the organization decides ${refund.tool} ` +
+        `without a reviewer`
     })
   }
 
@@ -124,7 +126,9 @@ const createEndpoint = (admin: EffectCalls, url: string) =>
         Effect.catchTag("INVALID_URL", (refused) =>
           Effect.fail(
             new DemoFailed({
-              message: `the service refuses to send to ${url} (${refused.message}): start it on this machine with COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 COUNTERSIGN_EGRESS_HTTP=true`
+              message:
+                `the service refuses to send to ${url} (${refused.message}): start it on this machine with ` +
+                `COUNTERSIGN_EGRESS_ALLOW=127.0.0.0/8 COUNTERSIGN_EGRESS_HTTP=true`
             })
           )
         ),

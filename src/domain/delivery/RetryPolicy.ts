@@ -53,9 +53,9 @@ export const exponentialRetryPolicy = (options: {
 const MAX_ATTEMPTS = 1_000
 
 /**
- * Returns the delay before the next attempt after `attemptsMade` failed attempts, in whole milliseconds; null if none is left or the attempt would
- * start after `remainingMillis`. `random` is in [0, 1) and spreads the delay evenly over ±jitter. `retryAfter` is a lower bound, up to
- * the longest that is honoured.
+ * Returns the delay before the next attempt after `attemptsMade` failed attempts, in whole milliseconds; null if none is left or the
+ * attempt would start after `remainingMillis`. `random` is in [0, 1) and spreads the delay evenly over ±jitter. `retryAfter` is a lower
+ * bound, up to the longest that is honoured.
  */
 export const nextDelay = (
   policy: RetryPolicy,

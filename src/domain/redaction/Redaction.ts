@@ -45,7 +45,7 @@ export interface Redaction {
  * Removes secrets from a value: known values, and secrets with a recognizable format. A field's name alone decides nothing: an ordinary
  * value under `token` or `session` stays, a random-looking token is removed. Member names are searched like values, and numbers for known
  * values. Redacting a redacted value changes nothing. Linear in the value's size: about 50 ns per character, 1 µs in adversarial texts. For
- * a large value, `redactedTexts` may hold strings that were redacted before, so that the caller can yield to other work in between.
+ * a large value, `redactedTexts` may contain strings that were redacted before, so that the caller can yield to other work in between.
  */
 export const redact = (
   value: Schema.Json,

@@ -46,7 +46,7 @@ describe("redact", () => {
     for (const { value, what } of ordinary) if (redacted(value, ours).count > 0) wrong.push(what)
     const recall = found / all
     const precision = found / (found + wrong.length)
-    // oxlint-disable-next-line no-console -- what is measured is told
+    // oxlint-disable-next-line no-console -- prints the measured recall and precision
     console.log(
       `redaction: recall ${(100 * recall).toFixed(1)} % of ${all}, precision ${(100 * precision).toFixed(1)} %, ` +
         `${wrong.length} of ${ordinary.length} ordinary values touched`,

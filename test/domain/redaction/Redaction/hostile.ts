@@ -114,7 +114,7 @@ export const hostileTexts = (length: number): ReadonlyArray<readonly [what: stri
     )
   ],
   [
-    "everything at once",
+    "all patterns combined",
     repeated("https://a:b@c sk-a1 password=x1 Bearer eyJ0 -----BEGIN PRIVATE KEY----- %61 QUFBQUFB\n", length)
   ]
 ]
