@@ -1,10 +1,10 @@
 import { concatBytes } from "./concatBytes.ts"
-import { type ReadBody, type ReceiverOptions, receiver } from "./receiver.ts"
+import { type BodyResult, type ReceiverOptions, receiver } from "./receiver.ts"
 
 type Body = NonNullable<Request["body"]>
 
 /** Reads a stream completely, or until it exceeds the limit. */
-const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
+const readStream = async (stream: Body, limit: number): Promise<BodyResult> => {
   const chunks: Array<Uint8Array> = []
   let length = 0
   const reader = stream.getReader()
@@ -44,7 +44,7 @@ const readStream = async (stream: Body, limit: number): Promise<ReadBody> => {
 export const handler = (options: ReceiverOptions): ((request: Request) => Promise<Response>) => {
   const receive = receiver(options)
   return async (request) => {
-    const answer = await receive({
+    const response = await receive({
       method: request.method,
       headers: request.headers,
       read: async (limit) => {
@@ -53,6 +53,6 @@ export const handler = (options: ReceiverOptions): ((request: Request) => Promis
         return request.body === null ? new Uint8Array() : readStream(request.body, limit)
       }
     })
-    return new Response(answer.body, { status: answer.status, headers: { ...answer.headers } })
+    return new Response(response.body, { status: response.status, headers: { ...response.headers } })
   }
 }

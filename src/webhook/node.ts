@@ -1,5 +1,5 @@
 import { concatBytes } from "./concatBytes.ts"
-import { type ReadBody, type ReceiverOptions, receiver } from "./receiver.ts"
+import { type BodyResult, type ReceiverOptions, receiver } from "./receiver.ts"
 
 /** The used part of `http.IncomingMessage`, as a structural type without an import. */
 export interface NodeRequest {
@@ -17,7 +17,7 @@ export interface NodeResponse {
   end(body?: string): unknown
 }
 
-const read = (request: NodeRequest, limit: number): Promise<ReadBody> => {
+const readBody = (request: NodeRequest, limit: number): Promise<BodyResult> => {
   if (ArrayBuffer.isView(request.body)) {
     const { buffer, byteLength, byteOffset } = request.body
     return Promise.resolve(byteLength > limit ? "too_large" : new Uint8Array(buffer, byteOffset, byteLength))
@@ -48,15 +48,15 @@ export const nodeHandler = (
 ): ((request: NodeRequest, response: NodeResponse) => Promise<void>) => {
   const receive = receiver(options)
   return async (request, response) => {
-    const answer = await receive({
+    const result = await receive({
       method: request.method ?? "",
       headers: request.headers,
-      read: (limit) => read(request, limit)
+      read: (limit) => readBody(request, limit)
     })
     // The sender of a refused request may still be sending: its connection is closed.
-    const close: Record<string, string> = answer.status < 300 ? {} : { connection: "close" }
-    response.writeHead(answer.status, { ...answer.headers, ...close })
-    if (answer.body === null) response.end()
-    else response.end(answer.body)
+    const close: Record<string, string> = result.status < 300 ? {} : { connection: "close" }
+    response.writeHead(result.status, { ...result.headers, ...close })
+    if (result.body === null) response.end()
+    else response.end(result.body)
   }
 }

@@ -29,20 +29,20 @@ export type ReceiverRefusalReason =
   RefusalReason | "method_not_allowed" | "body_too_large" | "body_unreadable" | "wrong_organization"
 
 /** The response to the sender. */
-export interface Answer {
+export interface ReceiverResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
 }
 
 /** The raw body, or why it is missing: too large, disconnected, or consumed by a body parser. */
-export type ReadBody = Uint8Array | "too_large" | "disconnected" | "already_consumed"
+export type BodyResult = Uint8Array | "too_large" | "disconnected" | "already_consumed"
 
 /** A request, as both adapters provide it. */
-export interface Incoming {
+export interface IncomingRequest {
   readonly method: string
   readonly headers: WebhookHeaders
-  readonly read: (limit: number) => Promise<ReadBody>
+  readonly read: (limit: number) => Promise<BodyResult>
 }
 
 const statuses: Record<ReceiverRefusalReason, number> = {
@@ -61,33 +61,35 @@ const statuses: Record<ReceiverRefusalReason, number> = {
   wrong_organization: 403
 }
 
-const problem = (
+const errorResponse = (
   status: number,
   reason: string,
   message: string,
   more: Record<string, string> = {}
-): Answer => ({
+): ReceiverResponse => ({
   status,
   headers: { "content-type": "application/json", "cache-control": "no-store", ...more },
   body: JSON.stringify({ reason, message })
 })
 
-const handled: Answer = { status: 204, headers: {}, body: null }
-const busy = problem(503, "busy", "Another process is handling this event. Retry later.", {
+const handledResponse: ReceiverResponse = { status: 204, headers: {}, body: null }
+const busyResponse = errorResponse(503, "busy", "Another process is handling this event. Retry later.", {
   "retry-after": "5"
 })
-const failed = problem(500, "not_handled", "The event could not be handled.")
+const failedResponse = errorResponse(500, "not_handled", "The event could not be handled.")
 
 /** Creates the handler behind both adapters. */
-export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Promise<Answer>) => {
+export const receiver = (
+  options: ReceiverOptions
+): ((incoming: IncomingRequest) => Promise<ReceiverResponse>) => {
   const { maxBodyBytes = 256 * 1024, onEvent, orgId } = options
   const check = verifier(options.secret, options)
   const claims = toEventClaims(options.seen)
   /** Events in progress in this process: a concurrent delivery of the same event awaits and shares the first one's response. */
-  const atWork = new Map<string, Promise<Answer>>()
+  const inProgress = new Map<string, Promise<ReceiverResponse>>()
 
-  const examine = async (
-    incoming: Incoming
+  const verifyRequest = async (
+    incoming: IncomingRequest
   ): Promise<{ readonly ok: true; readonly event: WebhookEvent } | Refusal<ReceiverRefusalReason>> => {
     if (incoming.method !== "POST") return refuse("method_not_allowed", "Method not allowed. Use POST.")
     // Deliveries with an invalid header are refused without reading the body.
@@ -109,10 +111,10 @@ export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Pro
     return verified
   }
 
-  const handle = async (event: WebhookEvent): Promise<Answer> => {
+  const handle = async (event: WebhookEvent): Promise<ReceiverResponse> => {
     const claim = await claims.claim(event.id)
-    if (claim === "done") return handled
-    if (claim === "busy") return busy
+    if (claim === "done") return handledResponse
+    if (claim === "busy") return busyResponse
     try {
       await onEvent(event)
     } catch (error) {
@@ -124,23 +126,23 @@ export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Pro
       throw error
     }
     await claims.complete(event.id)
-    return handled
+    return handledResponse
   }
 
-  const handleOnce = (event: WebhookEvent): Promise<Answer> => {
-    const first = atWork.get(event.id)
+  const handleOnce = (event: WebhookEvent): Promise<ReceiverResponse> => {
+    const first = inProgress.get(event.id)
     if (first !== undefined) return first
-    const work = handle(event).finally(() => atWork.delete(event.id))
-    atWork.set(event.id, work)
+    const work = handle(event).finally(() => inProgress.delete(event.id))
+    inProgress.set(event.id, work)
     return work
   }
 
-  const answer = async (incoming: Incoming): Promise<Answer> => {
-    const examined = await examine(incoming)
+  const respond = async (incoming: IncomingRequest): Promise<ReceiverResponse> => {
+    const examined = await verifyRequest(incoming)
     if (examined.ok) return handleOnce(examined.event)
     options.onRefused?.(examined)
     const { message, reason } = examined
-    return problem(
+    return errorResponse(
       statuses[reason],
       reason,
       message,
@@ -150,10 +152,10 @@ export const receiver = (options: ReceiverOptions): ((incoming: Incoming) => Pro
 
   return async (incoming) => {
     try {
-      return await answer(incoming)
+      return await respond(incoming)
     } catch (error) {
       options.onError?.(error)
-      return failed
+      return failedResponse
     }
   }
 }

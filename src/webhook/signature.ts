@@ -8,14 +8,14 @@ const MAX_HEADER_LENGTH = 1024
 const MAX_SECRETS = 16
 
 /** A parsed `X-Svc-Signature` header. */
-export interface ReadSignature {
+export interface ParsedSignature {
   /** The digits of `t`, as they were signed. */
   readonly time: string
   /** The `v1` signatures, 32 bytes each. */
   readonly digests: ReadonlyArray<Uint8Array>
 }
 
-const bytesOfHex = (hex: string): Uint8Array => {
+const decodeHex = (hex: string): Uint8Array => {
   const bytes = new Uint8Array(hex.length / 2)
   for (let at = 0; at < bytes.length; at++) bytes[at] = Number.parseInt(hex.slice(at * 2, at * 2 + 2), 16)
   return bytes
@@ -25,9 +25,9 @@ const bytesOfHex = (hex: string): Uint8Array => {
  * Parses `t=<unix seconds>,v1=<64 lowercase hex digits>`. `v1` may be repeated, and parts with other names (a future `v2=...`) are ignored.
  * One malformed `v1` invalidates the header.
  */
-export const readSignature = (
+export const parseSignature = (
   header: string
-): { readonly ok: true; readonly signature: ReadSignature } | Refusal<"malformed_signature"> => {
+): { readonly ok: true; readonly signature: ParsedSignature } | Refusal<"malformed_signature"> => {
   const malformed = (why: string) =>
     refuse("malformed_signature", `The signature header is malformed: ${why}.`)
   if (header.length > MAX_HEADER_LENGTH) return malformed(`it is longer than ${MAX_HEADER_LENGTH} characters`)
@@ -42,7 +42,7 @@ export const readSignature = (
       time = value
     } else if (name === "v1") {
       if (!/^[0-9a-f]{64}$/.test(value)) return malformed("a v1 is not 64 lowercase hex digits")
-      digests.push(bytesOfHex(value))
+      digests.push(decodeHex(value))
     } else if (!/^[a-z][a-z0-9]*$/.test(name)) {
       return malformed("a part is not of the form name=value")
     }
@@ -53,7 +53,7 @@ export const readSignature = (
 }
 
 /** Compares two digests in constant time. */
-const sameDigest = (left: Uint8Array, right: Uint8Array): boolean => {
+const digestsEqual = (left: Uint8Array, right: Uint8Array): boolean => {
   let difference = left.length ^ right.length
   for (let at = 0; at < left.length; at++) difference |= (left[at] ?? 0) ^ (right[at] ?? 0)
   return difference === 0
@@ -86,7 +86,7 @@ const checkSecrets = (secret: string | ReadonlyArray<string>): ReadonlyArray<str
 }
 
 /** Whether one of the digests is the HMAC-SHA256 of `<time>.<body>` under one of the secrets. */
-export type SignatureCheck = (signature: ReadSignature, body: Uint8Array) => Promise<boolean>
+export type SignatureCheck = (signature: ParsedSignature, body: Uint8Array) => Promise<boolean>
 
 /** Imports the secrets' keys once for any number of checks. Throws a TypeError for an invalid secret. */
 export const signatureCheck = (secret: string | ReadonlyArray<string>): SignatureCheck => {
@@ -110,7 +110,7 @@ export const signatureCheck = (secret: string | ReadonlyArray<string>): Signatur
     // with `verify`, whose comparison was not constant-time in every version of Node (CVE-2026-21713).
     for (const key of keys) {
       const expected = new Uint8Array(await api.sign("HMAC", key, signed))
-      for (const digest of digests) if (sameDigest(expected, digest)) found = true
+      for (const digest of digests) if (digestsEqual(expected, digest)) found = true
     }
     return found
   }

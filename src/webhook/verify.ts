@@ -1,6 +1,6 @@
 import { readEvent, type WebhookEvent } from "./event.ts"
 import { refuse, type Refusal } from "./refusal.ts"
-import { type ReadSignature, readSignature, signatureCheck } from "./signature.ts"
+import { type ParsedSignature, parseSignature, signatureCheck } from "./signature.ts"
 
 const SIGNATURE_HEADER = "x-svc-signature"
 
@@ -26,8 +26,8 @@ export type Verification = { readonly ok: true; readonly event: WebhookEvent } |
 export interface Verifier {
   readonly header: (
     headers: WebhookHeaders
-  ) => { readonly ok: true; readonly signature: ReadSignature } | Refusal
-  readonly body: (signature: ReadSignature, rawBody: RawBody) => Promise<Verification>
+  ) => { readonly ok: true; readonly signature: ParsedSignature } | Refusal
+  readonly body: (signature: ParsedSignature, rawBody: RawBody) => Promise<Verification>
 }
 
 const hasGet = (headers: WebhookHeaders): headers is { get(name: string): string | null } =>
@@ -58,7 +58,7 @@ const bytesOf = (body: RawBody): Uint8Array => {
   )
 }
 
-const parse = (body: Uint8Array): Verification => {
+const parseBody = (body: Uint8Array): Verification => {
   let json: unknown
   try {
     json = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body))
@@ -83,7 +83,7 @@ export const verifier = (secret: string | ReadonlyArray<string>, options: Verify
       if (more.length > 0) {
         return refuse("malformed_signature", "The signature header is malformed: it is repeated.")
       }
-      const read = readSignature(value)
+      const read = parseSignature(value)
       if (!read.ok) return read
       const age = now() / 1000 - Number(read.signature.time)
       // Negated, so that a clock that returns NaN refuses.
@@ -103,7 +103,7 @@ export const verifier = (secret: string | ReadonlyArray<string>, options: Verify
     },
     body: async (signature, rawBody) => {
       const bytes = bytesOf(rawBody)
-      if (await check(signature, bytes)) return parse(bytes)
+      if (await check(signature, bytes)) return parseBody(bytes)
       return refuse("no_matching_signature", "No signature matches this body and the given secrets.")
     }
   }

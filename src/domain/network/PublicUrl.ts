@@ -46,7 +46,7 @@ export const makeUrlRule = (options: {
 const refusedCharacter = /[\p{Cc}\p{Cf}\p{Z}\p{Cs}\p{Default_Ignorable_Code_Point}\\]/u
 
 /** Scheme and authority: from `//` to the first slash or question mark. */
-const beginning = /^(https?):\/\/([^/?]*)/i
+const schemeAndAuthority = /^(https?):\/\/([^/?]*)/i
 
 /** The host as typed: an IPv6 literal in brackets, or everything before a colon. */
 const typedHost = (authority: string): string =>
@@ -122,7 +122,7 @@ export class PublicUrl {
     if (text.length > MAX_URL_LENGTH) return Result.fail("TooLong")
     if (refusedCharacter.test(text)) return Result.fail("RefusedCharacter")
     if (text.includes("#")) return Result.fail("Fragment")
-    const [, scheme, authority] = beginning.exec(text) ?? []
+    const [, scheme, authority] = schemeAndAuthority.exec(text) ?? []
     if (scheme === undefined || authority === undefined) return Result.fail("NotHttps")
     const plain = scheme.toLowerCase() === "http"
     if (plain && !rule.allowHttp) return Result.fail("NotHttps")

@@ -34,16 +34,16 @@ const PLAIN = /^[ !#-[\]-~]*$/
 /** One UTF-16 unit beyond printable ASCII. */
 const BEYOND_ASCII = /[^ -~]/g
 
-const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`
+const escapeUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`
 
 /** Encodes a string. Nearly all strings are plain, and this test costs a third of a search for characters to escape. */
-const quoted = (text: string): string =>
-  PLAIN.test(text) ? `"${text}"` : JSON.stringify(text.toWellFormed()).replace(BEYOND_ASCII, escaped)
+const quote = (text: string): string =>
+  PLAIN.test(text) ? `"${text}"` : JSON.stringify(text.toWellFormed()).replace(BEYOND_ASCII, escapeUnit)
 
 const valueOf = (value: AttributeValue): string => {
   switch (typeof value) {
     case "string":
-      return `{"stringValue":${quoted(value)}}`
+      return `{"stringValue":${quote(value)}}`
     case "boolean":
       return value ? `{"boolValue":true}` : `{"boolValue":false}`
     case "number":
@@ -60,7 +60,7 @@ const doubleOf = (value: number): string =>
   Number.isFinite(value) ? `{"doubleValue":${value}}` : `{"doubleValue":"${value}"}`
 
 /** A cached attribute: its name and its latest value. */
-interface Known {
+interface CachedAttribute {
   /** The text from the preceding comma to the value. */
   readonly before: string
   /** The text from the preceding comma to the digits of an integer. */
@@ -76,14 +76,19 @@ const MAX_KNOWN = 256
 /** Maximum length of a cached value, in characters: an id or a name, never free text. */
 const MAX_REMEMBERED = 64
 
-const known = new Map<string, Known>()
+const cachedAttributes = new Map<string, CachedAttribute>()
 
-const knownOf = (name: string): Known => {
-  const found = known.get(name)
+const cachedAttribute = (name: string): CachedAttribute => {
+  const found = cachedAttributes.get(name)
   if (found !== undefined) return found
-  const before = flat([`,{"key":`, quoted(name), `,"value":`])
-  const made: Known = { before, beforeInt: flat([before, `{"intValue":"`]), value: undefined, text: "" }
-  if (known.size < MAX_KNOWN) known.set(name, made)
+  const before = flat([`,{"key":`, quote(name), `,"value":`])
+  const made: CachedAttribute = {
+    before,
+    beforeInt: flat([before, `{"intValue":"`]),
+    value: undefined,
+    text: ""
+  }
+  if (cachedAttributes.size < MAX_KNOWN) cachedAttributes.set(name, made)
   return made
 }
 
@@ -92,15 +97,16 @@ const flat = (pieces: ReadonlyArray<string>): string => pieces.join("")
 
 /** Encodes an attribute with a preceding comma. */
 const attributeOf = (name: string, value: AttributeValue): string => {
-  const one = knownOf(name)
-  if (one.value === value) return one.text
+  const attribute = cachedAttribute(name)
+  if (attribute.value === value) return attribute.text
   if (typeof value === "string" && value.length <= MAX_REMEMBERED) {
-    one.value = value
-    one.text = flat([one.before, valueOf(value), "}"])
-    return one.text
+    attribute.value = value
+    attribute.text = flat([attribute.before, valueOf(value), "}"])
+    return attribute.text
   }
-  if (typeof value === "number" && Number.isSafeInteger(value)) return one.beforeInt + String(value) + `"}}`
-  return one.before + valueOf(value) + "}"
+  if (typeof value === "number" && Number.isSafeInteger(value))
+    return attribute.beforeInt + String(value) + `"}}`
+  return attribute.before + valueOf(value) + "}"
 }
 
 /** Encodes attributes as an array. */
@@ -109,14 +115,14 @@ const attributesOf = (attributes: Attributes): string => {
   for (const name in attributes) {
     const value = attributes[name]
     if (value === undefined) continue
-    const one = attributeOf(name, value)
-    text += text === "" ? one.slice(1) : one
+    const attribute = attributeOf(name, value)
+    text += text === "" ? attribute.slice(1) : attribute
   }
   return `[${text}]`
 }
 
 const eventOf = (event: SpanEvent): string =>
-  `{"timeUnixNano":"${nanoseconds(event.at)}","name":${quoted(event.name)},"attributes":${attributesOf(event.attributes)}}`
+  `{"timeUnixNano":"${nanoseconds(event.at)}","name":${quote(event.name)},"attributes":${attributesOf(event.attributes)}}`
 
 const linkOf = (link: SpanLink): string =>
   `{"traceId":"${link.trace_id}","spanId":"${link.span_id}","flags":${LINK_FLAGS}}`
@@ -140,7 +146,7 @@ const nanoseconds = (millis: number): string => {
 export const encodeSpan = (span: Span, traceState: string): string => {
   let text = `{"traceId":"` + span.trace_id + `","spanId":"` + span.span_id
   if (span.parent_span_id !== null) text += `","parentSpanId":"` + span.parent_span_id
-  text += `","traceState":"` + traceState + KINDS[span.kind] + quoted(span.name)
+  text += `","traceState":"` + traceState + KINDS[span.kind] + quote(span.name)
   text += `,"startTimeUnixNano":"` + nanoseconds(span.start)
   text += `","endTimeUnixNano":"` + nanoseconds(Math.max(span.start, span.end))
   text += `","attributes":` + attributesOf(span.attributes)
@@ -159,9 +165,9 @@ export interface ExportSource {
 
 /** Returns the text before and after the spans of a request: an `ExportTraceServiceRequest` with one resource and one scope. */
 export const envelope = ({ resource, schemaUrl, scope }: ExportSource): readonly [string, string] => {
-  const schema = quoted(schemaUrl)
+  const schema = quote(schemaUrl)
   return [
-    `{"resourceSpans":[{"resource":{"attributes":${attributesOf(resource)}},"scopeSpans":[{"scope":{"name":${quoted(scope.name)},"version":${quoted(scope.version)}},"spans":[`,
+    `{"resourceSpans":[{"resource":{"attributes":${attributesOf(resource)}},"scopeSpans":[{"scope":{"name":${quote(scope.name)},"version":${quote(scope.version)}},"spans":[`,
     `],"schemaUrl":${schema}}],"schemaUrl":${schema}}]}`
   ]
 }

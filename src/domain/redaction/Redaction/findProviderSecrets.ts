@@ -14,11 +14,11 @@ for (const form of providerForms) {
 }
 for (const forms of byStart.values()) forms.sort((left, right) => right.prefix.length - left.prefix.length)
 
-const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
+const escapeRegExp = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
 
 /** Any prefix, as literals only, so that one pass over the text finds all candidates. */
 const anyPrefix = new RegExp(
-  [...new Set(providerForms.map(({ prefix }) => escaped(prefix)))]
+  [...new Set(providerForms.map(({ prefix }) => escapeRegExp(prefix)))]
     .toSorted((left, right) => right.length - left.length)
     .join("|"),
   "g"
@@ -29,7 +29,7 @@ export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> =>
   const { text } = view
   const found: Array<TextRange> = text.includes("csk_") ? [...findApiKeys(text)] : []
   /** Where a run without a secret ended, by format: the run is not searched again from its middle. */
-  const read = new Map<ProviderForm, number>()
+  const searchedUntil = new Map<ProviderForm, number>()
   anyPrefix.lastIndex = 0
   for (let hit = anyPrefix.exec(text); hit !== null; hit = anyPrefix.exec(text)) {
     const start = hit.index
@@ -40,7 +40,7 @@ export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> =>
     }
     let next = start + 1
     for (const form of byStart.get(text.slice(start, start + 2)) ?? []) {
-      if ((read.get(form) ?? 0) > start || !text.startsWith(form.prefix, start)) continue
+      if ((searchedUntil.get(form) ?? 0) > start || !text.startsWith(form.prefix, start)) continue
       const end = bodyEnd(view, form, start + form.prefix.length)
       if (end === undefined) continue
       if (passesCheck(form.check, text.slice(start, end), form.prefix)) {
@@ -48,7 +48,7 @@ export const findProviderSecrets = (view: TextView): ReadonlyArray<TextRange> =>
         next = end
         break
       }
-      read.set(form, end)
+      searchedUntil.set(form, end)
     }
     anyPrefix.lastIndex = next
   }

@@ -24,7 +24,7 @@ const form = (prefix: string, body: string, check?: FormCheck): ProviderForm => 
   ...(check === undefined ? {} : { check })
 })
 
-const each = (prefixes: string, body: string, check?: FormCheck) =>
+const forms = (prefixes: string, body: string, check?: FormCheck) =>
   prefixes.split(" ").map((prefix) => form(prefix, body, check))
 
 const base62 = (count: string | number) => `[0-9A-Za-z]{${count}}`
@@ -33,9 +33,9 @@ const word = (count: string | number) => `[0-9A-Za-z_-]{${count}}`
 
 export const providerForms: ReadonlyArray<ProviderForm> = [
   // Code hosts and package registries
-  ...each("ghp_ gho_ ghu_ ghs_ ghr_ npm_", base62(36), "crc"),
+  ...forms("ghp_ gho_ ghu_ ghs_ ghr_ npm_", base62(36), "crc"),
   form("github_pat_", `${base62(22)}_${base62(59)}`),
-  ...each(
+  ...forms(
     "glpat- glptt- gldt- glrt- glcbt- glft- glimt- glagent- gloas- glsoat- glffct-",
     word("20,"),
     "digit"
@@ -51,7 +51,7 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("sgp_", `(?:${hex(16)}_)?${hex(40)}`),
   form("AKCp", base62("60,")),
   // Clouds
-  ...each("AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "digit"),
+  ...forms("AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "digit"),
   form("AIza", word(35)),
   form("GOCSPX-", word(28)),
   form("ya29.", "[0-9A-Za-z_.-]{20,}", "digit"),
@@ -81,8 +81,8 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("AGE-SECRET-KEY-1", "[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
   form("sha256~", word(43)),
   // AI models
-  ...each("sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01-", word("60,")),
-  ...each("sk-proj- sk-svcacct- sk-admin- sk-None- sk-or-v1- sk-lf- sk-t0-", word("24,"), "random"),
+  ...forms("sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01-", word("60,")),
+  ...forms("sk-proj- sk-svcacct- sk-admin- sk-None- sk-or-v1- sk-lf- sk-t0-", word("24,"), "random"),
   form("sk-", word("20,"), "random"),
   form("hf_", "[A-Za-z]{34}", "random"),
   form("api_org_", "[A-Za-z]{34}"),
@@ -96,18 +96,18 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("lsv2_pt_", `${hex(32)}_${hex(10)}`),
   form("lsv2_sk_", `${hex(32)}_${hex(10)}`),
   // Payments and commerce
-  ...each("sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_", base62("10,"), "digit"),
+  ...forms("sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_", base62("10,"), "digit"),
   form("whsec_", "[0-9A-Za-z+/=_-]{24,}", "digit"),
-  ...each("sq0atp- sq0csp- sq0idp-", word("22,"), "digit"),
+  ...forms("sq0atp- sq0csp- sq0idp-", word("22,"), "digit"),
   form("access_token$production$", `[0-9a-z]{16}\\$${hex(32)}`),
-  ...each("EZAK EZTK", base62(54)),
-  ...each("FLWSECK- FLWSECK_TEST-", "[0-9A-Za-z]{12,}(?:-X)?", "digit"),
-  ...each("shpat_ shpca_ shppa_ shpss_", "[0-9A-Fa-f]{32}"),
-  ...each("shippo_live_ shippo_test_", hex(40)),
+  ...forms("EZAK EZTK", base62(54)),
+  ...forms("FLWSECK- FLWSECK_TEST-", "[0-9A-Za-z]{12,}(?:-X)?", "digit"),
+  ...forms("shpat_ shpca_ shppa_ shpss_", "[0-9A-Fa-f]{32}"),
+  ...forms("shippo_live_ shippo_test_", hex(40)),
   form("duffel_live_", word(43)),
   form("duffel_test_", word(43)),
   // Messaging and mail
-  ...each(
+  ...forms(
     "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxe.xoxp- xoxe.xoxb- xoxc- xoxd-",
     "[0-9A-Za-z%-]{20,}",
     "digit"
@@ -134,7 +134,7 @@ export const providerForms: ReadonlyArray<ProviderForm> = [
   form("glc_", "[0-9A-Za-z+/=]{32,}", "digit"),
   form("sntrys_", "[0-9A-Za-z+/=_-]{40,}"),
   form("sntryu_", hex(64)),
-  ...each("squ_ sqp_ sqa_", hex(40)),
+  ...forms("squ_ sqp_ sqa_", hex(40)),
   form("phx_", base62("40,")),
   form("dp.pt.", base62("40,44")),
   form("dp.st.", "(?:[a-z0-9-]{2,35}\\.)?[0-9A-Za-z]{40,44}"),
