@@ -4,7 +4,7 @@
  * among long texts. Each look-up runs 100 times, because PostgreSQL plans the first five executions of a prepared statement for their
  * values and may use a generic plan for the later ones.
  */
-import { Context, Effect, Option, Stream } from "effect"
+import { Context, Effect, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../src/api/Authorization.ts"
 import type { DatasetId, ExampleId, TaskId } from "../../src/domain/Ids.ts"
@@ -14,7 +14,7 @@ import { DatasetChanges } from "../../src/server/console/DatasetChanges.ts"
 import { Datasets } from "../../src/server/tasks/Datasets.ts"
 import { OPERATOR } from "../../src/server/tasks/Datasets/importLines.ts"
 import { findNearest } from "../../src/server/tasks/Datasets/findNearest.ts"
-import { findVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
+import { getVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { atMost, line, machine } from "./measure.ts"
@@ -175,7 +175,7 @@ const program = Effect.gen(function* () {
 
   const timeLookUps = Effect.fnUntraced(function* (id: DatasetId, words: number) {
     const times: Array<number> = []
-    const version = Option.getOrThrow(yield* findVersion(sql, org_id, id))
+    const version = yield* getVersion(sql, org_id, id)
     for (let index = 0; index < lookUps; index++) {
       yield* timed(findNearest(sql, org_id, version, halfOf(index * 31, words)), times)
     }

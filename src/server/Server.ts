@@ -167,7 +167,7 @@ export const layerServices = (settings: ServiceSettings) =>
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
-    Comparisons.layerLoop,
+    Comparisons.layerWorkers,
     IdempotencyRetention.layer,
     AuditRetention.layer({ keep: settings.auditRetention }),
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention })

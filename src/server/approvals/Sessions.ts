@@ -25,7 +25,7 @@ import {
   listSessions,
   type NewSessionRow
 } from "./Sessions/rows.ts"
-import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
+import { requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
@@ -72,7 +72,7 @@ export class Sessions extends Context.Service<
         create: Effect.fnUntraced(function* (input) {
           const { org_id, actor } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
-          if (task_id !== null) yield* requireTask(sql, org_id, task_id, noTaskNamed)
+          if (task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
           const now = yield* clock.now
           const session: AgentSession = {
             session_id: yield* SessionId.generate,

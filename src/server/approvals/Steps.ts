@@ -36,7 +36,7 @@ import { Notifications } from "../notifications/Notifications.ts"
 import { Rules } from "./Rules.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 import { lockSessionForUpdate } from "./Sessions/rows.ts"
-import { noTaskNamed, requireTask } from "../tasks/Tasks/rows.ts"
+import { requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { recordStepSpan, recordOutcomeSpan } from "./Steps/spans.ts"
 import { findStep, updateOutcome, insertStep, type SavedStep, updateLastDecision } from "./Steps/rows.ts"
@@ -171,7 +171,7 @@ export class Steps extends Context.Service<
                 // An omitted task_id inherits the session's, so that the rules of that task still apply.
                 const task_id = step.task_id ?? session.value.task_id
                 if (task_id !== session.value.task_id && task_id !== null)
-                  yield* requireTask(sql, org_id, task_id, noTaskNamed)
+                  yield* requireTask(sql, org_id, task_id, "#/task_id")
                 const ruling = yield* rules.evaluate(org_id, { ...step, task_id })
                 return yield* govern(principal, session_id, { ...step, task_id }, ruling, now)
               }

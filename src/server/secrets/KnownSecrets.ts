@@ -2,34 +2,33 @@ import { Array as Arr, Context, Effect, Layer, Redacted, Semaphore } from "effec
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { readSecrets, readSecretsVersion } from "./KnownSecrets/rows.ts"
+import { readSecrets } from "./KnownSecrets/readSecrets.ts"
+import { readSecretsVersion } from "./KnownSecrets/secretsVersion.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
-/** Organizations whose secrets one process keeps ready to be looked for, and secrets of all of them together. */
-const KEPT_ORGANIZATIONS = 1_000
-const KEPT_SECRETS = 20_000
+/** Limits of the cache: organizations, and the secrets of all of them together. */
+const MAX_CACHED_ORGANIZATIONS = 1_000
+const MAX_CACHED_SECRETS = 20_000
 
-/** How many callers at once open what has changed: an organization may have thousands of secrets. */
-const OPENING = 4
+/** Organizations whose secrets are read concurrently: one organization may have thousands. */
+const MAX_CONCURRENT_READS = 4
 
-/** Secrets that are made ready before others have their turn: a millisecond. */
-const AT_ONCE = 100
+/** Secrets indexed per tick of the event loop: about a millisecond. */
+const SECRETS_PER_TICK = 100
 
 /**
- * The credentials of an organization that the service itself holds: signing secrets, collector headers, provider keys. What anybody
- * writes is searched for them before it is kept or sent.
+ * The credentials that the service stores for an organization: signing secrets, collector headers, provider keys. Texts from callers are
+ * searched for these values before they are stored or sent. API keys are not among them: redaction recognizes an API key by its format
+ * and checksum.
  */
 export class KnownSecrets extends Context.Service<
   KnownSecrets,
   {
-    /**
-     * The organization's secrets as they stand now, opened, ready to be looked for. Asks the store only whether they have changed
-     * since they were opened last. Its API keys are not among them: those are known by their form and checksum.
-     */
+    /** The organization's current secrets, indexed for searching. Cached; each call queries only whether the secrets have changed. */
     readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
-    /** The same for a caller that has read `secretsState` with something else of its own. */
-    readonly forVersion: (org_id: OrgId, state: string) => Effect.Effect<KnownValues>
+    /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own. */
+    readonly forVersion: (org_id: OrgId, version: string) => Effect.Effect<KnownValues>
   }
 >()("countersign/server/secrets/KnownSecrets") {
   static readonly layer = Layer.effect(
@@ -37,49 +36,54 @@ export class KnownSecrets extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const box = yield* SecretBox
-      const kept = new LruCache<{ readonly state: string; readonly values: KnownValues }>({
-        entries: KEPT_ORGANIZATIONS,
-        weight: KEPT_SECRETS
+      const cache = new LruCache<{ readonly version: string; readonly values: KnownValues }>({
+        entries: MAX_CACHED_ORGANIZATIONS,
+        weight: MAX_CACHED_SECRETS
       })
 
-      const found = (org_id: OrgId, state: string): KnownValues | undefined => {
-        const known = kept.get(org_id)
-        return known?.state === state ? known.values : undefined
+      const findCached = (org_id: OrgId, version: string): KnownValues | undefined => {
+        const entry = cache.get(org_id)
+        return entry?.version === version ? entry.values : undefined
       }
 
-      const opening = yield* Semaphore.make(OPENING)
-      const open = Effect.fnUntraced(function* (org_id: OrgId, state: string) {
-        // Who waited may find what another has opened.
-        const known = found(org_id, state)
-        if (known !== undefined) return known
+      const reads = yield* Semaphore.make(MAX_CONCURRENT_READS)
+      const read = Effect.fnUntraced(function* (org_id: OrgId, version: string) {
+        // Another fiber may have filled the cache while this one waited for its permit.
+        const cached = findCached(org_id, version)
+        if (cached !== undefined) return cached
         const secrets = yield* readSecrets(sql, box, org_id)
         const values = new KnownValues([])
-        for (const some of Arr.chunksOf(secrets, AT_ONCE)) {
-          values.add(some.flatMap((secret) => forms(Redacted.value(secret))))
+        for (const chunk of Arr.chunksOf(secrets, SECRETS_PER_TICK)) {
+          values.add(chunk.flatMap((secret) => searchForms(Redacted.value(secret))))
           yield* Effect.yieldNow
         }
-        kept.set(org_id, { state, values }, values.size)
+        cache.set(org_id, { version, values }, values.size)
         return values
       }, Effect.orDie)
 
-      // Asked with every correction.
-      const at = (org_id: OrgId, state: string): Effect.Effect<KnownValues> =>
+      // On the hot path of feedback: a hit creates no fiber and no span.
+      const forVersion = (org_id: OrgId, version: string): Effect.Effect<KnownValues> =>
         Effect.suspend(() => {
-          const known = found(org_id, state)
-          return known === undefined ? opening.withPermits(1)(open(org_id, state)) : Effect.succeed(known)
+          const cached = findCached(org_id, version)
+          return cached === undefined ? reads.withPermits(1)(read(org_id, version)) : Effect.succeed(cached)
         })
 
       return KnownSecrets.of({
-        forVersion: at,
+        forVersion,
         forOrg: (org_id) =>
-          Effect.flatMap(Effect.orDie(readSecretsVersion(sql, org_id)), (state) => at(org_id, state))
+          Effect.flatMap(Effect.orDie(readSecretsVersion(sql, org_id)), (version) =>
+            forVersion(org_id, version)
+          )
       })
     })
   )
 }
 
-/** A secret, and where it is a scheme and a credential (`Bearer X`) the credential alone; of a signing secret what is encoded in it. */
-const forms = (secret: string): ReadonlyArray<string> => {
+/**
+ * The texts to search for: the secret itself, for a scheme and a credential (`Bearer X`) also the credential alone, and for a signing secret
+ * also its base64 part.
+ */
+const searchForms = (secret: string): ReadonlyArray<string> => {
   const credential = /^[A-Za-z][\w-]{0,30}[ \t]+(\S.*)$/.exec(secret)?.[1]
   return credential === undefined ? [secret.replace(/^whsec_/, ""), secret] : [secret, credential]
 }

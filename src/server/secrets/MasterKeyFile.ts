@@ -6,7 +6,7 @@ import { errnoCode } from "../store/errnoCode.ts"
 import { syncDirectory } from "../store/EmbeddedPostgres/Cluster.ts"
 import { generateMasterKey } from "./SecretBox.ts"
 
-/** The made master key cannot be used. `phrase` is one line for the operator; it never holds the key. */
+/** The generated master key cannot be read or written. `phrase` is one line for the operator and never contains the key. */
 export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>()("MasterKeyFileFailed", {
   phrase: Schema.String,
   cause: Schema.optionalKey(Schema.Defect())
@@ -16,7 +16,7 @@ export class MasterKeyFileFailed extends Schema.TaggedError<MasterKeyFileFailed>
   }
 }
 
-/** Where the made master key of a data directory lies. */
+/** The path of the generated master key in a data directory. */
 export const masterKeyPath = (dataDir: string): string => path.join(dataDir, "master-key")
 
 const attempt = <A>(doing: string, run: () => Promise<A>) =>
@@ -24,38 +24,38 @@ const attempt = <A>(doing: string, run: () => Promise<A>) =>
     try: run,
     catch: (cause) =>
       new MasterKeyFileFailed({
-        phrase: `${doing} failed (${errnoCode(cause) ?? String(cause)}): see to its rights, or set COUNTERSIGN_MASTER_KEY`,
+        phrase: `${doing} failed (${errnoCode(cause) ?? String(cause)}): check its permissions, or set COUNTERSIGN_MASTER_KEY`,
         cause
       })
   })
 
 /**
- * Writes a new key under a name of its own and links it into place: the file is there whole or not at all, and of
- * several processes that do so at once the first one's key is the key of all.
+ * Writes a new key to a temporary file and hard-links it to its final name, which is atomic: the file is complete or absent. If several
+ * processes do this concurrently, the first link wins and all of them use that key.
  */
-const make = Effect.fnUntraced(function* (file: string) {
+const create = Effect.fnUntraced(function* (file: string) {
   const key = yield* generateMasterKey
-  yield* attempt(`making the master key ${file}`, async () => {
-    const half = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
+  yield* attempt(`creating the master key ${file}`, async () => {
+    const temporary = `${file}.new-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
     try {
       await mkdir(path.dirname(file), { recursive: true, mode: 0o700 })
-      const handle = await open(half, "wx", 0o600)
+      const handle = await open(temporary, "wx", 0o600)
       try {
         await handle.writeFile(`${Redacted.value(key)}\n`)
         await handle.sync()
       } finally {
         await handle.close()
       }
-      await link(half, file).catch((cause: unknown) => {
+      await link(temporary, file).catch((cause: unknown) => {
         if (errnoCode(cause) !== "EEXIST") throw cause
       })
     } finally {
-      await rm(half, { force: true })
+      await rm(temporary, { force: true })
     }
   })
 })
 
-/** The file's text, or `undefined` where there is no file. Others than its owner must not be able to read it. */
+/** The file's text and mode, or `undefined` if the file does not exist. */
 const read = (file: string) =>
   attempt(`reading the master key ${file}`, async () => {
     try {
@@ -67,10 +67,10 @@ const read = (file: string) =>
   })
 
 /**
- * The master key of a data directory, in base64, as `COUNTERSIGN_MASTER_KEY` would hold it: made once, 32 random bytes,
- * mode 0600, durable before it is answered. A file that others can read, or that is empty, is refused: nothing is
- * ever written over a key, because what it sealed opens with no other. `used` is asked before one is made: the ids of the keys that the
- * store was sealed with. Where there are any, the key was lost, and a new one would not open what it sealed.
+ * Reads the master key of a data directory, and creates it if it does not exist: 32 random bytes in base64, in the format of
+ * `COUNTERSIGN_MASTER_KEY`, mode 0600, synced to disk before this returns. Fails if the file is empty or readable by other accounts. Never
+ * overwrites a file, because secrets sealed with a lost key are unreadable. `used` returns the ids of the keys that sealed secrets in the
+ * database; if there are any and the file is missing, the key was lost, and this fails instead of creating a key that could not unseal them.
  */
 export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.masterKeyOf")(function* <E = never>(
   dataDir: string,
@@ -82,10 +82,10 @@ export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.masterKeyOf")(func
     const [lost] = yield* used
     if (lost !== undefined) {
       return yield* new MasterKeyFileFailed({
-        phrase: `the master key ${file} is gone, and the store was sealed with it (${lost}): put it back from a backup, or set COUNTERSIGN_MASTER_KEY to it; what it sealed opens with no other`
+        phrase: `the master key ${file} is missing, but secrets in the database were sealed with it (${lost}): restore the file from a backup, or set COUNTERSIGN_MASTER_KEY to the key; no other key can unseal them`
       })
     }
-    yield* make(file)
+    yield* create(file)
     yield* Effect.mapError(
       syncDirectory(dataDir),
       ({ phrase, cause }) => new MasterKeyFileFailed({ phrase, cause })
@@ -94,13 +94,13 @@ export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.masterKeyOf")(func
   }
   if (found === undefined || found.text === "") {
     return yield* new MasterKeyFileFailed({
-      phrase: `the master key ${file} is empty: put it back from a backup; what it sealed opens with no other`
+      phrase: `the master key ${file} is empty: restore it from a backup; no other key can unseal what it sealed`
     })
   }
   // Windows has no mode bits.
   if (process.platform !== "win32" && (found.mode & 0o077) !== 0) {
     return yield* new MasterKeyFileFailed({
-      phrase: `the master key ${file} can be read by other accounts: run chmod 600 ${file}`
+      phrase: `the master key ${file} is readable by other accounts: run chmod 600 ${file}`
     })
   }
   return Redacted.make(found.text, { label: "master key" })

@@ -1,31 +1,32 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "../store/Database/transaction.ts"
+import { rowsOf } from "../store/rows.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/sealedColumns.ts"
 import { prefixOf } from "./SecretBox/Sealed.ts"
 
-/** Something in the store was sealed with a master key that is not configured. The message is one line and names keys by their ids. */
+/** A stored secret was sealed with a master key that is not configured. The message is one line and names keys by their ids. */
 export class MasterKeyMissing extends Schema.TaggedError<MasterKeyMissing>()("MasterKeyMissing", {
   key_id: Schema.String,
   where: Schema.String
 }) {
   override get message(): string {
-    return `the store holds secrets that were sealed with master key ${this.key_id} (${this.where}), which is not configured: put it back, behind the newest in COUNTERSIGN_MASTER_KEY or into the file master-key of the data directory`
+    return `the database contains secrets sealed with master key ${this.key_id} (${this.where}), which is not configured: add it after the newest key in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory`
   }
 }
 
-/** The ids of the keys that have sealed something in the store; none in one that was never used. */
+/** The ids of the master keys that have sealed secrets in the database, newest first; none before the first start. */
 export const listUsedKeyIds: Effect.Effect<
   ReadonlyArray<string>,
   SqlError.SqlError,
   SqlClient.SqlClient
 > = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [table] = yield* sql<{ readonly there: boolean }>`
-    SELECT to_regclass('master_keys') IS NOT NULL AS there
+  const [table] = yield* sql<{ readonly exists: boolean }>`
+    SELECT to_regclass('master_keys') IS NOT NULL AS exists
   `
-  if (table?.there !== true) return []
+  if (table?.exists !== true) return []
   const rows = yield* sql<{ readonly key_id: string }>`
     SELECT key_id
     FROM master_keys
@@ -35,17 +36,17 @@ export const listUsedKeyIds: Effect.Effect<
 })
 
 /**
- * Refuses a ring that lacks a key under which something is still sealed, and enters the key that writes. A key that nothing is left of
- * is forgotten.
+ * Fails if the key ring lacks a key that still seals a stored secret. Registers the newest key, and deletes the records of keys that no
+ * longer seal anything.
  */
 export const checkMasterKeys = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
   const missing = (yield* listUsedKeyIds).filter((id) => !box.keyIds.includes(id))
   for (const key_id of missing) {
-    const left = yield* findSealedWith(sql, key_id)
-    if (left !== undefined) {
-      return yield* new MasterKeyMissing({ key_id, where: `${left.table}.${left.column}` })
+    const sealed = yield* findSealedWith(sql, key_id)
+    if (sealed !== undefined) {
+      return yield* new MasterKeyMissing({ key_id, where: `${sealed.table}.${sealed.column}` })
     }
     yield* sql`DELETE FROM master_keys WHERE key_id = ${key_id}`
   }
@@ -57,10 +58,10 @@ export const checkMasterKeys = Effect.gen(function* () {
   `
 })
 
-/** {@link checkMasterKeys} while the layer is built, over a migrated store. */
+/** Runs {@link checkMasterKeys} while the layer is built. Requires a migrated database. */
 export const layerCheckMasterKeys = Layer.effectDiscard(checkMasterKeys)
 
-/** Runs a statement that may read a whole table, or wait for a row: the times that callers wait at most are none that this has to keep. */
+/** Runs a statement without the timeouts of requests: it may read a whole table or wait long for a row lock. */
 const withoutTimeouts = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effect<A, E>) =>
   sql`SET LOCAL statement_timeout = 0`.pipe(
     Effect.andThen(sql`SET LOCAL lock_timeout = 0`),
@@ -69,7 +70,7 @@ const withoutTimeouts = <A, E>(sql: SqlClient.SqlClient, statement: Effect.Effec
     Effect.provideService(SqlClient.SqlClient, sql)
   )
 
-/** A column in which a value is sealed with that key. Reads whole tables: asked only about keys that are not configured. */
+/** Finds a column with a value that this key sealed. Reads whole tables, so call it only for keys that are not configured. */
 const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, key_id: string) {
   for (const sealed of sealedColumns) {
     const rows = yield* withoutTimeouts(
@@ -86,20 +87,20 @@ const findSealedWith = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, ke
   return undefined
 })
 
-/** Rows that one step seals anew: short transactions beside a running service. */
+/** Rows per batch: short transactions, because the service is running. */
 const BATCH_ROWS = 100
 
-/** What a rotation did. */
+/** The result of a rotation. */
 export interface RotationResult {
-  /** Values sealed anew. */
+  /** Values that were resealed. */
   readonly resealed: number
-  /** Values that do not open: they stay as they are. */
+  /** Values that could not be unsealed. They are unchanged. */
   readonly unreadable: ReadonlyArray<SecretUnreadable>
 }
 
 /**
- * Seals every value anew that an older key sealed, in steps of a hundred rows, beside services that know both keys. A value that
- * changes meanwhile is left to who changed it. It may be stopped at any time and run again.
+ * Reseals every value that an older key sealed, in batches of 100 rows, while replicas that have both keys keep running. Skips a value that
+ * changes concurrently: its writer sealed it with the newest key. Can be stopped at any time and run again.
  */
 export const rotateMasterKey = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -108,26 +109,26 @@ export const rotateMasterKey = Effect.gen(function* () {
   for (const sealed of sealedColumns) {
     let after: ReadonlyArray<string> | undefined = []
     while (after !== undefined) {
-      const step: ResealBatch = yield* resealBatch(sql, sealed, after)
-      resealed += step.resealed
-      unreadable.push(...step.unreadable)
-      after = step.after
+      const batch: ResealBatch = yield* resealBatch(sql, sealed, after)
+      resealed += batch.resealed
+      unreadable.push(...batch.unreadable)
+      after = batch.after
     }
   }
   return { resealed, unreadable } satisfies RotationResult
 })
 
 interface ResealBatch extends RotationResult {
-  /** The last row's organization and key; undefined: there are no more. */
+  /** The organization and key of the last row; `undefined` after the last batch. */
   readonly after: ReadonlyArray<string> | undefined
 }
 
-/** Seals the next rows of a column anew, in the order of their keys. */
+/** Reseals the next rows of a column, in key order. */
 const resealBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   sealed: SealedColumn,
   after: ReadonlyArray<string>
-): Effect.fn.Return<ResealBatch, SqlError.SqlError | Schema.SchemaError, SecretBox> {
+): Effect.fn.Return<ResealBatch, SqlError.SqlError, SecretBox> {
   const box = yield* SecretBox
   const names = ["org_id", ...sealed.key]
   const columns = sql.literal(names.map((name) => `"${name}"`).join(", "))
@@ -142,23 +143,23 @@ const resealBatch = Effect.fnUntraced(function* (
       ORDER BY ${columns}
       LIMIT ${BATCH_ROWS}
     `
-  ).pipe(Effect.flatMap(decodeRows))
+  ).pipe(sealedRows.all)
 
   const unreadable: Array<SecretUnreadable> = []
   let resealed = 0
   for (const { place, value } of rows) {
     const [org_id = "", ...key] = place
-    const anew = yield* Effect.result(box.reseal(placeOf(sealed, org_id, key), value))
-    if (anew._tag === "Failure") {
-      unreadable.push(anew.failure)
+    const result = yield* Effect.result(box.reseal(placeOf(sealed, org_id, key), value))
+    if (result._tag === "Failure") {
+      unreadable.push(result.failure)
       continue
     }
-    if (Option.isNone(anew.success)) continue
+    if (Option.isNone(result.success)) continue
     const changed = yield* withoutTimeouts(
       sql,
       sql`
         UPDATE ${sql(sealed.table)}
-        SET ${column} = ${anew.success.value}
+        SET ${column} = ${result.success.value}
         WHERE ${sql.and(names.map((name, index) => sql`${sql(name)} = ${place[index] ?? ""}`))}
           AND ${column} = ${value}
         RETURNING 1 AS changed
@@ -169,8 +170,10 @@ const resealBatch = Effect.fnUntraced(function* (
   return { resealed, unreadable, after: rows.length < BATCH_ROWS ? undefined : rows.at(-1)?.place }
 })
 
-const decodeRows = Schema.decodeUnknownEffect(
-  Schema.Array(
-    Schema.Struct({ place: Schema.fromJsonString(Schema.Array(Schema.String)), value: Schema.Uint8Array })
-  )
+const sealedRows = rowsOf(
+  Schema.Struct({
+    /** The row's organization and key. */
+    place: Schema.fromJsonString(Schema.Array(Schema.String)),
+    value: Schema.Uint8Array
+  })
 )

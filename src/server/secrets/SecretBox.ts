@@ -6,9 +6,9 @@ export type { Place } from "./SecretBox/Sealed.ts"
 export { MasterKeyInvalid } from "./SecretBox/KeyRing.ts"
 
 /**
- * A stored secret does not open: the ring lacks its key, or the bytes were altered, cut or moved. No caller of the API can
- * mend that, so services let it die; the start-up check, `doctor` and a re-encryption choose. The message names the place
- * and the key's id, which are no secrets.
+ * A stored secret cannot be unsealed: the key ring lacks its key, or the bytes were altered, truncated or moved. API callers cannot fix this,
+ * so services turn it into a defect; a rotation of the master key reports it. The message names the place and the key's id, neither of which
+ * is secret.
  */
 export class SecretUnreadable extends Schema.TaggedError<SecretUnreadable>()("SecretUnreadable", {
   reason: Schema.Literals(["malformed", "unknown_key", "not_authentic"]),
@@ -26,60 +26,63 @@ export class SecretUnreadable extends Schema.TaggedError<SecretUnreadable>()("Se
       case "unknown_key":
         return `The secret in ${place} was sealed with master key ${this.key_id}, which is not configured`
       case "not_authentic":
-        return `The secret in ${place} does not open with master key ${this.key_id}: it was altered, or belongs to another place`
+        return `The secret in ${place} cannot be unsealed with master key ${this.key_id}: it was altered, or sealed for another place`
     }
   }
 }
 
 /**
- * Seals secrets for the store and opens them: AES-256-GCM in this process, so that neither the database nor its
- * log, backup or replica sees a plain value. A value opens only at the place it was sealed for.
+ * Seals and unseals stored secrets with AES-256-GCM in this process, so that no plaintext reaches the database, its log, its backups or its
+ * replicas. A value can be unsealed only at the place that it was sealed for.
  */
 export class SecretBox extends Context.Service<
   SecretBox,
   {
-    /** Seals a text for its place, with the newest key. */
+    /** Seals a text for a place, with the newest key. */
     readonly seal: (place: Sealed.Place, plaintext: Redacted.Redacted<string>) => Effect.Effect<Uint8Array>
-    /** Opens a sealed text at its place. */
+    /** Unseals a text at its place. */
     readonly unseal: (
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Redacted.Redacted<string>, SecretUnreadable>
-    /** Seals bytes: payloads that are kept for a replay. Adds 37 bytes. */
+    /** Seals bytes, such as payloads stored for a retry. The result is 37 bytes longer. */
     readonly sealBytes: (place: Sealed.Place, plaintext: Uint8Array) => Effect.Effect<Uint8Array>
-    /** Opens sealed bytes. */
+    /** Unseals bytes at their place. */
     readonly unsealBytes: (
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Uint8Array, SecretUnreadable>
-    /** Seals a value anew with the newest key; none where it already is. */
+    /** Reseals a value with the newest key; none if that key sealed it already. */
     readonly reseal: (
       place: Sealed.Place,
       sealed: Uint8Array
     ) => Effect.Effect<Option.Option<Uint8Array>, SecretUnreadable>
-    /** The id of the key that a value was sealed with. Its first nine bytes are enough: `substr(secret, 1, 9)`. */
+    /** The id of the key that sealed a value; none if the value is malformed. The first nine bytes suffice: `substr(secret, 1, 9)`. */
     readonly keyIdOf: (sealed: Uint8Array) => Option.Option<string>
-    /** The ids of the keys that can be read with, newest first: the first is the one that writes. */
+    /** The ids of the keys in the ring, newest first: the first seals, all unseal. */
     readonly keyIds: Arr.NonEmptyReadonlyArray<string>
-    /** The first nine bytes of every value that the newest key sealed. A row whose `substr(secret, 1, 9)` differs waits for `reseal`. */
+    /** The first nine bytes of every value that the newest key sealed. A row with another `substr(secret, 1, 9)` needs `reseal`. */
     readonly writingPrefix: Uint8Array
   }
 >()("countersign/server/secrets/SecretBox") {
-  /** A box over a ring of master keys, each 32 bytes in base64, newest first: the first writes, all read. */
+  /** Uses a ring of master keys, each 32 bytes in base64, newest first: the first seals, all unseal. */
   static readonly layer = (options: {
     readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted<string>>
   }): Layer.Layer<SecretBox, KeyRing.MasterKeyInvalid> =>
     Layer.effect(SecretBox, Effect.map(Effect.fromResult(KeyRing.fromTexts(options.masterKeys)), make))
 }
 
-/** A new master key, in base64, for a store that has none. */
+/** Generates a master key, in base64. */
 export const generateMasterKey = KeyRing.generate
 
 const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
   const writing = ring.writing
   const [, ...older] = ring.byId.keys()
 
-  const openOrFail = (place: Sealed.Place, sealed: Uint8Array): Result.Result<Uint8Array, SecretUnreadable> =>
+  const unsealOrFail = (
+    place: Sealed.Place,
+    sealed: Uint8Array
+  ): Result.Result<Uint8Array, SecretUnreadable> =>
     Result.mapError(
       Sealed.unseal(ring, place, sealed),
       (reason) =>
@@ -93,21 +96,21 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
         })
     )
 
-  // No spans on any of these: a few microseconds of arithmetic, once or more for every delivery.
+  // Without spans: each of these takes a few microseconds and runs at least once per delivery.
   return SecretBox.of({
     seal: (place, plaintext) =>
       Effect.sync(() => Sealed.seal(writing, place, Buffer.from(Redacted.value(plaintext)))),
     unseal: (place, sealed) =>
-      Effect.suspend(() => Effect.fromResult(openOrFail(place, sealed))).pipe(
+      Effect.suspend(() => Effect.fromResult(unsealOrFail(place, sealed))).pipe(
         Effect.map((bytes) => Redacted.make(Buffer.from(bytes).toString("utf8"), { label: "SealedSecret" }))
       ),
     sealBytes: (place, plaintext) => Effect.sync(() => Sealed.seal(writing, place, plaintext)),
-    unsealBytes: (place, sealed) => Effect.suspend(() => Effect.fromResult(openOrFail(place, sealed))),
+    unsealBytes: (place, sealed) => Effect.suspend(() => Effect.fromResult(unsealOrFail(place, sealed))),
     reseal: (place, sealed) =>
       Effect.suspend(() =>
         Sealed.keyIdOf(sealed) === writing.id
           ? Effect.succeedNone
-          : Effect.map(Effect.fromResult(openOrFail(place, sealed)), (plaintext) =>
+          : Effect.map(Effect.fromResult(unsealOrFail(place, sealed)), (plaintext) =>
               Option.some(Sealed.seal(writing, place, plaintext))
             )
       ),

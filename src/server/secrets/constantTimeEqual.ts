@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from "node:crypto"
 
-/** Whether two texts are the same, in a time that does not tell where they differ. */
+/** Compares two texts in constant time, so that the duration does not reveal the position of the first difference. */
 export const constantTimeEqual = (left: string, right: string): boolean =>
   timingSafeEqual(sha256(left), sha256(right))
 

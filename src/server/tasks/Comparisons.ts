@@ -2,6 +2,7 @@ import { Context, DateTime, Duration, Effect, Layer, Option, Queue } from "effec
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { type InvalidUrl, LimitReached, NotFound, type ProviderKeyExists } from "../../api/Problems.ts"
 import type { Comparison } from "../../domain/tasks/Comparison.ts"
@@ -9,8 +10,15 @@ import { emptyTally } from "../../domain/tasks/ComparisonTally.ts"
 import { ComparisonId, type ExampleId, type TaskId } from "../../domain/Ids.ts"
 import { withProviderDefaults } from "../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
-import { claimComparison, renewLease, recordBatch } from "./Comparisons/lease.ts"
+import { Organizations } from "../identity/Organizations.ts"
+import { atomic } from "../store/Database/transaction.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
+import { claimComparison, releaseLease, renewLease } from "./Comparisons/lease.ts"
+import { recordBatch } from "./Comparisons/recordBatch.ts"
 import {
   type ComparisonRow,
   countRunning,
@@ -20,52 +28,47 @@ import {
   listResults,
   toComparison
 } from "./Comparisons/rows.ts"
-import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
-import { atomic } from "../store/Database/transaction.ts"
-import { findVersion } from "./Datasets/versionRows.ts"
-import { Organizations } from "../identity/Organizations.ts"
-import { type Page, toPage } from "../store/Pagination.ts"
-import { Providers } from "./Providers.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
-import { StoreClock } from "../store/StoreClock.ts"
+import { findVersion, getVersion } from "./Datasets/versionRows.ts"
+import { Providers } from "./Providers.ts"
 import { Tasks } from "./Tasks.ts"
 import { findTask, requireTask } from "./Tasks/rows.ts"
 
-/** The most comparisons of one organization that are at work. */
+/** The running comparisons of one organization. */
 const MAX_RUNNING = 20
 
-/** Comparisons that one process works at. */
+/** Comparisons that one replica works on concurrently. */
 const MAX_CONCURRENT = 4
 
-/** How long one comparison is worked at before others that wait have their turn. */
+/** How long a worker works on one comparison before it releases the lease, so that waiting comparisons get their share. */
 const TIME_SLICE = Duration.seconds(30)
 
 /**
- * How often the store is asked for comparisons that nothing in this process announced: taken in by another replica, or left by one that
- * died.
+ * How often a worker polls for comparisons that this replica was not notified of: created by another replica, or left behind by one that
+ * crashed.
  */
 const POLL_INTERVAL = Duration.seconds(2)
 
-/** How long a lane keeps still after something went wrong. */
+/** Pause of a worker after a failed run. */
 const RETRY_DELAY = Duration.seconds(5)
 
-/** How comparisons are held. */
+/** Options of the comparison workers. */
 export interface ComparisonsOptions {
-  /** How long one is held without a word: after that, whoever comes takes it over. Default 15 s. */
+  /** Lease duration: after a crash, another replica takes over when the lease expires. Renewed at a third of it. Default 15 s. */
   readonly lease?: Duration.Input
 }
 
-/** What one round did. */
+/** The result of one worker run. */
 export interface ComparisonRun {
   readonly comparison_id: ComparisonId
-  /** Examples that were compared. */
+  /** Examples compared in this run. */
   readonly compared: number
   readonly completed: boolean
 }
 
 /**
- * Candidates against the live release. A comparison's state is the store's: how far it is, and who works at it. Whoever dies leaves at most
- * a few examples that are asked again.
+ * Compares candidates with the live release. Progress and ownership are stored in the database, so any replica can continue a comparison;
+ * after a crash at most one batch of examples is answered a second time.
  */
 export class Comparisons extends Context.Service<
   Comparisons,
@@ -74,12 +77,12 @@ export class Comparisons extends Context.Service<
       task_id: TaskId,
       request: PageRequest<ComparisonId>
     ) => Effect.Effect<Page<Comparison, ComparisonId>, NotFound, Authorized<"tasks.read">>
-    /** The comparison, and a page of its results. */
+    /** Returns the comparison and a page of its results. */
     readonly get: (
       id: ComparisonId,
       request: PageRequest<ExampleId>
     ) => Effect.Effect<ComparisonDetail, NotFound, Authorized<"tasks.read">>
-    /** Takes a comparison in. The work is done by `layerLoop`, here or in another replica. */
+    /** Stores a new comparison. A worker of this or another replica (`layerWorkers`) runs it. */
     readonly create: (
       task_id: TaskId,
       input: NewComparison
@@ -88,10 +91,10 @@ export class Comparisons extends Context.Service<
       NotFound | InvalidUrl | LimitReached | ProviderKeyExists,
       Authorized<"tasks.write">
     >
-    /** Takes on one comparison that nobody holds, and works at it for its turn or to its end. None where there is none. */
+    /** Claims one comparison and works on it until it is finished or the time slice is over. None if no comparison is claimable. */
     readonly runOnce: Effect.Effect<Option.Option<ComparisonRun>>
-    /** Waits until there may be something to do. */
-    readonly awaitWork: Effect.Effect<void>
+    /** Completes when this replica has created a comparison. */
+    readonly awaitCreated: Effect.Effect<void>
   }
 >()("countersign/server/tasks/Comparisons") {
   static readonly layer = (options: ComparisonsOptions = {}) =>
@@ -105,56 +108,57 @@ export class Comparisons extends Context.Service<
         const clock = yield* StoreClock
         const organizations = yield* Organizations
         const providers = yield* Providers
-        const shapes = yield* CompiledSchemas
+        const schemas = yield* CompiledSchemas
         const tasks = yield* Tasks
-        const news = yield* Queue.sliding<void>(MAX_CONCURRENT)
+        const created = yield* Queue.sliding<void>(MAX_CONCURRENT)
 
-        const shapeOf = (schema: JsonSchema) => Effect.orDie(shapes.compile(schema))
+        const compile = (schema: JsonSchema) => Effect.orDie(schemas.compile(schema))
 
-        /** Says again and again that a comparison is held; ends when it no longer is. */
-        const keepHeld = (row: ComparisonRow) =>
+        /** Renews the lease at a third of its duration. Ends when another replica has claimed the comparison. */
+        const heartbeat = (row: ComparisonRow) =>
           Effect.gen(function* () {
-            let held = true
-            while (held) {
+            let isOwner = true
+            while (isOwner) {
               yield* Effect.sleep(Duration.times(lease, 1 / 3))
-              held = yield* renewLease(sql, row, DateTime.addDuration(yield* clock.now, lease))
+              isOwner = yield* renewLease(sql, row, DateTime.addDuration(yield* clock.now, lease))
             }
           })
 
-        const work = Effect.fnUntraced(function* (taken: ComparisonRow) {
-          const subject = yield* loadJob(sql, taken, shapeOf)
-          const turnEnds = DateTime.addDuration(yield* clock.now, TIME_SLICE)
-          const isTurnOver = Effect.map(clock.now, DateTime.isGreaterThanOrEqualTo(turnEnds))
-          let row = taken
-          while (row.status === "running" && !(yield* isTurnOver)) {
-            const done = yield* compareBatch(sql, providers, subject, row, isTurnOver)
+        const work = Effect.fnUntraced(function* (claimed: ComparisonRow) {
+          const job = yield* loadJob(sql, claimed, compile)
+          const sliceEnd = DateTime.addDuration(yield* clock.now, TIME_SLICE)
+          const isTimeSliceOver = Effect.map(clock.now, DateTime.isGreaterThanOrEqualTo(sliceEnd))
+          let row = claimed
+          while (row.status === "running" && !(yield* isTimeSliceOver)) {
+            const batch = yield* compareBatch(sql, providers, job, row, isTimeSliceOver)
             const now = yield* clock.now
-            if (!(yield* atomically(recordBatch(sql, done, now, lease)))) break
-            row = done.row
+            if (!(yield* atomically(recordBatch(sql, batch, now, lease)))) break
+            row = batch.row
           }
           return row
         })
 
         const runOnce = Effect.gen(function* () {
           const claimed = yield* Effect.orDie(claimComparison(sql, yield* clock.now, lease))
-          if (Option.isNone(claimed)) return Option.none()
-          const taken = claimed.value
-          const row = yield* work(taken).pipe(
-            Effect.raceFirst(Effect.as(keepHeld(taken), taken)),
-            // Left in order, also at a stop: the next one need not wait until the lease is over.
-            Effect.ensuring(Effect.ignore(Effect.flatMap(clock.now, (now) => renewLease(sql, taken, now)))),
+          if (claimed === undefined) return Option.none()
+          const row = yield* work(claimed).pipe(
+            Effect.raceFirst(Effect.as(heartbeat(claimed), claimed)),
+            // Also on shutdown, so that the next owner need not wait for the lease to expire.
+            Effect.ensuring(
+              Effect.ignore(Effect.flatMap(clock.now, (now) => releaseLease(sql, claimed, now)))
+            ),
             Effect.orDie
           )
           return Option.some({
             comparison_id: row.comparison_id,
-            compared: row.compared - taken.compared,
+            compared: row.compared - claimed.compared,
             completed: row.status === "completed"
           })
         }).pipe(Effect.withSpan("Comparisons.runOnce"))
 
         return Comparisons.of({
           runOnce,
-          awaitWork: Effect.raceFirst(Queue.take(news), Effect.sleep(POLL_INTERVAL)),
+          awaitCreated: Queue.take(created),
           list: Effect.fn("Comparisons.list")(function* (task_id, request) {
             const { org_id } = yield* Authorized("tasks.read")
             const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
@@ -163,11 +167,11 @@ export class Comparisons extends Context.Service<
           }),
           get: Effect.fn("Comparisons.get")(function* (id, request) {
             const { org_id } = yield* Authorized("tasks.read")
-            const found = yield* Effect.orDie(findComparison(sql, org_id, id))
-            if (Option.isNone(found)) return yield* noComparison
-            const results = yield* Effect.orDie(listResults(sql, found.value, request))
+            const row = yield* Effect.orDie(findComparison(sql, org_id, id))
+            if (row === undefined) return yield* notFound("comparison")
+            const results = yield* Effect.orDie(listResults(sql, row, request))
             return {
-              comparison: toComparison(found.value),
+              comparison: toComparison(row),
               results: results.items,
               next_cursor: results.next_cursor
             }
@@ -179,21 +183,21 @@ export class Comparisons extends Context.Service<
             const now = yield* clock.now
             return yield* atomically(
               Effect.gen(function* () {
-                // One comparison of an organization at a time begins, or the limit could be passed by a race.
+                // Serializes creations of the organization, so that concurrent ones cannot exceed the limit.
                 yield* organizations.lockForUpdate(org_id)
                 const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
                 if (task.dataset_id === null) return yield* noDataset
                 if ((yield* countRunning(sql, org_id)) >= MAX_RUNNING) {
                   return yield* new LimitReached({
-                    detail: `An organization has ${MAX_RUNNING} comparisons at work at most: wait for one to end`
+                    detail: `An organization can have at most ${MAX_RUNNING} running comparisons. Wait for one to finish.`
                   })
                 }
-                const newest = Option.getOrThrow(yield* findVersion(sql, org_id, task.dataset_id))
-                const chosen =
+                const newest = yield* getVersion(sql, org_id, task.dataset_id)
+                const candidateVersion =
                   candidate.dataset_id === undefined
-                    ? Option.some(newest)
+                    ? newest
                     : yield* findVersion(sql, org_id, candidate.dataset_id)
-                if (Option.isNone(chosen) || chosen.value.task_id !== task_id) return yield* noVersion
+                if (candidateVersion?.task_id !== task_id) return yield* notAVersion
                 yield* tasks.addKey(org_id, task_id, candidate.provider, "#/candidate/provider", now)
                 const row: ComparisonRow = {
                   org_id,
@@ -206,7 +210,7 @@ export class Comparisons extends Context.Service<
                     candidate.provider === undefined
                       ? task.provider
                       : withProviderDefaults(candidate.provider),
-                  candidate_dataset_id: chosen.value.dataset_id,
+                  candidate_dataset_id: candidateVersion.dataset_id,
                   dataset_id: newest.dataset_id,
                   status: "running",
                   example_count: newest.example_count,
@@ -224,7 +228,7 @@ export class Comparisons extends Context.Service<
                   task_id,
                   dataset_id: row.dataset_id
                 })
-                yield* sql.afterCommit(Effect.asVoid(Queue.offer(news, undefined)))
+                yield* sql.afterCommit(Effect.asVoid(Queue.offer(created, undefined)))
                 return toComparison(row)
               })
             )
@@ -233,34 +237,36 @@ export class Comparisons extends Context.Service<
       })
     )
 
-  /** Works at comparisons, a few at a time, for as long as the layer lives. */
-  static readonly layerLoop: Layer.Layer<never, never, Comparisons> = Layer.effectDiscard(
+  /** Runs the comparison workers for as long as the layer is built. */
+  static readonly layerWorkers: Layer.Layer<never, never, Comparisons> = Layer.effectDiscard(
     Effect.gen(function* () {
       const comparisons = yield* Comparisons
-      const lane = comparisons.runOnce.pipe(
-        Effect.flatMap(Option.match({ onNone: () => comparisons.awaitWork, onSome: () => Effect.void })),
-        Effect.catchCause((cause) =>
-          Effect.andThen(
-            Effect.logWarning("A comparison could not be worked at; trying again", cause),
-            Effect.sleep(RETRY_DELAY)
-          )
+      const worker = runWorker({
+        name: "comparisons",
+        // Continues immediately after work was found, because more may be waiting.
+        runOnce: Effect.map(
+          comparisons.runOnce,
+          Option.match({
+            onNone: () => undefined,
+            onSome: ({ compared }) => ({ counts: { compared }, next: 0 })
+          })
         ),
-        Effect.forever
-      )
-      for (let index = 0; index < MAX_CONCURRENT; index++) yield* Effect.forkScoped(lane)
+        every: POLL_INTERVAL,
+        wakeUp: comparisons.awaitCreated,
+        retryAfter: RETRY_DELAY
+      })
+      yield* startWorkers(Array.from({ length: MAX_CONCURRENT }, () => worker))
     })
   )
 }
 
-const noComparison = Effect.fail(new NotFound({ detail: "There is no such comparison in this organization" }))
-
 const noDataset = Effect.fail(
-  new NotFound({ detail: "The task has no dataset to compare over: make its first version" })
+  new NotFound({ detail: "The task has no dataset. Create its first version before you compare." })
 )
 
-const noVersion = Effect.fail(
+const notAVersion = Effect.fail(
   new NotFound({
-    detail: "There is no such dataset of this task",
-    errors: [{ pointer: "#/candidate/dataset_id", detail: "There is no such dataset of this task" }]
+    detail: "`candidate.dataset_id` is not a version of this task's dataset.",
+    errors: [{ pointer: "#/candidate/dataset_id", detail: "is not a version of this task's dataset" }]
   })
 )

@@ -2,8 +2,8 @@ import { Context, Effect, Layer, Result, type Schema } from "effect"
 import { InvalidSchema } from "../../api/Problems.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import {
-  compileSchema,
   type CompiledSchema,
+  compileSchema,
   schemaDigest,
   type SchemaFault
 } from "../../domain/tasks/CompiledSchema.ts"
@@ -12,24 +12,23 @@ import { LruCache } from "../concurrency/LruCache.ts"
 export type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 
 /**
- * Compiled shapes that one process keeps: how many, and how much text their schemas may have together. A small one takes 14 KiB of
- * memory, a large one seven times its text, so that all take some 50 MB at most.
+ * Limits of the cache: compiled schemas, and the text of all of them together. A small compiled schema takes 14 KiB of memory and a large one
+ * seven times its text, so a full cache takes some 50 MB.
  */
 const MAX_CACHED_SCHEMAS = 1_000
 const MAX_CACHED_BYTES = 4 * 1024 * 1024
 
-/** The shapes of tasks' inputs and answers, compiled once and kept by their digest. */
+/** Compiles the input and answer schemas of tasks, and caches them by digest. */
 export class CompiledSchemas extends Context.Service<
   CompiledSchemas,
   {
     /**
-     * A schema that a user gives, compiled. `at` is its pointer within the request, such as `#/answer_schema`; the problem names the
-     * place in it.
+     * Compiles a schema from a request. `at` is the schema's JSON pointer within the request, such as `#/answer_schema`; the problem's
+     * pointers start with it.
      */
     readonly compile: (schema: Schema.Json, at?: string) => Effect.Effect<CompiledSchema, InvalidSchema>
     /**
-     * The shape of a schema that was compiled before it was stored, by the digest that stands beside it: `load` is run only where this
-     * process does not keep it.
+     * Returns a stored schema, which was compiled before it was stored, by the digest stored beside it. Runs `load` only on a cache miss.
      */
     readonly get: <E, R>(
       digest: string,
@@ -38,13 +37,13 @@ export class CompiledSchemas extends Context.Service<
   }
 >()("countersign/server/tasks/CompiledSchemas") {
   static readonly layer = Layer.sync(CompiledSchemas, () => {
-    const kept = new LruCache<CompiledSchema>({ entries: MAX_CACHED_SCHEMAS, weight: MAX_CACHED_BYTES })
+    const cache = new LruCache<CompiledSchema>({ entries: MAX_CACHED_SCHEMAS, weight: MAX_CACHED_BYTES })
 
-    const make = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> => {
+    const compileAndCache = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> => {
       const compiled = compileSchema(schema)
       if (Result.isSuccess(compiled)) {
         const { bytes, digest } = compiled.success
-        kept.set(digest, compiled.success, bytes)
+        cache.set(digest, compiled.success, bytes)
       }
       return compiled
     }
@@ -52,18 +51,18 @@ export class CompiledSchemas extends Context.Service<
     return CompiledSchemas.of({
       compile: (schema, at = "#") =>
         Effect.suspend(() => {
-          const shape = kept.get(schemaDigest(schema))
-          if (shape !== undefined) return Effect.succeed(shape)
-          return Effect.mapError(Effect.fromResult(make(schema)), ({ detail, pointer }) => {
+          const cached = cache.get(schemaDigest(schema))
+          if (cached !== undefined) return Effect.succeed(cached)
+          return Effect.mapError(Effect.fromResult(compileAndCache(schema)), ({ detail, pointer }) => {
             const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
             return new InvalidSchema({ detail, errors })
           })
         }),
       get: (digest, load) =>
         Effect.suspend(() => {
-          const shape = kept.get(digest)
-          if (shape !== undefined) return Effect.succeed(shape)
-          return Effect.flatMap(load, (schema) => Effect.orDie(Effect.fromResult(make(schema))))
+          const cached = cache.get(digest)
+          if (cached !== undefined) return Effect.succeed(cached)
+          return Effect.flatMap(load, (schema) => Effect.orDie(Effect.fromResult(compileAndCache(schema))))
         })
     })
   })

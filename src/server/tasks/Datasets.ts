@@ -1,39 +1,40 @@
 import { Context, Effect, Layer, Option, type Schema, Stream } from "effect"
-import { SqlClient } from "effect/sql"
+import { SqlClient, type SqlError } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { NewDataset } from "../../api/Datasets.ts"
+import { notFound } from "../../api/notFound.ts"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
-import { type DatasetBaseChanged, type InvalidInput, InvalidRequest, NotFound } from "../../api/Problems.ts"
+import {
+  type DatasetBaseChanged,
+  type InvalidInput,
+  InvalidRequest,
+  type NotFound
+} from "../../api/Problems.ts"
 import type { Dataset, Example, NewExample } from "../../domain/tasks/Dataset.ts"
 import type { DatasetId, ExampleId, OrgId, TaskId } from "../../domain/Ids.ts"
+import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
-import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
-import { atomic, atomicWithoutRetry } from "../store/Database/transaction.ts"
-import { beginVersion, type NewVersion } from "./Datasets/beginVersion.ts"
-import { checkExamples } from "./Datasets/checkExamples.ts"
-import { acquireDatasetLock, oneAfterAnother } from "./Datasets/datasetLock.ts"
-import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
-import { readExamples } from "./Datasets/exampleRows.ts"
-import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
+import { dieOnDatabaseError, permitTimeout } from "../store/Database/databaseErrors.ts"
+import { atomic, atomicWithoutRetry, isInTransaction } from "../store/Database/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
-import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
+import { beginVersion, type DerivedVersion, type NewVersion } from "./Datasets/beginVersion.ts"
+import { checkExamples } from "./Datasets/checkExamples.ts"
+import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
+import { importLines, type InvalidLine } from "./Datasets/importLines.ts"
+import { readExamples } from "./Datasets/readExamples.ts"
+import { findVersion, listVersions, toDataset } from "./Datasets/versionRows.ts"
+import { findTask, requireTask, type TaskRow } from "./Tasks/rows.ts"
 
-export type { NewVersion } from "./Datasets/beginVersion.ts"
+export type { DerivedVersion, NewVersion } from "./Datasets/beginVersion.ts"
 
-/** A version that was made, and what it changed. */
-export interface DerivedVersion {
-  readonly dataset: Dataset
-  /** Examples whose input the base does not have. */
-  readonly added: number
-  /** Examples that took the place of those with the very same input. */
-  readonly replaced: number
-}
+/** Examples per query of an export. */
+const EXPORT_BATCH_SIZE = 200
 
 /**
- * The versions of tasks' datasets. A version never changes, and storing one costs what it changes: all versions of a task share one
- * table of examples, of which each is part of the versions from one number up to, not including, another.
+ * The versions of tasks' datasets. A version is immutable, and storing one costs as much as its difference from the previous version: all
+ * versions of a task share one table of examples, and each example has the first version that contains it and the first that no longer does.
  */
 export class Datasets extends Context.Service<
   Datasets,
@@ -43,25 +44,25 @@ export class Datasets extends Context.Service<
       request: PageRequest<DatasetId>
     ) => Effect.Effect<Page<Dataset, DatasetId>, NotFound | InvalidRequest, Authorized<"datasets.read">>
     readonly get: (id: DatasetId) => Effect.Effect<Dataset, NotFound, Authorized<"datasets.read">>
-    /** The examples of one version, newest first. A page may hold fewer than were asked for where they are large. */
+    /** Lists the examples of a version, newest first. A page of large examples has fewer than `limit`. */
     readonly examples: (
       id: DatasetId,
       request: PageRequest<ExampleId>
     ) => Effect.Effect<Page<Example, ExampleId>, NotFound, Authorized<"datasets.read">>
-    /** All of a version, newest first, read a page at a time as it is taken. */
+    /** Streams all examples of a version, newest first. Reads one page at a time, as the stream is consumed. */
     readonly export: (
       id: DatasetId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
-    /** The same for the operator, who has the store and no key. */
+    /** Like `export`, for the operator's command line, which has no API key. */
     readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
-    /** The first version from examples, or the next one with these beside, or in place of, those of `base_dataset_id`. */
+    /** Creates the first version from examples, or the next version by adding them to `base_dataset_id`; see `derive`. */
     readonly create: (
       task_id: TaskId,
       input: NewDataset
     ) => Effect.Effect<Dataset, NotFound | InvalidInput | DatasetBaseChanged, Authorized<"datasets.write">>
     /**
-     * Makes the task's next version from JSON Lines, an example a line, all of them or none: for the operator, who has the store and no
-     * key. The task's dataset stands still meanwhile. `progress` hears of each line.
+     * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has no
+     * API key. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
      */
     readonly importLines: <E>(
       org_id: OrgId,
@@ -70,15 +71,24 @@ export class Datasets extends Context.Service<
       progress: (read: number) => Effect.Effect<void>
     ) => Effect.Effect<DerivedVersion, NotFound | InvalidLine | E>
     /**
-     * Within the caller's transaction: makes the next version from the base and these examples. An example takes the place of those
-     * of the base that have the very same input (as JSON, whatever the order of keys), else it is added. Refused unless `base` is the
-     * task's newest version. Holds the dataset to the end of the transaction. The examples fit the task's shapes: callers see to it. They
-     * are taken as they are needed, so that they need not fit into memory together; there must be one at least.
+     * Creates the next version from the base and these examples, in the caller's transaction, and locks the dataset until the transaction ends.
+     * An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Fails if `base` is not
+     * the task's newest version. The caller has validated the examples against the task's schemas. The stream is consumed in batches, so the
+     * examples need not fit into memory together. It must not be empty.
      */
     readonly derive: (
       version: NewVersion,
       examples: Stream.Stream<NewExample>
     ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
+    /**
+     * Runs transactions of this replica that change one dataset one after another. A waiting transaction has no connection and does not count
+     * against the organization's concurrent transactions, so the organization's other requests proceed however many wait. Within a
+     * transaction, which already has its connection, this does not wait. Fails with a lock timeout after five seconds of waiting.
+     */
+    readonly serialize: (
+      org_id: OrgId,
+      task_id: TaskId
+    ) => <A, E, R>(transaction: Effect.Effect<A, E, R>) => Effect.Effect<A, E | SqlError.SqlError, R>
   }
 >()("countersign/server/tasks/Datasets") {
   static readonly layer = Layer.effect(
@@ -88,11 +98,17 @@ export class Datasets extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
       const clock = yield* StoreClock
-      const shapes = yield* CompiledSchemas
+      const schemas = yield* CompiledSchemas
+      const semaphore = makeKeyedSemaphore({ permits: 1, onTimeout: permitTimeout })
 
-      const shapeOf = (digest: string, schema: Schema.Json) => shapes.get(digest, Effect.succeed(schema))
+      const schemaOf = (digest: string, schema: Schema.Json) => schemas.get(digest, Effect.succeed(schema))
 
-      const recordMade = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
+      const serialize: Datasets["Service"]["serialize"] = (org_id, task_id) => (transaction) =>
+        Effect.flatMap(isInTransaction, (isNested) =>
+          isNested ? transaction : semaphore(`${org_id}/${task_id}`)(transaction)
+        )
+
+      const recordCreated = (author: Author, { added, dataset, replaced }: DerivedVersion) =>
         audit.record(author, "dataset.created", dataset.id, {
           task_id: dataset.task_id,
           version: dataset.version,
@@ -100,22 +116,21 @@ export class Datasets extends Context.Service<
           replaced
         })
 
-      const versionOf = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId) {
-        const found = yield* Effect.orDie(findVersion(sql, org_id, id))
-        return Option.isSome(found) ? found.value : yield* noDataset
+      const requireVersion = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId) {
+        return (yield* Effect.orDie(findVersion(sql, org_id, id))) ?? (yield* notFound("dataset"))
       })
 
-      /** A cursor is of its own list: after a version of another task there would seem to be nothing. */
-      const cursorOf = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, cursor: DatasetId) {
-        const found = yield* Effect.orDie(findVersion(sql, org_id, cursor))
-        if (Option.isNone(found) || found.value.task_id !== task_id) return yield* foreignCursor
+      /** Rejects a cursor of another task's list, which would otherwise look like an empty last page. */
+      const requireCursor = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, cursor: DatasetId) {
+        const version = yield* Effect.orDie(findVersion(sql, org_id, cursor))
+        if (version?.task_id !== task_id) return yield* invalidCursor
       })
 
       const exportFor = Effect.fn("Datasets.exportFor")(function* (org_id: OrgId, id: DatasetId) {
-        const version = yield* versionOf(org_id, id)
+        const version = yield* requireVersion(org_id, id)
         const first: ExampleId | undefined = undefined
         return Stream.paginate(first, (after: ExampleId | undefined) =>
-          readExamples(sql, org_id, version, { after, limit: EXPORTED_AT_ONCE }).pipe(
+          readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE }).pipe(
             Effect.orDie,
             Effect.map(({ examples, next }) => [examples, Option.fromNullOr(next)] as const)
           )
@@ -123,22 +138,23 @@ export class Datasets extends Context.Service<
       })
 
       return Datasets.of({
+        serialize,
         list: Effect.fn("Datasets.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("datasets.read")
           const rows = yield* Effect.orDie(listVersions(sql, org_id, task_id, request))
           if (rows.length === 0) {
             yield* requireTask(sql, org_id, task_id)
-            if (request.cursor !== undefined) yield* cursorOf(org_id, task_id, request.cursor)
+            if (request.cursor !== undefined) yield* requireCursor(org_id, task_id, request.cursor)
           }
           return toPage(request, rows.map(toDataset), (dataset) => dataset.id)
         }),
         get: Effect.fn("Datasets.get")(function* (id) {
           const { org_id } = yield* Authorized("datasets.read")
-          return toDataset(yield* versionOf(org_id, id))
+          return toDataset(yield* requireVersion(org_id, id))
         }),
         examples: Effect.fn("Datasets.examples")(function* (id, request) {
           const { org_id } = yield* Authorized("datasets.read")
-          const version = yield* versionOf(org_id, id)
+          const version = yield* requireVersion(org_id, id)
           const { examples, next } = yield* Effect.orDie(
             readExamples(sql, org_id, version, {
               after: request.cursor,
@@ -156,67 +172,66 @@ export class Datasets extends Context.Service<
           const principal = yield* Authorized("datasets.write")
           const { actor, org_id } = principal
           const now = yield* clock.now
-          const fitting = Effect.fnUntraced(function* (task: TaskRow) {
-            const inputs = yield* shapeOf(task.input_schema_digest, task.input_schema)
-            const answers = yield* shapeOf(task.answer_schema_digest, task.answer_schema)
+          const check = Effect.fnUntraced(function* (task: TaskRow) {
+            const inputs = yield* schemaOf(task.input_schema_digest, task.input_schema)
+            const answers = yield* schemaOf(task.answer_schema_digest, task.answer_schema)
             yield* checkExamples({ inputs, answers }, examples)
           })
-          // Before the transaction: it takes its time where they are many, and nobody should wait for that.
+          // Before the transaction, so that validating many examples does not extend the time that the dataset is locked.
           const checked = yield* findTask(sql, org_id, task_id)
-          yield* fitting(checked)
-          const changed = atomically(
+          yield* check(checked)
+          const transaction = atomically(
             Effect.gen(function* () {
               yield* acquireDatasetLock(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
-              // Shapes change until the first run, and may have done so meanwhile.
-              if (
-                task.input_schema_digest !== checked.input_schema_digest ||
-                task.answer_schema_digest !== checked.answer_schema_digest
-              ) {
-                yield* fitting(task)
+              // Schemas can change until the task's first run or version, so they may have changed since the check.
+              if (task.input_schema_digest !== checked.input_schema_digest || task.answer_schema_digest !== checked.answer_schema_digest) {
+                yield* check(task)
               }
-              const change = yield* beginVersion(sql, {
+              const version = yield* beginVersion(sql, {
                 org_id,
                 task_id,
                 base: base_dataset_id ?? null,
                 by: actor,
                 now
               })
-              for (const example of examples) yield* change.put({ ...example, source_feedback_id: null })
-              const made = Option.getOrThrow(yield* change.finish)
-              yield* recordMade(principal, made)
-              return made.dataset
+              for (const example of examples) yield* version.put({ ...example, source_feedback_id: null })
+              const derived = yield* finishNonEmpty(version)
+              yield* recordCreated(principal, derived)
+              return derived.dataset
             })
           )
-          return yield* dieOnDatabaseError(oneAfterAnother(org_id, task_id)(changed))
+          return yield* dieOnDatabaseError(serialize(org_id, task_id)(transaction))
         }),
         importLines: Effect.fn("Datasets.importLines")(function* (org_id, task_id, lines, progress) {
           const now = yield* clock.now
-          return yield* importLines(sql, { org_id, task_id, now, schemaOf: shapeOf }, lines, progress).pipe(
-            Effect.tap((made) => recordMade({ org_id, actor: null }, made)),
-            // The lines come once: run again, it would go on in the middle of them.
+          return yield* importLines(sql, { org_id, task_id, now, schemaOf }, lines, progress).pipe(
+            Effect.tap((derived) => recordCreated({ org_id, actor: null }, derived)),
+            // The stream of lines can be consumed only once: a second attempt would continue in the middle.
             atomicWithoutRetry(sql)
           )
         }),
-        derive: Effect.fn("Datasets.derive")(function* (version, examples) {
-          yield* acquireDatasetLock(sql, version.org_id, version.task_id)
-          const change = yield* beginVersion(sql, version)
-          yield* Stream.runForEach(examples, change.put)
-          return Option.getOrThrow(yield* change.finish)
+        derive: Effect.fn("Datasets.derive")(function* (newVersion, examples) {
+          yield* acquireDatasetLock(sql, newVersion.org_id, newVersion.task_id)
+          const version = yield* beginVersion(sql, newVersion)
+          yield* Stream.runForEach(examples, version.put)
+          return yield* finishNonEmpty(version)
         }, dieOnDatabaseError)
       })
     })
   )
 }
 
-/** Examples that an export reads at once. */
-const EXPORTED_AT_ONCE = 200
+/** Finishes a version with at least one example; an empty one is a defect of the caller. */
+const finishNonEmpty = Effect.fnUntraced(function* (
+  version: Effect.Success<ReturnType<typeof beginVersion>>
+) {
+  return (yield* version.finish) ?? (yield* Effect.die(new Error("A dataset version needs an example")))
+})
 
-const noDataset = Effect.fail(new NotFound({ detail: "There is no such dataset in this organization" }))
-
-const foreignCursor = Effect.fail(
+const invalidCursor = Effect.fail(
   new InvalidRequest({
-    detail: "The cursor is not one of this list: send the next_cursor of its last page, unchanged",
-    errors: [{ pointer: "#/cursor", detail: "The cursor is not one of this list" }]
+    detail: "The cursor does not belong to this list. Send the `next_cursor` of its last page, unchanged.",
+    errors: [{ pointer: "#/cursor", detail: "does not belong to this list" }]
   })
 )

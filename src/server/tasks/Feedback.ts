@@ -1,13 +1,14 @@
-import { Array as Arr, Context, DateTime, Effect, Layer, Option, Schema } from "effect"
+import { Context, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type {
   FeedbackFilter,
   NewFeedback,
-  PromotionResult,
   PromoteRequest,
-  PromotionPreview
+  PromotionPreview,
+  PromotionResult
 } from "../../api/Feedback.ts"
+import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type CorrectionNeedsSafeValue,
@@ -25,41 +26,43 @@ import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { feedbackSpan } from "../../domain/telemetry/SpanConventions.ts"
+import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
 import { Audit } from "../identity/Audit.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { dieOnDatabaseError } from "../store/Database/databaseErrors.ts"
 import { atomic } from "../store/Database/transaction.ts"
+import type { Page } from "../store/Pagination.ts"
+import { StoreClock } from "../store/StoreClock.ts"
+import { Spans } from "../telemetry/Spans.ts"
+import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Datasets } from "./Datasets.ts"
-import { oneAfterAnother } from "./Datasets/datasetLock.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
-import { previewPromotion, promoteStaged } from "./Feedback/promoteStaged.ts"
-import { makeReviews, noFeedback } from "./Feedback/reviewFeedback.ts"
+import { previewPromotion } from "./Feedback/previewPromotion.ts"
+import { promoteStaged } from "./Feedback/promoteStaged.ts"
+import { redactCorrection } from "./Feedback/redactCorrection.ts"
+import { rejectFeedback, stageFeedback } from "./Feedback/reviewFeedback.ts"
 import {
-  readAnswerSchema,
+  findRunTasks,
   insertFeedback,
   type NewFeedbackRow,
+  readAnswerSchema,
   readFeedback,
   type RunKey,
-  findRunTasks,
   toFeedback
 } from "./Feedback/rows.ts"
-import { redactCorrection } from "./Feedback/redactCorrection.ts"
-import { KnownSecrets } from "../secrets/KnownSecrets.ts"
-import type { Page } from "../store/Pagination.ts"
-import { findRun } from "./Runs/rows.ts"
-import { CompiledSchemas } from "./CompiledSchemas.ts"
-import { Spans } from "../telemetry/Spans.ts"
-import { StoreClock } from "../store/StoreClock.ts"
-import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
+import { getRun } from "./Runs/rows.ts"
 
-/** Feedback that is written in one statement, and the characters from which a correction has one of its own. */
-const AT_ONCE = 64
-const LARGE = 64 * 1024
+/** Feedback per batched statement. */
+const MAX_BATCH = 64
 
-/** What people say of answers, its review, and its way into the next dataset version. */
+/** Characters above which a correction is inserted by a statement of its own. */
+const LARGE_CORRECTION = 64 * 1024
+
+/** Feedback on runs: scores and corrections, their review, and their promotion to the next dataset version. */
 export class Feedback extends Context.Service<
   Feedback,
   {
-    /** Committed when this ends. A correction is kept without protected values, and only if it fits the task's answer shape. */
+    /** Stores feedback; committed when this returns. A correction is redacted, and must match the task's answer schema. */
     readonly create: (
       input: NewFeedback
     ) => Effect.Effect<
@@ -70,9 +73,9 @@ export class Feedback extends Context.Service<
     readonly list: (
       request: PageRequest<FeedbackId> & FeedbackFilter
     ) => Effect.Effect<Page<FeedbackRecord, FeedbackId>, never, Authorized<"feedback.read">>
-    /** With the run that it is about. */
+    /** Returns feedback with the input and answer of its run. */
     readonly get: (id: FeedbackId) => Effect.Effect<FeedbackDetail, NotFound, Authorized<"feedback.read">>
-    /** The same verdict again changes nothing. Of two that race one is taken. */
+    /** Stages a correction for the next promotion. Idempotent; of two concurrent verdicts the first wins. */
     readonly stage: (
       id: FeedbackId
     ) => Effect.Effect<
@@ -80,16 +83,17 @@ export class Feedback extends Context.Service<
       NotFound | FeedbackNotPending | LimitReached,
       Authorized<"feedback.write">
     >
-    /** Likewise. The note is kept without protected values. */
+    /** Rejects a correction, with a note, which is redacted. Idempotent; of two concurrent verdicts the first wins. */
     readonly reject: (
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /** Returns what `promote` would do now, and the values that it requires. */
     readonly preview: (
       task_id: TaskId,
       request: PageRequest<FeedbackId>
     ) => Effect.Effect<PromotionPreview, NotFound, Authorized<"feedback.read" | "datasets.write">>
-    /** All staged corrections of the task, or none. Of promotions that race one is made. */
+    /** Promotes all staged corrections of the task, or none. Of concurrent promotions the first wins and the others fail. */
     readonly promote: (
       task_id: TaskId,
       request: PromoteRequest
@@ -108,49 +112,49 @@ export class Feedback extends Context.Service<
       const clock = yield* StoreClock
       const audit = yield* Audit
       const datasets = yield* Datasets
-      const shapes = yield* CompiledSchemas
+      const schemas = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
       const spans = yield* Spans
 
-      // Feedback comes by the thousand: what comes at once is read for and written together.
-      const taskOf = yield* makeStatementBatcher({
-        maxBatch: AT_ONCE,
+      // Batched, because feedback arrives at a high rate.
+      const findRunTask = yield* makeStatementBatcher({
+        maxBatch: MAX_BATCH,
         run: (runs: ReadonlyArray<RunKey>) => findRunTasks(sql, runs)
       })
       const insert = yield* makeStatementBatcher({
-        maxBatch: AT_ONCE,
-        isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE,
+        maxBatch: MAX_BATCH,
+        isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE_CORRECTION,
         run: (rows) => Effect.as(insertFeedback(sql, rows), rows)
       })
 
-      const reviews = makeReviews({ sql, audit, clock })
+      const reviewDeps = { sql, audit, clock }
 
       return Feedback.of({
-        // Untraced: the one operation here that comes by the thousand.
+        // Untraced, because this operation is called at a high rate.
         create: Effect.fnUntraced(function* (input) {
           const { actor, org_id } = yield* Authorized("feedback.write")
-          const trace_id = asTraceId(input.inference_log_id)
+          const trace_id = parseTraceId(input.inference_log_id)
           if (Option.isNone(trace_id)) return yield* noRun
-          const run = yield* Effect.orDie(taskOf({ org_id, trace_id: trace_id.value }))
+          const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun
-          const { answer_schema_digest, secrets_state, task_id } = run.value
-          const given = input.correction ?? null
-          const safe =
-            given === null
+          const { answer_schema_digest, secrets_version, task_id } = run.value
+          const correction = input.correction ?? null
+          const redacted =
+            correction === null
               ? null
               : yield* redactCorrection(
-                  given,
-                  yield* shapes.get(answer_schema_digest, readAnswerSchema(sql, org_id, task_id)),
-                  secrets.forVersion(org_id, secrets_state)
+                  correction,
+                  yield* schemas.get(answer_schema_digest, readAnswerSchema(sql, org_id, task_id)),
+                  secrets.forVersion(org_id, secrets_version)
                 )
           const record: FeedbackRecord = {
             id: yield* FeedbackId.generate,
             task_id,
             inference_log_id: trace_id.value,
             score: input.score,
-            correction: safe?.correction ?? null,
-            status: initialStatus(safe !== null),
-            ...(safe?.warning === undefined ? {} : { redaction_warning: safe.warning }),
+            correction: redacted?.correction ?? null,
+            status: initialStatus(redacted !== null),
+            ...(redacted?.warning === undefined ? {} : { redaction_warning: redacted.warning }),
             created_at: yield* clock.now,
             created_by: actor,
             reviewed_at: null,
@@ -158,7 +162,7 @@ export class Feedback extends Context.Service<
             review_note: null,
             dataset_id: null
           }
-          yield* Effect.orDie(insert({ org_id, record, correction: safe?.text ?? null }))
+          yield* Effect.orDie(insert({ org_id, record, correction: redacted?.text ?? null }))
           yield* recordSpan(spans, org_id, record)
           return record
         }),
@@ -169,18 +173,18 @@ export class Feedback extends Context.Service<
         }, Effect.orDie),
         get: Effect.fn("Feedback.get")(function* (id) {
           const { org_id } = yield* Authorized("feedback.read")
-          const row = Arr.head(yield* readFeedback(sql, org_id, [id]))
-          if (Option.isNone(row)) return yield* noFeedback
-          const { answer, input } = Option.getOrThrow(yield* findRun(sql, org_id, row.value.trace_id))
-          return { ...toFeedback(row.value), input, answer }
+          const [row] = yield* readFeedback(sql, org_id, [id])
+          if (row === undefined) return yield* notFound("feedback")
+          const { answer, input } = yield* getRun(sql, org_id, row.trace_id)
+          return { ...toFeedback(row), input, answer }
         }, dieOnDatabaseError),
         stage: Effect.fn("Feedback.stage")(function* (id) {
-          return yield* reviews.stage(yield* Authorized("feedback.write"), id)
+          return yield* stageFeedback(reviewDeps, yield* Authorized("feedback.write"), id)
         }),
         reject: Effect.fn("Feedback.reject")(function* (id, note) {
           const principal = yield* Authorized("feedback.write")
-          const clean = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
-          return yield* reviews.reject(principal, id, clean)
+          const redacted = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
+          return yield* rejectFeedback(reviewDeps, principal, id, redacted)
         }),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
@@ -188,7 +192,7 @@ export class Feedback extends Context.Service<
         }, dieOnDatabaseError),
         promote: Effect.fn("Feedback.promote")(function* (task_id, request) {
           const principal = yield* Authorized("datasets.write")
-          const changed = atomically(
+          const transaction = atomically(
             Effect.gen(function* () {
               const now = yield* clock.now
               const { dataset, promoted, superseded } = yield* promoteStaged(
@@ -210,14 +214,14 @@ export class Feedback extends Context.Service<
               return { dataset, promoted, feedback_revision }
             })
           )
-          return yield* dieOnDatabaseError(oneAfterAnother(principal.org_id, task_id)(changed))
+          return yield* dieOnDatabaseError(datasets.serialize(principal.org_id, task_id)(transaction))
         })
       })
     })
   )
 }
 
-/** Feedback is a span in the trace of its run, once it is committed. What was said stays here. */
+/** Records feedback as a span in the trace of its run, after the commit and without its content. */
 const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackRecord) => {
   const span = feedbackSpan({
     trace_id: record.inference_log_id,
@@ -230,11 +234,11 @@ const recordSpan = (spans: Spans["Service"], org_id: OrgId, record: FeedbackReco
   return spans.record(org_id, { trace_id: record.inference_log_id, count: 1, make: () => [span] })
 }
 
-const asTraceId = Schema.decodeUnknownOption(TraceId)
+const parseTraceId = Schema.decodeUnknownOption(TraceId)
 
 const noRun = Effect.fail(
   new NotFound({
-    detail: "There is no such run in this organization; send the trace_id of its answer",
-    errors: [{ pointer: "#/inference_log_id", detail: "There is no such run" }]
+    detail: "No such run in this organization. Send the `trace_id` of the run's response.",
+    errors: [{ pointer: "#/inference_log_id", detail: "No such run" }]
   })
 )

@@ -10,11 +10,11 @@ export {
   type ProviderRequest
 } from "./Providers/ProviderRequest.ts"
 
-/** Who answers runs: each kind of provider has its layer, and a test may have its own. */
+/** Answers runs by the kind of the task's provider. Each kind has its own service, which a test can replace. */
 export class Providers extends Context.Service<
   Providers,
   {
-    /** An answer that fits the shape, or none. Ends within the provider's time-out. */
+    /** Returns an answer that matches the answer schema, or fails. Ends within the provider's timeout. */
     readonly answer: (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
   }
 >()("countersign/server/tasks/Providers") {

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { NewRelease } from "../../api/Comparisons.ts"
@@ -14,7 +14,7 @@ import { findRelease, insertRelease, listReleases, getRelease } from "./Releases
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
 
-/** What tasks' runs are answered by, and were before. */
+/** The releases of tasks: the instructions, provider and dataset version that answer runs now, and those that did before. */
 export class Releases extends Context.Service<
   Releases,
   {
@@ -23,8 +23,9 @@ export class Releases extends Context.Service<
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
     /**
-     * Makes the candidate of a finished comparison live, or an earlier release again. Where it is live already, that release is the answer.
-     * The task's working copy becomes the candidate, unless it was changed since the comparison began; at a way back it stays as it is.
+     * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is that
+     * one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison was created;
+     * a rollback does not change the working copy.
      */
     readonly create: (
       task_id: TaskId,
@@ -40,18 +41,17 @@ export class Releases extends Context.Service<
       const audit = yield* Audit
       const clock = yield* StoreClock
 
-      const candidate = Effect.fnUntraced(function* (
+      const chooseCandidate = Effect.fnUntraced(function* (
         org_id: OrgId,
         task: TaskRow,
         live: Release,
         comparison_id: ComparisonId
       ) {
-        const found = yield* findComparison(sql, org_id, comparison_id)
-        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noComparison
-        const comparison = found.value
+        const comparison = yield* findComparison(sql, org_id, comparison_id)
+        if (comparison?.task_id !== task.task_id) return yield* noComparison
         if (comparison.status !== "completed") {
           return yield* new ComparisonUnfinished({
-            detail: `${comparison.compared} of ${comparison.example_count} examples are compared; release it when all are`
+            detail: `The comparison is still running: ${comparison.compared} of ${comparison.example_count} examples compared. Retry when it is completed.`
           })
         }
         const content = {
@@ -61,24 +61,24 @@ export class Releases extends Context.Service<
           comparison_id,
           restored_release_id: null
         }
-        const chosen: ReleaseChoice = {
+        const choice: ReleaseChoice = {
           content,
           isLive: live.comparison_id === comparison_id,
-          copy: task.revision === comparison.task_revision ? content : task
+          workingCopy: task.revision === comparison.task_revision ? content : task
         }
-        return chosen
+        return choice
       })
 
-      const earlier = Effect.fnUntraced(function* (
+      const chooseEarlier = Effect.fnUntraced(function* (
         org_id: OrgId,
         task: TaskRow,
         live: Release,
         release_id: ReleaseId
       ) {
-        const found = yield* findRelease(sql, org_id, release_id)
-        if (Option.isNone(found) || found.value.task_id !== task.task_id) return yield* noRelease
-        const { dataset_id, instructions, provider } = found.value
-        const chosen: ReleaseChoice = {
+        const release = yield* findRelease(sql, org_id, release_id)
+        if (release?.task_id !== task.task_id) return yield* noRelease
+        const { dataset_id, instructions, provider } = release
+        const choice: ReleaseChoice = {
           content: {
             instructions,
             provider,
@@ -87,9 +87,9 @@ export class Releases extends Context.Service<
             restored_release_id: release_id
           },
           isLive: live.id === release_id || live.restored_release_id === release_id,
-          copy: task
+          workingCopy: task
         }
-        return chosen
+        return choice
       })
 
       return Releases.of({
@@ -105,13 +105,13 @@ export class Releases extends Context.Service<
           const now = yield* clock.now
           return yield* atomically(
             Effect.gen(function* () {
-              // Of two releases at once one follows the other.
+              // The row lock serializes concurrent releases of the task.
               const task = yield* findTask(sql, org_id, task_id, "FOR NO KEY UPDATE")
               const live = yield* getRelease(sql, org_id, task.live_release_id)
-              const { content, copy, isLive } =
+              const { content, isLive, workingCopy } =
                 "release_id" in input
-                  ? yield* earlier(org_id, task, live, input.release_id)
-                  : yield* candidate(org_id, task, live, input.comparison_id)
+                  ? yield* chooseEarlier(org_id, task, live, input.release_id)
+                  : yield* chooseCandidate(org_id, task, live, input.comparison_id)
               if (isLive) return live
               const release: Release = {
                 id: yield* ReleaseId.generate,
@@ -125,8 +125,8 @@ export class Releases extends Context.Service<
                 UPDATE tasks
                 SET
                   live_release_id = ${release.id},
-                  instructions = ${copy.instructions},
-                  provider = ${JSON.stringify(copy.provider)}
+                  instructions = ${workingCopy.instructions},
+                  provider = ${JSON.stringify(workingCopy.provider)}
                 WHERE org_id = ${org_id}
                   AND task_id = ${task_id}
               `
@@ -140,20 +140,25 @@ export class Releases extends Context.Service<
   )
 }
 
-/** What is to be made live. */
+/** The release to make live. */
 interface ReleaseChoice {
   readonly content: Pick<
     Release,
     "instructions" | "provider" | "dataset_id" | "comparison_id" | "restored_release_id"
   >
   readonly isLive: boolean
-  /** The task's working copy after it. */
-  readonly copy: Pick<Release, "instructions" | "provider">
+  /** The task's working copy afterwards. */
+  readonly workingCopy: Pick<Release, "instructions" | "provider">
 }
 
-const noSuch = (pointer: string, detail: string) =>
-  Effect.fail(new NotFound({ detail, errors: [{ pointer, detail }] }))
+const notOfTask = (pointer: string, noun: string) =>
+  Effect.fail(
+    new NotFound({
+      detail: `No such ${noun} of this task.`,
+      errors: [{ pointer, detail: `No such ${noun}` }]
+    })
+  )
 
-const noComparison = noSuch("#/comparison_id", "There is no such comparison of this task")
+const noComparison = notOfTask("#/comparison_id", "comparison")
 
-const noRelease = noSuch("#/release_id", "There is no such release of this task")
+const noRelease = notOfTask("#/release_id", "release")

@@ -1,11 +1,12 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
 import {
   type IdempotencyKeyInUse,
   type IdempotencyKeyReused,
   InvalidInput,
-  NotFound,
+  type NotFound,
   ProviderFailed
 } from "../../api/Problems.ts"
 import type { NewRun } from "../../api/Tasks.ts"
@@ -24,30 +25,30 @@ import { type FinishedRun, lockSchemas, type RunPlan, readRunPlan } from "./Runs
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { noTask, readSchemas } from "./Tasks/rows.ts"
+import { readSchemas } from "./Tasks/rows.ts"
 
-/** The headers of a run. */
+/** The request headers of a run. */
 export interface RunHeaders {
-  /** The caller's place in a trace of its own, which the run links to. */
+  /** The caller's trace context (W3C). The run's trace links to it. */
   readonly traceparent?: string
   readonly "idempotency-key"?: string
 }
 
 export type { FinishedRun, LoggedRun } from "./Runs/rows.ts"
 
-/** What is told of every run once it is logged. It must not fail, and hold no run up. */
+/** A hook that is called after each run is logged. It must not fail, and must return quickly: the response waits for it. */
 export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect<void>>(
   "countersign/server/tasks/Runs/RunFinished",
   { defaultValue: () => () => Effect.void }
 )
 
-/** The log of tasks' runs, and the running. */
+/** Runs tasks and logs the runs. */
 export class Runs extends Context.Service<
   Runs,
   {
     /**
-     * Has the live release answer, or logs the answer that is given. The run is logged before this answers; one that failed, or whose
-     * caller went away meanwhile, is logged as failed. With an idempotency key the same run again has the same answer.
+     * Answers an input with the live release, or logs the answer that the caller supplies. The run is logged before this returns; a run that
+     * fails, or whose caller disconnects, is logged as failed. A repeated request with the same idempotency key returns the same response.
      */
     readonly run: (
       task_id: TaskId,
@@ -68,128 +69,124 @@ export class Runs extends Context.Service<
       const box = yield* SecretBox
       const clock = yield* StoreClock
       const providers = yield* Providers
-      const shapes = yield* CompiledSchemas
-      const finished = yield* RunFinished
+      const schemas = yield* CompiledSchemas
+      const onFinished = yield* RunFinished
 
-      const shapeOf = (
+      const schemaOf = (
         org_id: OrgId,
         task_id: TaskId,
         digest: string,
         which: "input_schema" | "answer_schema"
       ) =>
-        shapes.get(
+        schemas.get(
           digest,
-          Effect.map(readSchemas(sql, org_id, task_id), (schemas) => schemas[which])
+          Effect.map(readSchemas(sql, org_id, task_id), (stored) => stored[which])
         )
 
-      /** The plan of a run whose input, and answer if it has one, fit the shapes, which are fixed from here on. */
-      const planned = Effect.fnUntraced(function* (
+      /**
+       * Reads the plan of a run and validates the input, and the answer if the caller supplies it. From then on the task's schemas cannot
+       * change.
+       */
+      const plan = Effect.fnUntraced(function* (
         org_id: OrgId,
         task_id: TaskId,
         session_id: SessionId | null,
         { answer, input }: NewRun
       ) {
         for (;;) {
-          const found = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id))
-          if (Option.isNone(found)) return yield* noTask
-          const plan = found.value
-          if (!plan.session_known) {
-            return yield* new NotFound({
-              detail: "There is no such session in this organization",
-              errors: [{ pointer: "#/session_id", detail: "There is no such session" }]
-            })
-          }
-          const inputs = yield* shapeOf(org_id, task_id, plan.input_schema_digest, "input_schema")
-          const answers = yield* shapeOf(org_id, task_id, plan.answer_schema_digest, "answer_schema")
-          yield* checked(inputs, input, "#/input")
-          if (answer !== undefined) yield* checked(answers, answer, "#/answer")
-          if (plan.fixed) return { plan, answers }
-          // The first run fixes the shapes. Where they changed in this very moment, it is judged by the new ones.
-          if (yield* atomically(lockSchemas(sql, org_id, task_id, plan, yield* clock.now))) {
-            return { plan, answers }
+          const task = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id))
+          if (task === undefined) return yield* notFound("task")
+          if (!task.session_exists) return yield* notFound("session", "#/session_id")
+          const inputs = yield* schemaOf(org_id, task_id, task.input_schema_digest, "input_schema")
+          const answers = yield* schemaOf(org_id, task_id, task.answer_schema_digest, "answer_schema")
+          yield* check(inputs, input, "#/input")
+          if (answer !== undefined) yield* check(answers, answer, "#/answer")
+          if (task.schemas_locked) return { task, answers }
+          // The first run locks the schemas. If they have just changed, the input is validated again with the new ones.
+          if (yield* atomically(lockSchemas(sql, org_id, task_id, task, yield* clock.now))) {
+            return { task, answers }
           }
         }
       })
 
-      const answerOf = (
+      const askProvider = (
         org_id: OrgId,
         task_id: TaskId,
         input: JsonObject,
-        { answers, plan }: { readonly plan: RunPlan; readonly answers: CompiledSchema },
-        noted: (call: ProviderCall) => void
+        { answers, task }: { readonly task: RunPlan; readonly answers: CompiledSchema },
+        onCall: (call: ProviderCall) => void
       ) =>
         providers.answer({
           org_id,
           task_id,
-          provider: plan.provider,
-          instructions: plan.instructions,
-          dataset_id: plan.dataset_id,
+          provider: task.provider,
+          instructions: task.instructions,
+          dataset_id: task.dataset_id,
           input,
-          onCall: noted,
+          onCall,
           answer: {
-            shape: answers,
+            compiled: answers,
             schema: Effect.map(readSchemas(sql, org_id, task_id), ({ answer_schema }) => answer_schema)
           }
         })
 
-      const oncePerKey = makeRunIdempotency(sql, box, clock)
+      const idempotent = makeRunIdempotency(sql, box, clock)
 
-      /** Has the provider answer a run that has begun, whose end is logged whatever it is. */
-      const ask = (
+      /** Has the provider answer a run, and logs the outcome: success, failure or interruption. */
+      const answerRun = (
         run: RunHandle,
-        answer: (noted: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
+        answer: (onCall: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
       ) =>
         Effect.uninterruptibleMask((restore) => {
           const calls: Array<ProviderCall> = []
           return restore(answer((call) => calls.push(call))).pipe(
             Effect.onInterrupt(() =>
-              run.failed("The caller went away before the answer came", {
-                // What was answered until then is to be paid for.
+              run.logFailure("The caller disconnected before the answer was ready.", {
+                // Calls that completed before the interruption were billed.
                 usage: calls.map(({ usage }) => usage).reduce(addUsage, noUsage),
                 calls
               })
             ),
-            Effect.flatMap(run.answered),
-            Effect.catchTag("NoAnswer", (none) =>
+            Effect.flatMap(run.logProviderAnswer),
+            Effect.catchTag("NoAnswer", (failure) =>
               Effect.andThen(
-                run.failed(none.detail, none),
-                Effect.fail(new ProviderFailed({ detail: none.detail, trace_id: run.trace_id }))
+                run.logFailure(failure.detail, failure),
+                Effect.fail(new ProviderFailed({ detail: failure.detail, trace_id: run.trace_id }))
               )
             )
           )
         })
 
-      /** A run, logged together with what `keep` makes of its answer, where it is given. */
+      /** Performs and logs a run. The statement that logs it also stores the response, with the fragment of `saveAnswer`. */
       const perform = Effect.fnUntraced(function* (
         principal: Principal,
         task_id: TaskId,
-        given: NewRun,
+        request: NewRun,
         { traceparent }: RunHeaders,
-        keep?: SaveAnswer
+        saveAnswer?: SaveAnswer
       ) {
         const { org_id } = principal
-        const ready = yield* planned(org_id, task_id, given.session_id ?? null, given)
-        const { plan } = ready
-        const run = yield* beginRun(sql, clock, finished, {
+        const planned = yield* plan(org_id, task_id, request.session_id ?? null, request)
+        const run = yield* beginRun(sql, clock, onFinished, {
           principal,
           task_id,
-          given,
+          request,
           traceparent,
-          plan,
-          keep
+          plan: planned.task,
+          saveAnswer
         })
-        return given.answer === undefined
-          ? yield* ask(run, (noted) => answerOf(org_id, task_id, given.input, ready, noted))
-          : yield* run.given(given.answer)
+        return request.answer === undefined
+          ? yield* answerRun(run, (onCall) => askProvider(org_id, task_id, request.input, planned, onCall))
+          : yield* run.logSuppliedAnswer(request.answer)
       })
 
       return Runs.of({
-        run: Effect.fn("Runs.run")(function* (task_id, given, headers) {
+        run: Effect.fn("Runs.run")(function* (task_id, request, headers) {
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]
-          if (key === undefined) return yield* perform(principal, task_id, given, headers)
-          return yield* oncePerKey({ principal, key, task_id, input: given }, (keep) =>
-            perform(principal, task_id, given, headers, keep)
+          if (key === undefined) return yield* perform(principal, task_id, request, headers)
+          return yield* idempotent({ principal, key, task_id, request }, (saveAnswer) =>
+            perform(principal, task_id, request, headers, saveAnswer)
           )
         })
       })
@@ -197,15 +194,15 @@ export class Runs extends Context.Service<
   )
 }
 
-const checked = (shape: CompiledSchema, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
-  const faults = shape.check(value, at)
+const check = (schema: CompiledSchema, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
+  const faults = schema.check(value, at)
   return faults.length > 0
     ? Effect.fail(
         new InvalidInput({
           detail:
             at === "#/input"
-              ? "The input does not fit the task's shape"
-              : "The answer does not fit the task's shape",
+              ? "The input does not match the task's input schema."
+              : "The answer does not match the task's answer schema.",
           errors: redactFaults(faults)
         })
       )

@@ -43,10 +43,10 @@ import {
   updateTask
 } from "./Tasks/rows.ts"
 
-/** The most tasks an organization may have. */
+/** Tasks of one organization. */
 const MAX_TASKS = 10_000
 
-/** A provider that came with its key. */
+/** A provider in a request that contains its API key. */
 type ProviderWithKey = Extract<NewProvider, { readonly kind: "openai" }> & {
   readonly api_key: Redacted.Redacted
 }
@@ -54,22 +54,25 @@ type ProviderWithKey = Extract<NewProvider, { readonly kind: "openai" }> & {
 const isKeyed = (provider: NewProvider | undefined): provider is ProviderWithKey =>
   provider?.kind === "openai" && provider.api_key !== undefined
 
-/** The base URL as releases name it. */
-const keyedUrl = ({ base_url }: ProviderWithKey): string => base_url.replace(/\/+$/, "")
+/** The base URL without trailing slashes, as releases store it. */
+const normalizedUrl = ({ base_url }: ProviderWithKey): string => base_url.replace(/\/+$/, "")
 
 const isSameProvider = Schema.toEquivalence(Provider)
 
-/** A schema that was compiled, and the digest it is kept by. */
+/** A compiled schema as JSON, and its digest. */
 interface SchemaWithDigest {
   readonly schema: JsonSchema
   readonly digest: string
 }
 
-/** What a change makes of a schema: the one that is kept stays where it is given again, in whatever order its keys come. */
-const changed = (kept: SchemaWithDigest, given: SchemaWithDigest | undefined): SchemaWithDigest =>
-  given === undefined || isSameJson(given.schema, kept.schema) ? kept : given
+/** The schema after an update. A request that repeats the stored schema, in any key order, does not change it. */
+const updatedSchema = (
+  stored: SchemaWithDigest,
+  requested: SchemaWithDigest | undefined
+): SchemaWithDigest =>
+  requested === undefined || isSameJson(requested.schema, stored.schema) ? stored : requested
 
-/** What an AI is asked over and over. */
+/** Tasks: a question that an AI answers repeatedly, with its schemas and the working copy of its instructions and provider. */
 export class Tasks extends Context.Service<
   Tasks,
   {
@@ -77,23 +80,23 @@ export class Tasks extends Context.Service<
       request: PageRequest<TaskId>
     ) => Effect.Effect<Page<Task, TaskId>, never, Authorized<"tasks.read">>
     readonly get: (id: TaskId) => Effect.Effect<Task, NotFound, Authorized<"tasks.read">>
-    /** With its first release, which is live at once. */
+    /** Creates the task and its first release, which is live immediately. */
     readonly create: (
       input: NewTask
     ) => Effect.Effect<Task, InvalidSchema | InvalidUrl | LimitReached, Authorized<"tasks.write">>
-    /** The name, and the working copy that the next comparison tries. What is live stays. */
+    /** Updates the name and the working copy, which the next comparison uses. The live release does not change. */
     readonly update: (
       id: TaskId,
       change: TaskChange
     ) => Effect.Effect<Task, NotFound | InvalidSchema | InvalidUrl | TaskInUse, Authorized<"tasks.write">>
-    /** Judges the base URL of a provider that is given, at `pointer` of the request. */
+    /** Fails if the base URL of a requested provider is not allowed. `pointer` is the provider's JSON pointer in the request. */
     readonly vetProvider: (
       provider: NewProvider | undefined,
       pointer: string
     ) => Effect.Effect<void, InvalidUrl>
     /**
-     * Within the caller's transaction, which holds the task: keeps the key that came with a provider at `pointer` of the request, if one
-     * did. The key that the task has for the base URL stays: what is live may use it.
+     * Stores the API key of a requested provider, if it contains one, in the caller's transaction, which has locked the task's row. Fails if the
+     * task has a different key for the base URL, because the live release may use that key.
      */
     readonly addKey: (
       org_id: OrgId,
@@ -114,7 +117,7 @@ export class Tasks extends Context.Service<
       const clock = yield* StoreClock
       const egress = yield* ProviderEgress
       const organizations = yield* Organizations
-      const shapes = yield* CompiledSchemas
+      const schemas = yield* CompiledSchemas
 
       const vetProvider = Effect.fn("Tasks.vetProvider")(function* (
         provider: NewProvider | undefined,
@@ -126,18 +129,18 @@ export class Tasks extends Context.Service<
 
       const compiled = Effect.fnUntraced(function* (schema: JsonSchema | undefined, at: string) {
         if (schema === undefined) return
-        const { digest } = yield* shapes.compile(schema, at)
+        const { digest } = yield* schemas.compile(schema, at)
         return { schema, digest }
       })
 
-      const keepKey = Effect.fn("Tasks.keepKey")(function* (
+      const saveKey = Effect.fn("Tasks.saveKey")(function* (
         org_id: OrgId,
         task_id: TaskId,
         provider: NewProvider | undefined,
         now: Timestamp
       ) {
         if (!isKeyed(provider)) return
-        yield* upsertProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+        yield* upsertProviderKey(sql, box, org_id, task_id, normalizedUrl(provider), provider.api_key, now)
       }, Effect.orDie)
 
       const addKey = Effect.fn("Tasks.addKey")(function* (
@@ -148,13 +151,15 @@ export class Tasks extends Context.Service<
         now: Timestamp
       ) {
         if (!isKeyed(provider)) return
-        const isKept = yield* Effect.orDie(
-          insertProviderKey(sql, box, org_id, task_id, keyedUrl(provider), provider.api_key, now)
+        const isStored = yield* Effect.orDie(
+          insertProviderKey(sql, box, org_id, task_id, normalizedUrl(provider), provider.api_key, now)
         )
-        if (isKept) return
-        const detail =
-          "The task has another key for this base URL: leave this one out, or renew it by a PATCH of the task"
-        return yield* new ProviderKeyExists({ detail, errors: [{ pointer: `${pointer}/api_key`, detail }] })
+        if (isStored) return
+        return yield* new ProviderKeyExists({
+          detail:
+            "The task has a different key for this base URL. Omit `api_key`, or replace the key by a PATCH of the task.",
+          errors: [{ pointer: `${pointer}/api_key`, detail: "differs from the task's key for this base URL" }]
+        })
       })
 
       return Tasks.of({
@@ -171,8 +176,8 @@ export class Tasks extends Context.Service<
         create: Effect.fn("Tasks.create")(function* (input) {
           const principal = yield* Authorized("tasks.write")
           const { actor, org_id } = principal
-          const inputs = yield* shapes.compile(input.input_schema, "#/input_schema")
-          const answers = yield* shapes.compile(input.answer_schema, "#/answer_schema")
+          const inputs = yield* schemas.compile(input.input_schema, "#/input_schema")
+          const answers = yield* schemas.compile(input.answer_schema, "#/answer_schema")
           yield* vetProvider(input.provider, "#/provider")
           const now = yield* clock.now
           const row: TaskRow = {
@@ -195,10 +200,12 @@ export class Tasks extends Context.Service<
           }
           return yield* atomically(
             Effect.gen(function* () {
-              // One creation of an organization at a time, or the limit could be passed by a race.
+              // Serializes creations of the organization, so that concurrent ones cannot exceed the limit.
               yield* organizations.lockForUpdate(org_id)
               if ((yield* countTasks(sql, org_id)) >= MAX_TASKS) {
-                return yield* new LimitReached({ detail: `An organization has ${MAX_TASKS} tasks at most` })
+                return yield* new LimitReached({
+                  detail: `An organization can have at most ${MAX_TASKS} tasks.`
+                })
               }
               yield* insertTask(sql, org_id, row)
               yield* insertRelease(sql, org_id, {
@@ -212,7 +219,7 @@ export class Tasks extends Context.Service<
                 created_at: now,
                 created_by: actor
               })
-              yield* keepKey(org_id, row.task_id, input.provider, now)
+              yield* saveKey(org_id, row.task_id, input.provider, now)
               yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
               return toTask(row)
             })
@@ -229,19 +236,19 @@ export class Tasks extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
-              const input = changed({ schema: row.input_schema, digest: row.input_schema_digest }, inputs)
-              const answer = changed({ schema: row.answer_schema, digest: row.answer_schema_digest }, answers)
-              const reshaped =
-                input.digest !== row.input_schema_digest || answer.digest !== row.answer_schema_digest
-              if (reshaped && (row.first_run_at !== null || row.dataset_id !== null)) {
-                return yield* new TaskInUse({
-                  detail: "What is logged and kept fits the shapes as they are: make another task for others"
-                })
-              }
-              if (reshaped && !(yield* tryAcquireDatasetLock(sql, org_id, id))) {
+              const input = updatedSchema({ schema: row.input_schema, digest: row.input_schema_digest }, inputs)
+              const answer = updatedSchema({ schema: row.answer_schema, digest: row.answer_schema_digest }, answers)
+              const hasNewSchema = input.digest !== row.input_schema_digest || answer.digest !== row.answer_schema_digest
+              if (hasNewSchema && (row.first_run_at !== null || row.dataset_id !== null)) {
                 return yield* new TaskInUse({
                   detail:
-                    "Examples are being brought in that fit the shapes as they are: ask again once that has ended"
+                    "Schemas cannot change once a task has runs or a dataset. Create a new task instead."
+                })
+              }
+              if (hasNewSchema && !(yield* tryAcquireDatasetLock(sql, org_id, id))) {
+                return yield* new TaskInUse({
+                  detail:
+                    "The task's first dataset version is being created, so its schemas cannot change. Retry if that fails."
                 })
               }
               const copy = {
@@ -260,8 +267,8 @@ export class Tasks extends Context.Service<
                 answer_schema_digest: answer.digest,
                 revision: isSame ? row.revision : row.revision + 1
               })
-              yield* keepKey(org_id, id, provider, now)
-              // What it was changed to is the task's to tell: instructions may be long, and a key is a secret.
+              yield* saveKey(org_id, id, provider, now)
+              // Only the names of the changed fields: instructions may be long, and a key is secret.
               yield* audit.record(principal, "task.updated", id, { changed: Object.keys(change) })
               return toTask(yield* findTask(sql, org_id, id))
             })

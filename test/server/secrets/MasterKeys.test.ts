@@ -1,4 +1,4 @@
-import { assert, it, layer } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import { Array as Arr, Cause, Effect, Exit, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
@@ -15,240 +15,248 @@ const newKey = () => randomBytes(32).toString("base64")
 const first = newKey()
 const second = newKey()
 
-/** More rows than one step takes. */
+/** More rows than one batch. */
 const ENDPOINTS = 30
 const ANSWERS = 250
 
-it.live(
-  "secrets are sealed anew beside a running service, after which it needs the new key alone",
-  () =>
-    Effect.gen(function* () {
-      const databaseUrl = yield* cloneDatabase
-      const withKeys = <A, E>(
-        ring: string,
-        use: Effect.Effect<A, E, Countersign | SecretBox | SqlClient.SqlClient>
-      ) =>
-        use.pipe(
-          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }), {
-            local: true
-          }),
-          Effect.scoped
-        )
-      const operator = (ring: string) =>
-        cli(["keys", "rotate-master"], {
-          DATABASE_URL: Redacted.value(databaseUrl),
-          COUNTERSIGN_MASTER_KEY: ring
-        })
-      const create = (key: Redacted.Redacted, index: number) =>
-        send("/v1/notification-endpoints", {
-          method: "POST",
-          key,
-          headers: { "idempotency-key": `endpoint-${index}` },
-          body: JSON.stringify({ url: `http://127.0.0.1:9/${index}` })
-        })
-      const opened = Effect.gen(function* () {
-        const box = yield* SecretBox
-        const sql = yield* SqlClient.SqlClient
-        const rows = yield* sql<{
-          readonly org_id: string
-          readonly endpoint_id: string
-          readonly secret: Uint8Array
-        }>`
+describe("MasterKeys", () => {
+  it.live(
+    "a rotation beside a running service reseals every secret, and afterwards the service needs only the new key",
+    () =>
+      Effect.gen(function* () {
+        const databaseUrl = yield* cloneDatabase
+        const withKeys = <A, E>(
+          ring: string,
+          use: Effect.Effect<A, E, Countersign | SecretBox | SqlClient.SqlClient>
+        ) =>
+          use.pipe(
+            Effect.provide(
+              Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: ring } }),
+              {
+                local: true
+              }
+            ),
+            Effect.scoped
+          )
+        const operator = (ring: string) =>
+          cli(["keys", "rotate-master"], {
+            DATABASE_URL: Redacted.value(databaseUrl),
+            COUNTERSIGN_MASTER_KEY: ring
+          })
+        const create = (key: Redacted.Redacted, index: number) =>
+          send("/v1/notification-endpoints", {
+            method: "POST",
+            key,
+            headers: { "idempotency-key": `endpoint-${index}` },
+            body: JSON.stringify({ url: `http://127.0.0.1:9/${index}` })
+          })
+        const opened = Effect.gen(function* () {
+          const box = yield* SecretBox
+          const sql = yield* SqlClient.SqlClient
+          const rows = yield* sql<{
+            readonly org_id: string
+            readonly endpoint_id: string
+            readonly secret: Uint8Array
+          }>`
           SELECT org_id, endpoint_id, secret FROM notification_endpoints ORDER BY endpoint_id
         `
-        return yield* Effect.forEach(rows, ({ endpoint_id, org_id, secret }) =>
-          Effect.map(
-            box.unseal(
-              { org_id, table: "notification_endpoints", row_id: endpoint_id, column: "secret" },
-              secret
-            ),
-            Redacted.value
+          return yield* Effect.forEach(rows, ({ endpoint_id, org_id, secret }) =>
+            Effect.map(
+              box.unseal(
+                { org_id, table: "notification_endpoints", row_id: endpoint_id, column: "secret" },
+                secret
+              ),
+              Redacted.value
+            )
           )
-        )
-      })
-
-      const { key, secrets } = yield* withKeys(
-        first,
-        Effect.gen(function* () {
-          const key = yield* (yield* Countersign).key()
-          const created = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (index) => create(key, index))
-          yield* Effect.forEach(
-            Arr.range(1, ANSWERS),
-            (index) =>
-              send("/v1/agent-sessions", {
-                method: "POST",
-                key,
-                headers: { "idempotency-key": String(index) },
-                body: "{}"
-              }),
-            { concurrency: 4 }
-          )
-          return { key, secrets: created.map(({ body }) => body["secret"]) }
         })
-      )
 
-      yield* withKeys(
-        `${second},${first}`,
-        Effect.gen(function* () {
-          // What is written while the secrets are turned over is written with the new key.
-          const [outcome] = yield* Effect.all([operator(`${second},${first}`), create(key, ENDPOINTS + 1)], {
-            concurrency: 2
+        const { key, secrets } = yield* withKeys(
+          first,
+          Effect.gen(function* () {
+            const key = yield* (yield* Countersign).key()
+            const created = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (index) => create(key, index))
+            yield* Effect.forEach(
+              Arr.range(1, ANSWERS),
+              (index) =>
+                send("/v1/agent-sessions", {
+                  method: "POST",
+                  key,
+                  headers: { "idempotency-key": String(index) },
+                  body: "{}"
+                }),
+              { concurrency: 4 }
+            )
+            return { key, secrets: created.map(({ body }) => body["secret"]) }
           })
-          assert.isTrue(outcome.ok, outcome.err)
-          assert.match(outcome.out, /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/)
-          assert.includeMembers(yield* opened, secrets)
-          assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
-        })
-      )
-
-      yield* withKeys(
-        second,
-        Effect.gen(function* () {
-          assert.includeMembers(yield* opened, secrets)
-          const again = yield* create(key, 1)
-          assert.strictEqual(again.status, 201)
-          assert.strictEqual(again.body["secret"], secrets[0])
-        })
-      )
-
-      // The old key is not known any more; nor is one that a lost file was replaced with.
-      for (const ring of [first, newKey()]) {
-        const refused = yield* operator(ring)
-        assert.isFalse(refused.ok)
-        assert.match(
-          refused.err,
-          /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*put it back/
         )
-        assert.notInclude(refused.err, ring)
-        const started = yield* Effect.exit(withKeys(ring, Effect.void))
-        assert.match(
-          Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started",
-          /MasterKeyMissing: the store holds secrets that were sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\)/
-        )
-      }
-    }),
-  60_000
-)
 
-it.live("a secret that was altered is told and left, and the others are turned over", () =>
-  Effect.gen(function* () {
-    const databaseUrl = yield* cloneDatabase
-    const environment = { COUNTERSIGN_MASTER_KEY: first }
-    yield* Effect.gen(function* () {
-      const { notification_endpoints } = yield* (yield* Countersign).client()
-      yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
-      yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/b" } })
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
+        yield* withKeys(
+          `${second},${first}`,
+          Effect.gen(function* () {
+            // Secrets that are created during the rotation are sealed with the new key.
+            const [outcome] = yield* Effect.all(
+              [operator(`${second},${first}`), create(key, ENDPOINTS + 1)],
+              {
+                concurrency: 2
+              }
+            )
+            assert.isTrue(outcome.ok, outcome.err)
+            assert.match(outcome.out, /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/)
+            assert.includeMembers(yield* opened, secrets)
+            assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
+          })
+        )
+
+        yield* withKeys(
+          second,
+          Effect.gen(function* () {
+            assert.includeMembers(yield* opened, secrets)
+            const again = yield* create(key, 1)
+            assert.strictEqual(again.status, 201)
+            assert.strictEqual(again.body["secret"], secrets[0])
+          })
+        )
+
+        // Neither the old key nor a newly generated one can unseal the database.
+        for (const ring of [first, newKey()]) {
+          const refused = yield* operator(ring)
+          assert.isFalse(refused.ok)
+          assert.match(
+            refused.err,
+            /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*add it after the newest key/
+          )
+          assert.notInclude(refused.err, ring)
+          const started = yield* Effect.exit(withKeys(ring, Effect.void))
+          assert.match(
+            Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started",
+            /MasterKeyMissing: the database contains secrets sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\)/
+          )
+        }
+      }),
+    60_000
+  )
+
+  it.live("a rotation reports a corrupted secret, leaves it unchanged and reseals the others", () =>
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      const environment = { COUNTERSIGN_MASTER_KEY: first }
+      yield* Effect.gen(function* () {
+        const { notification_endpoints } = yield* (yield* Countersign).client()
+        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/b" } })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
         UPDATE notification_endpoints SET secret = set_byte(secret, 40, 255 - get_byte(secret, 40))
         WHERE endpoint_id = (SELECT min(endpoint_id) FROM notification_endpoints)
       `
-    }).pipe(Effect.provide(Countersign.layer({ databaseUrl, environment }), { local: true }), Effect.scoped)
-    const outcome = yield* cli(["keys", "rotate-master"], {
-      DATABASE_URL: Redacted.value(databaseUrl),
-      COUNTERSIGN_MASTER_KEY: `${second},${first}`
+      }).pipe(Effect.provide(Countersign.layer({ databaseUrl, environment }), { local: true }), Effect.scoped)
+      const outcome = yield* cli(["keys", "rotate-master"], {
+        DATABASE_URL: Redacted.value(databaseUrl),
+        COUNTERSIGN_MASTER_KEY: `${second},${first}`
+      })
+      assert.isFalse(outcome.ok)
+      // The idempotency keys of the two create calls store their responses, which contain the secrets.
+      assert.match(outcome.out, /^Resealed 5 secrets/)
+      assert.match(outcome.err, /1 of the secrets do not open.*notification_endpoints\.secret of nep_/)
     })
-    assert.isFalse(outcome.ok)
-    // The answers of the two that were made are kept under their keys, and hold their secrets.
-    assert.match(outcome.out, /^Resealed 5 secrets/)
-    assert.match(outcome.err, /1 of the secrets do not open.*notification_endpoints\.secret of nep_/)
-  })
-)
+  )
 
-it.live("a table that takes long to read is read to its end, by a check and by a rotation", () =>
-  Effect.gen(function* () {
-    const url = yield* cloneDatabase
-    yield* Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      // In place of minutes: reading it fails unless it may take as long as it likes.
-      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
-      yield* sql`
+  it.live("the startup check and a rotation read slow tables without a statement timeout", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        // Stands for a table that takes minutes to read: a read fails if a statement timeout is set.
+        yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+        yield* sql`
         CREATE FUNCTION slow() RETURNS bytea LANGUAGE plpgsql AS $$ BEGIN
           IF current_setting('statement_timeout') <> '0' THEN RAISE 'canceled'; END IF;
           RETURN '\\x00';
         END $$
       `
-      yield* sql`
+        yield* sql`
         CREATE VIEW provider_keys AS SELECT 'org' AS org_id, 'task' AS task_id, 'url' AS base_url, slow() AS api_key
       `
-      yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
-      yield* checkMasterKeys
-      const { unreadable } = yield* rotateMasterKey
-      assert.deepStrictEqual(
-        unreadable.map(({ table }) => table),
-        ["provider_keys"]
+        yield* sql`INSERT INTO master_keys (key_id, first_used_at) VALUES ('0123456789abcdef', now())`
+        yield* checkMasterKeys
+        const { unreadable } = yield* rotateMasterKey
+        assert.deepStrictEqual(
+          unreadable.map(({ table }) => table),
+          ["provider_keys"]
+        )
+      }).pipe(
+        Effect.provide([Database.layer({ url }), SecretBox.layer({ masterKeys: [Redacted.make(first)] })])
       )
-    }).pipe(
-      Effect.provide([Database.layer({ url }), SecretBox.layer({ masterKeys: [Redacted.make(first)] })])
-    )
-  })
-)
+    })
+  )
 
-it.live("a row that somebody holds is waited for by a rotation as long as it takes", () =>
-  Effect.gen(function* () {
-    const url = yield* cloneDatabase
-    const under = (newest: string, ...older: ReadonlyArray<string>) =>
-      Effect.provide(
-        SecretBox.layer({ masterKeys: Arr.map(Arr.make(newest, ...older), (key) => Redacted.make(key)) })
-      )
-    const { resealed } = yield* Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const org_id = "org"
-      const place = { org_id, table: "provider_keys", column: "api_key", row_id: "task url" } as const
-      const box = yield* SecretBox
-      const api_key = yield* box.seal(place, Redacted.make("sk-held"))
-      // In place of somebody who holds it for long: nothing is written unless a row may be waited for without end.
-      yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
-      yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea)`
-      yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', 'url', ${api_key})`
-      yield* sql`
+  it.live("a rotation waits for a locked row without a lock timeout", () =>
+    Effect.gen(function* () {
+      const url = yield* cloneDatabase
+      const under = (newest: string, ...older: ReadonlyArray<string>) =>
+        Effect.provide(
+          SecretBox.layer({ masterKeys: Arr.map(Arr.make(newest, ...older), (key) => Redacted.make(key)) })
+        )
+      const { resealed } = yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const org_id = "org"
+        const place = { org_id, table: "provider_keys", column: "api_key", row_id: "task url" } as const
+        const box = yield* SecretBox
+        const api_key = yield* box.seal(place, Redacted.make("sk-held"))
+        // Stands for a transaction that locks the row for minutes: an update fails if a lock timeout is set.
+        yield* sql`ALTER TABLE provider_keys RENAME TO elsewhere`
+        yield* sql`CREATE TABLE provider_keys (org_id text, task_id text, base_url text, api_key bytea)`
+        yield* sql`INSERT INTO provider_keys VALUES (${org_id}, 'task', 'url', ${api_key})`
+        yield* sql`
         CREATE FUNCTION held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
           IF current_setting('lock_timeout') <> '0' THEN RAISE 'canceling statement due to lock timeout'; END IF;
           RETURN NEW;
         END $$
       `
-      yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
-      return yield* rotateMasterKey.pipe(under(second, first))
-    }).pipe(under(first), Effect.provide(Database.layer({ url })))
-    assert.strictEqual(resealed, 1)
-  })
-)
+        yield* sql`CREATE TRIGGER held BEFORE UPDATE ON provider_keys FOR EACH ROW EXECUTE FUNCTION held()`
+        return yield* rotateMasterKey.pipe(under(second, first))
+      }).pipe(under(first), Effect.provide(Database.layer({ url })))
+      assert.strictEqual(resealed, 1)
+    })
+  )
 
-it.live("a start lacks the key of a store whose tables lie in a schema of their own", () =>
-  Effect.gen(function* () {
-    const databaseUrl = yield* cloneDatabase
-    yield* Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`DROP SCHEMA public CASCADE`
-      yield* sql`CREATE SCHEMA own`
-      yield* sql.unsafe(
-        `ALTER DATABASE "${new URL(Redacted.value(databaseUrl)).pathname.slice(1)}" SET search_path = own`
-      )
-    }).pipe(Effect.provide(Database.layer({ url: databaseUrl }), { local: true }))
-    const start = <A, E>(key: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
-      use.pipe(
-        Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: key } }), {
-          local: true
-        }),
-        Effect.scoped
-      )
-    yield* start(
-      first,
-      Effect.gen(function* () {
-        const { notification_endpoints } = yield* (yield* Countersign).client()
-        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+  it.live("a start without the right key fails also if the tables are in a schema other than public", () =>
+    Effect.gen(function* () {
+      const databaseUrl = yield* cloneDatabase
+      yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const rows = yield* sql`SELECT 1 AS found FROM own.notification_endpoints`
-        assert.lengthOf(rows, 1)
-      })
-    )
-    const started = yield* Effect.exit(start(second, Effect.void))
-    assert.include(Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started", "MasterKeyMissing")
-  })
-)
+        yield* sql`DROP SCHEMA public CASCADE`
+        yield* sql`CREATE SCHEMA own`
+        yield* sql.unsafe(
+          `ALTER DATABASE "${new URL(Redacted.value(databaseUrl)).pathname.slice(1)}" SET search_path = own`
+        )
+      }).pipe(Effect.provide(Database.layer({ url: databaseUrl }), { local: true }))
+      const start = <A, E>(key: string, use: Effect.Effect<A, E, Countersign | SqlClient.SqlClient>) =>
+        use.pipe(
+          Effect.provide(Countersign.layer({ databaseUrl, environment: { COUNTERSIGN_MASTER_KEY: key } }), {
+            local: true
+          }),
+          Effect.scoped
+        )
+      yield* start(
+        first,
+        Effect.gen(function* () {
+          const { notification_endpoints } = yield* (yield* Countersign).client()
+          yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+          const sql = yield* SqlClient.SqlClient
+          const rows = yield* sql`SELECT 1 AS found FROM own.notification_endpoints`
+          assert.lengthOf(rows, 1)
+        })
+      )
+      const started = yield* Effect.exit(start(second, Effect.void))
+      assert.include(Exit.isFailure(started) ? Cause.pretty(started.cause) : "it started", "MasterKeyMissing")
+    })
+  )
+})
 
-/** Columns of bytes that hold no secret, or only a digest of one. */
-const plain = [
+/** `bytea` columns without secrets, or with only a digest of one. */
+const unsealedColumns = [
   "api_keys.digest",
   "approval_events.body",
   "console_sessions.digest",
@@ -258,8 +266,8 @@ const plain = [
   "idempotency_keys.fingerprint"
 ]
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("columns of bytes", (it) => {
-  it.effect("are sealed ones that a rotation knows, or known to hold no secret", () =>
+layer(TestDatabase.layerSql, { excludeTestServices: true })("sealedColumns", (it) => {
+  it.effect("every bytea column of the schema is listed as sealed or as free of secrets", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql<{ readonly name: string }>`
@@ -269,7 +277,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("columns of bytes", 
       `
       assert.sameMembers(
         rows.map(({ name }) => name),
-        [...plain, ...sealedColumns.map(({ column, table }) => `${table}.${column}`)]
+        [...unsealedColumns, ...sealedColumns.map(({ column, table }) => `${table}.${column}`)]
       )
     })
   )

@@ -27,11 +27,11 @@ const secret = Redacted.make("whsec_the signing secret ☂")
 
 const reasonOf = (box: SecretBox["Service"], at: typeof place, sealed: Uint8Array) =>
   Effect.map(Effect.result(box.unseal(at, sealed)), (opened) =>
-    Result.isFailure(opened) ? opened.failure.reason : "opened"
+    Result.isFailure(opened) ? opened.failure.reason : "unsealed"
   )
 
 layer(box(newKey))("SecretBox", (it) => {
-  it.effect("opens what it sealed, at its place, and seals it differently each time", () =>
+  it.effect("a secret sealed twice gives two different values, and both unseal at its place", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const first = yield* box.seal(place, secret)
@@ -44,7 +44,7 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("reads the format as written down: version, key id, nonce, tag, ciphertext", () =>
+  it.effect("a value in the documented format (version, key id, nonce, tag, ciphertext) unseals", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const nonce = Buffer.from("000102030405060708090a0b", "hex")
@@ -62,7 +62,7 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("opens nothing that was moved to another organization, table, row or column", () =>
+  it.effect("a value moved to another organization, table, row or column does not unseal", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const sealed = yield* box.seal(place, secret)
@@ -78,7 +78,7 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("tells places apart whatever their parts hold", () =>
+  it.effect("places whose parts contain delimiters are still distinct", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const part = fc.string({
@@ -94,7 +94,7 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("refuses every flipped bit", () =>
+  it.effect("a value with any single bit flipped does not unseal", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const sealed = yield* box.seal(place, secret)
@@ -107,7 +107,7 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("refuses every cut, a tag of four bytes among them", () =>
+  it.effect("a value truncated at any length, or with a 4-byte tag, does not unseal", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       const sealed = yield* box.seal(place, Redacted.make(""))
@@ -119,11 +119,11 @@ layer(box(newKey))("SecretBox", (it) => {
       }
       const long = yield* box.seal(place, secret)
       const shortTag = Buffer.concat([long.subarray(0, 25), long.subarray(37)])
-      assert.notStrictEqual(yield* reasonOf(box, place, shortTag), "opened")
+      assert.notStrictEqual(yield* reasonOf(box, place, shortTag), "unsealed")
     })
   )
 
-  it.effect("seals any bytes", () =>
+  it.effect("arbitrary bytes unseal to the same bytes", () =>
     Effect.gen(function* () {
       const box = yield* SecretBox
       for (const bytes of fc.sample(fc.uint8Array({ maxLength: 2_000 }), 500)) {
@@ -133,24 +133,26 @@ layer(box(newKey))("SecretBox", (it) => {
     })
   )
 
-  it.effect("says what does not open without showing it", () =>
-    Effect.gen(function* () {
-      const box = yield* SecretBox
-      const sealed = yield* box.seal({ ...place, row_id: "nep_2" }, secret)
-      const failure = yield* Effect.flip(box.unseal(place, sealed))
-      assert.strictEqual(
-        failure.message,
-        `The secret in notification_endpoints.secret of nep_1 (org_1) does not open with master key ${idOf(newKey)}: it was altered, or belongs to another place`
-      )
-      const printed = inspect(failure, { depth: 9 }) + JSON.stringify(failure)
-      assert.notInclude(printed, newKey.toString("base64"))
-      assert.notInclude(printed, "signing secret")
-    })
+  it.effect(
+    "the error for a value that does not unseal names its place and key id, and shows no secret",
+    () =>
+      Effect.gen(function* () {
+        const box = yield* SecretBox
+        const sealed = yield* box.seal({ ...place, row_id: "nep_2" }, secret)
+        const failure = yield* Effect.flip(box.unseal(place, sealed))
+        assert.strictEqual(
+          failure.message,
+          `The secret in notification_endpoints.secret of nep_1 (org_1) cannot be unsealed with master key ${idOf(newKey)}: it was altered, or sealed for another place`
+        )
+        const printed = inspect(failure, { depth: 9 }) + JSON.stringify(failure)
+        assert.notInclude(printed, newKey.toString("base64"))
+        assert.notInclude(printed, "signing secret")
+      })
   )
 })
 
-describe("a ring of master keys", () => {
-  it.effect("writes with the newest and reads with all", () =>
+describe("KeyRing", () => {
+  it.effect("the newest key seals and all keys unseal", () =>
     Effect.gen(function* () {
       const old = yield* withBox([oldKey], (box) => box.seal(place, secret))
       yield* withBox([newKey, oldKey], (box) =>
@@ -180,30 +182,34 @@ describe("a ring of master keys", () => {
   const good = newKey.toString("base64")
   const older = oldKey.toString("base64")
   const cases: ReadonlyArray<readonly [name: string, list: string, message: string]> = [
-    ["nothing", "", "The master key is empty"],
+    ["an empty list", "", "The master key is empty"],
     ["a trailing comma", `${good},`, "Master key 2 of 2 is empty"],
-    ["hex", newKey.toString("hex"), "The master key is in hex, not in base64"],
-    ["no base64", "not a key!", "The master key is not base64"],
+    ["a key in hex", newKey.toString("hex"), "The master key is in hex, not in base64"],
+    ["a key that is not base64", "not a key!", "The master key is not base64"],
     [
-      "a short key",
+      "a key of 31 bytes",
       `${good}, ${newKey.subarray(1).toString("base64")}`,
-      "Master key 2 of 2 stands for 31 bytes, not for 32"
+      "Master key 2 of 2 decodes to 31 bytes, not 32"
     ],
     [
-      "a long key",
+      "a key of 64 bytes",
       Buffer.concat([newKey, newKey]).toString("base64"),
-      "The master key stands for 64 bytes, not for 32"
+      "The master key decodes to 64 bytes, not 32"
     ],
-    ["a key twice", `${good},${older},${good}`, "Master key 3 of 3 is in the list twice"],
-    ["a placeholder", Buffer.alloc(32).toString("base64"), "The master key is one byte repeated, not random"],
+    ["a duplicate key", `${good},${older},${good}`, "Master key 3 of 3 is in the list twice"],
     [
-      "too many",
+      "a key of one repeated byte",
+      Buffer.alloc(32).toString("base64"),
+      "The master key is one byte repeated, not random"
+    ],
+    [
+      "a list of 17 keys",
       Array.from({ length: 17 }, (_, at) => bytesOf(at).toString("base64")).join(","),
-      "Master key 17 of 17 is one too many"
+      "Master key 17 of 17 exceeds the limit of 16 keys"
     ]
   ]
   for (const [name, list, message] of cases) {
-    it.effect(`refuses ${name}`, () =>
+    it.effect(`${name} is refused`, () =>
       Effect.gen(function* () {
         const failure = yield* Effect.flip(
           Layer.build(SecretBox.layer({ masterKeys: KeyRing.split(Redacted.make(list)) })).pipe(Effect.scoped)
@@ -216,7 +222,7 @@ describe("a ring of master keys", () => {
     )
   }
 
-  it.effect("takes blanks, URL-safe digits and missing padding", () =>
+  it.effect("a list may have spaces, URL-safe base64 and no padding", () =>
     Effect.gen(function* () {
       const list = ` ${good} ,\n${oldKey.toString("base64url")}`
       const ids = yield* SecretBox.use((box) => Effect.succeed(box.keyIds)).pipe(
@@ -226,7 +232,7 @@ describe("a ring of master keys", () => {
     })
   )
 
-  it.effect("takes the keys that it makes", () =>
+  it.effect("a generated key is a valid master key", () =>
     Effect.gen(function* () {
       const key = yield* generateMasterKey
       const sealed = yield* SecretBox.use((box) => box.seal(place, secret)).pipe(

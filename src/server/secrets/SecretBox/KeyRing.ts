@@ -4,25 +4,25 @@ import { SecureRandom } from "effect/crypto"
 
 const MASTER_KEY_BYTES = 32
 
-/** Bytes of a key's id in a sealed value: 8, so that two keys of one ring do not share theirs by chance. */
+/** Bytes of a key id in a sealed value. With 8 bytes, two keys of one ring do not get the same id by chance. */
 export const KEY_ID_BYTES = 8
 
-/** Keys in one ring. A rotation needs two; more than a few mean that old values were never sealed anew. */
+/** Keys in one ring. A rotation needs two; more than a few mean that old values were never resealed. */
 const MAX_KEYS = 16
 
-/** One master key, ready for use. Its id is 8 bytes of a SHA-256 of it, in hex: it names the key and tells nothing of it. */
+/** One master key, ready for use. Its id is the first 8 bytes, in hex, of a SHA-256 of the key, and reveals nothing about it. */
 export interface MasterKey {
   readonly id: string
   readonly key: KeyObject
 }
 
-/** The master keys of a store: the first writes, all read. */
+/** The configured master keys: `writing` seals, all unseal. */
 export interface KeyRing {
   readonly writing: MasterKey
   readonly byId: ReadonlyMap<string, MasterKey>
 }
 
-/** The master keys as given do not make a ring. `position` counts from 1, newest first; the message never holds a key. */
+/** The configured master keys are invalid. `position` counts from 1, newest first. The message never contains a key. */
 export class MasterKeyInvalid extends Schema.TaggedError<MasterKeyInvalid>()("MasterKeyInvalid", {
   position: Schema.Int,
   count: Schema.Int,
@@ -34,14 +34,14 @@ export class MasterKeyInvalid extends Schema.TaggedError<MasterKeyInvalid>()("Ma
   }
 }
 
-/** What is wrong with one key's text, or its bytes. Standard and URL-safe base64 pass, with or without `=`. */
+/** Decodes one key, or returns the problem with its text. Accepts standard and URL-safe base64, with or without `=`. */
 const decode = (text: string): Result.Result<Buffer, string> => {
   if (text === "") return Result.fail("is empty")
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Result.fail("is in hex, not in base64")
   if (!/^[0-9A-Za-z+/_-]+={0,2}$/.test(text)) return Result.fail("is not base64")
   const bytes = Buffer.from(text, "base64")
   if (bytes.length !== MASTER_KEY_BYTES) {
-    return Result.fail(`stands for ${bytes.length} ${bytes.length === 1 ? "byte" : "bytes"}, not for 32`)
+    return Result.fail(`decodes to ${bytes.length} ${bytes.length === 1 ? "byte" : "bytes"}, not 32`)
   }
   if (bytes.every((byte) => byte === bytes[0])) return Result.fail("is one byte repeated, not random")
   return Result.succeed(bytes)
@@ -55,14 +55,14 @@ const idOf = (bytes: Uint8Array): string =>
     .subarray(0, KEY_ID_BYTES)
     .toString("hex")
 
-/** Makes a ring of master keys in base64, newest first. */
+/** Builds a key ring from master keys in base64, newest first. */
 export const fromTexts = (
   texts: Arr.NonEmptyReadonlyArray<Redacted.Redacted<string>>
 ): Result.Result<KeyRing, MasterKeyInvalid> => {
   const count = texts.length
   const invalid = (position: number, problem: string) =>
     Result.fail(new MasterKeyInvalid({ position, count, problem }))
-  if (count > MAX_KEYS) return invalid(MAX_KEYS + 1, `is one too many: a ring holds ${MAX_KEYS}`)
+  if (count > MAX_KEYS) return invalid(MAX_KEYS + 1, `exceeds the limit of ${MAX_KEYS} keys`)
 
   const byId = new Map<string, MasterKey>()
   const read = (
@@ -81,15 +81,15 @@ export const fromTexts = (
   const writing = read(1, newest)
   if (Result.isFailure(writing)) return Result.fail(writing.failure)
   for (const [index, text] of older.entries()) {
-    const one = read(index + 2, text)
-    if (Result.isFailure(one)) return Result.fail(one.failure)
+    const key = read(index + 2, text)
+    if (Result.isFailure(key)) return Result.fail(key.failure)
   }
   return Result.succeed({ writing: writing.success, byId })
 }
 
 /**
- * Splits the configuration's list of master keys: comma-separated, newest first, blanks around a key ignored. What the
- * keys themselves are is checked by {@link fromTexts}.
+ * Splits the configured list of master keys: comma-separated, newest first, spaces around a key ignored. {@link fromTexts} validates the keys
+ * themselves.
  */
 export const split = (
   list: Redacted.Redacted<string>
@@ -99,7 +99,7 @@ export const split = (
   return [wrap(newest), ...older.map(wrap)]
 }
 
-/** A new master key, in base64. */
+/** Generates a master key, in base64. */
 export const generate: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() =>
   Redacted.make(Buffer.from(SecureRandom.randomBytesUnsafe(MASTER_KEY_BYTES)).toString("base64"), {
     label: "MasterKey"

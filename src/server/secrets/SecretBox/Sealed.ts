@@ -3,8 +3,8 @@ import { Result } from "effect"
 import { KEY_ID_BYTES, type KeyRing, type MasterKey } from "./KeyRing.ts"
 
 /**
- * Where a sealed value lives. It is bound to the value as associated data: bytes copied to another organization, table,
- * row or column do not open there.
+ * The location of a sealed value, bound to it as associated data (AEAD): bytes that are copied to another organization, table, row or column
+ * cannot be unsealed there.
  */
 export interface Place {
   readonly org_id: string
@@ -13,7 +13,7 @@ export interface Place {
   readonly column: string
 }
 
-/** Why a value does not open: not of the format, sealed with a key that the ring lacks, or altered or moved. */
+/** Why a value cannot be unsealed: not in the format, sealed with a key that the ring lacks, or altered or moved. */
 export type UnsealFault = "malformed" | "unknown_key" | "not_authentic"
 
 /*
@@ -26,20 +26,17 @@ const TAG_START = NONCE_START + NONCE_BYTES
 const TAG_BYTES = 16
 const TEXT_START = TAG_START + TAG_BYTES
 
-/** Bytes that say with which key a value was sealed: version and key id, the first nine. */
+/** The version and the key id: the first nine bytes. */
 const PREFIX_BYTES = NONCE_START
 
 /** Bytes that sealing adds to a value. */
 const OVERHEAD_BYTES = TEXT_START
 
-/** The prefix of all that a key seals. */
+/** The prefix of every value that a key seals. */
 export const prefixOf = ({ id }: Pick<MasterKey, "id">): Uint8Array =>
   Buffer.from([VERSION, ...Buffer.from(id, "hex")])
 
-/**
- * JSON keeps the parts of the place apart whatever characters they hold, and the prefix in front of them keeps the version
- * and the key id from being exchanged.
- */
+/** JSON delimits the parts of the place whatever characters they contain; the prefix authenticates the version and the key id. */
 const associatedData = (prefix: Uint8Array, place: Place): Buffer =>
   Buffer.concat([
     prefix,
@@ -48,12 +45,13 @@ const associatedData = (prefix: Uint8Array, place: Place): Buffer =>
     )
   ])
 
-/** The tag's length is always named: without it Node takes a tag cut to 4 bytes. */
+/** Without an explicit tag length, Node accepts a tag truncated to 4 bytes. */
 const options = { authTagLength: TAG_BYTES }
 
 /**
- * Seals bytes with AES-256-GCM. The nonce is random, which is sound for 2^32 values a key (NIST SP 800-38D, 8.3): a key
- * that seals a hundred values a second lasts for over a year at that margin, and a rotation starts the count anew.
+ * Seals bytes with AES-256-GCM. The nonce is random, which is safe for 2^32 values per key (NIST SP 800-38D, 8.3): at 100 values per second
+ * a key lasts more than a year, and a rotation resets the count. `node:crypto` and not Effect's `Aead`, which is asynchronous (WebCrypto):
+ * sealing is on a hot path.
  */
 export const seal = (master: MasterKey, place: Place, plaintext: Uint8Array): Uint8Array => {
   const prefix = prefixOf(master)
@@ -65,13 +63,13 @@ export const seal = (master: MasterKey, place: Place, plaintext: Uint8Array): Ui
   return Buffer.concat([prefix, nonce, cipher.getAuthTag(), ciphertext])
 }
 
-/** The id of the key that a value was sealed with, read from its first nine bytes; null where they are not of the format. */
+/** The id of the key that sealed a value, read from its first nine bytes; null if they are not in the format. */
 export const keyIdOf = (sealed: Uint8Array): string | null =>
   sealed.length >= PREFIX_BYTES && sealed[0] === VERSION
     ? Buffer.from(sealed.subarray(1, PREFIX_BYTES)).toString("hex")
     : null
 
-/** Opens what {@link seal} made, at the place it was made for. */
+/** Unseals a value at the place that {@link seal} sealed it for. */
 export const unseal = (
   ring: KeyRing,
   place: Place,
@@ -93,7 +91,7 @@ export const unseal = (
   try {
     decipher.final()
   } catch {
-    // The one thing `final` throws for is a tag that does not fit; the bytes read so far are then nobody's.
+    // `final` throws only if the tag does not match. The bytes decrypted so far are not authentic and are discarded.
     return Result.fail("not_authentic")
   }
   return Result.succeed(plaintext)

@@ -2,87 +2,83 @@ import { Array as Arr, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
-import { type ComparedExample, addToTally } from "../../../domain/tasks/ComparisonTally.ts"
+import { addToTally, type ComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId } from "../../../domain/Ids.ts"
 import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
-import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
-import { readExamples } from "../Datasets/exampleRows.ts"
-import { findVersion, type VersionRow } from "../Datasets/versionRows.ts"
+import { readExamples } from "../Datasets/readExamples.ts"
+import { getVersion, type VersionRow } from "../Datasets/versionRows.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { NoAnswer, ProviderAnswer, Providers } from "../Providers.ts"
 import { getRelease } from "../Releases/rows.ts"
 import { readSchemas } from "../Tasks/rows.ts"
 import type { ComparisonRow } from "./rows.ts"
 
-/** Examples that are compared between two writings of how far a comparison is: the most that is asked again after a kill. */
+/** Examples per batch: the most that are answered a second time after a crash. */
 const BATCH_SIZE = 32
 
-/** Examples of one comparison that are answered at the same time, by both sides at once. */
+/** Examples of one comparison that are answered concurrently, each by both sides. */
 const CONCURRENCY = 4
 
-/** Characters of answers after which no more examples are asked before those are written: an answer may have 4 MiB. */
+/** Characters of answers after which a batch starts no further example: an answer may have 4 MiB. */
 const MAX_BATCH_CHARACTERS = 8 * 2 ** 20
 
-/** What answers for one side. */
+/** One side of a comparison: the candidate, or the live release. */
 interface Side {
   readonly instructions: string
   readonly provider: Provider
   readonly dataset_id: DatasetId | null
 }
 
-/** What a comparison is about, read once when it is taken on. */
+/** The data of a comparison that stays the same for all batches, read once per claim. */
 export interface ComparisonJob {
   readonly row: ComparisonRow
   readonly version: VersionRow
   readonly live: Side
-  readonly shape: CompiledSchema
+  /** The task's answer schema, compiled and as JSON. */
+  readonly compiled: CompiledSchema
   readonly schema: JsonSchema
 }
 
-/** What a comparison is about. */
+/** Reads the data of a claimed comparison. */
 export const loadJob = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   row: ComparisonRow,
-  shapeOf: (schema: JsonSchema) => Effect.Effect<CompiledSchema>
+  compile: (schema: JsonSchema) => Effect.Effect<CompiledSchema>
 ) {
-  const version = Option.getOrThrow(yield* findVersion(sql, row.org_id, row.dataset_id))
+  const version = yield* getVersion(sql, row.org_id, row.dataset_id)
   const live = yield* getRelease(sql, row.org_id, row.live_release_id)
   const { answer_schema } = yield* readSchemas(sql, row.org_id, row.task_id)
-  const subject: ComparisonJob = {
-    row,
-    version,
-    live,
-    schema: answer_schema,
-    shape: yield* shapeOf(answer_schema)
-  }
-  return subject
+  const compiled = yield* compile(answer_schema)
+  const job: ComparisonJob = { row, version, live, schema: answer_schema, compiled }
+  return job
 })
 
-/** One example, answered by both. */
+/** The outcomes of both sides for one example. */
 export interface ExampleComparison extends ComparedExample {
   readonly example: Example
 }
 
-/** Some more examples, answered by both, and the comparison as it stands with them. */
+/** The results of one batch, and the comparison's row with these results added. */
 export interface ComparisonBatch {
   readonly compared: ReadonlyArray<ExampleComparison>
   readonly row: ComparisonRow
 }
 
 /**
- * Goes on where `row` is: a few more examples, one at least, answered by both sides; none is begun once the turn is over, since each may take
- * minutes. Writes nothing.
+ * Has both sides answer the next examples after `row.last_example_id`: at least one, at most a batch. Starts no further example once the time
+ * slice is over, because each may take minutes. Writes nothing.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   providers: Providers["Service"],
-  subject: ComparisonJob,
+  job: ComparisonJob,
   row: ComparisonRow,
-  isTurnOver: Effect.Effect<boolean>
+  isTimeSliceOver: Effect.Effect<boolean>
 ) {
-  const { examples, next } = yield* readExamples(sql, row.org_id, subject.version, {
+  const { examples, next } = yield* readExamples(sql, row.org_id, job.version, {
     after: row.last_example_id ?? undefined,
     limit: BATCH_SIZE
   })
@@ -91,67 +87,65 @@ export const compareBatch = Effect.fnUntraced(function* (
     provider: row.candidate_provider,
     dataset_id: row.candidate_dataset_id
   }
-  let begun = 0
+  let started = 0
   let characters = 0
-  let ended = false
-  const judge = Effect.fnUntraced(function* (example: Example) {
-    // They are begun in their order: where one is left for the next step, so are all after it.
-    ended ||= characters > MAX_BATCH_CHARACTERS || (begun > 0 && (yield* isTurnOver))
-    if (ended) return Option.none()
-    begun++
+  let isFull = false
+  const compare = Effect.fnUntraced(function* (example: Example) {
+    // Examples start in order, so once one is left for the next batch, all later ones are too.
+    isFull ||= characters > MAX_BATCH_CHARACTERS || (started > 0 && (yield* isTimeSliceOver))
+    if (isFull) return Option.none()
+    started++
     const [byCandidate, byLive] = yield* Effect.all(
-      [
-        outcomeOf(providers, subject, candidate, example),
-        outcomeOf(providers, subject, subject.live, example)
-      ],
+      [outcomeOf(providers, job, candidate, example), outcomeOf(providers, job, job.live, example)],
       { concurrency: 2 }
     )
     characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
     const fields = fieldsOf(example, byCandidate, byLive)
     return Option.some<ExampleComparison>({ example, candidate: byCandidate, live: byLive, fields })
   })
-  const judged = Arr.getSomes(yield* Effect.forEach(examples, judge, { concurrency: CONCURRENCY }))
-  const done: ComparisonBatch = {
-    compared: judged,
+  const compared = Arr.getSomes(yield* Effect.forEach(examples, compare, { concurrency: CONCURRENCY }))
+  const batch: ComparisonBatch = {
+    compared,
     row: {
       ...row,
-      status: next === null && judged.length === examples.length ? "completed" : "running",
-      compared: row.compared + judged.length,
-      last_example_id: judged.at(-1)?.example.id ?? row.last_example_id,
-      tally: judged.reduce(addToTally, row.tally)
+      status: next === null && compared.length === examples.length ? "completed" : "running",
+      compared: row.compared + compared.length,
+      last_example_id: compared.at(-1)?.example.id ?? row.last_example_id,
+      tally: compared.reduce(addToTally, row.tally)
     }
   }
-  return done
+  return batch
 })
 
 const outcomeOf = (
   providers: Providers["Service"],
-  { row, schema, shape }: ComparisonJob,
+  { compiled, row, schema }: ComparisonJob,
   side: Side,
   example: Example
 ): Effect.Effect<Outcome> =>
   Effect.gen(function* () {
-    const began = yield* monotonicNow
-    const ended = yield* Effect.result(
+    const startedAt = yield* monotonicNow
+    const result = yield* Effect.result(
       providers.answer({
         org_id: row.org_id,
         task_id: row.task_id,
         ...side,
         input: example.input,
-        answer: { shape, schema: Effect.succeed(schema) }
+        answer: { compiled, schema: Effect.succeed(schema) }
       })
     )
-    const duration_ms = Math.round((yield* monotonicNow) - began)
-    const of: ProviderAnswer | NoAnswer = ended._tag === "Success" ? ended.success : ended.failure
-    const spent = { ...of.usage, cost: costOf(side.provider, of.usage), duration_ms }
-    if (!("answer" in of)) {
-      return { answer: null, agrees: false, disagreeing: [], failure: of.detail, ...spent }
+    const duration_ms = Math.round((yield* monotonicNow) - startedAt)
+    const end: ProviderAnswer | NoAnswer = result._tag === "Success" ? result.success : result.failure
+    const spent = { ...end.usage, cost: costOf(side.provider, end.usage), duration_ms }
+    if (!("answer" in end)) {
+      return { answer: null, agrees: false, disagreeing: [], failure: end.detail, ...spent }
     }
-    const { agrees, fields } = compareAnswers(example.answer, of.answer)
+    const { agrees, fields } = compareAnswers(example.answer, end.answer)
     const disagreeing = fields.filter(([, agrees]) => !agrees).map(([field]) => field)
-    return { answer: of.answer, agrees, disagreeing, failure: null, ...spent }
+    return { answer: end.answer, agrees, disagreeing, failure: null, ...spent }
   })
 
+/** Every top-level field of the expected answer and of both sides' answers. */
 const fieldsOf = ({ answer }: Example, candidate: Outcome, live: Outcome): ReadonlyArray<string> =>
   Arr.dedupe([
     ...Object.keys(answer),

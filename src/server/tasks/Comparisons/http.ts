@@ -3,7 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Comparisons } from "../Comparisons.ts"
 
-/** The handlers of comparisons. */
+/** The handlers of the `comparisons` group. */
 export const ComparisonsHttp = HttpApiBuilder.group(
   Api,
   "comparisons",

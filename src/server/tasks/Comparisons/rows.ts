@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { type Comparison, ComparisonResult, ComparisonStatus } from "../../../domain/tasks/Comparison.ts"
@@ -13,13 +13,14 @@ import {
   type Page,
   rowLimit
 } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** A comparison as the store holds it. */
+/** A row of `comparisons`. */
 const ComparisonRow = Schema.Struct({
   org_id: OrgId,
   comparison_id: ComparisonId,
   task_id: TaskId,
-  /** The task's working copy that the candidate was made of. */
+  /** The revision of the task's working copy that the candidate was created from. */
   task_revision: Schema.Int,
   live_release_id: ReleaseId,
   candidate_instructions: Schema.String,
@@ -29,10 +30,10 @@ const ComparisonRow = Schema.Struct({
   status: ComparisonStatus,
   example_count: Schema.Int,
   compared: Schema.Int,
-  /** The last example that was compared: they are walked newest first. */
+  /** The last example that was compared. Examples are compared newest first. */
   last_example_id: Schema.NullOr(ExampleId),
   tally: ComparisonTally,
-  /** Rises with each taking over: who holds an older one writes nothing more. */
+  /** Fencing token: raised by each claim. A replica with an older epoch can no longer write. */
   lease_epoch: Schema.Int,
   created_at: TimestampFromDate,
   created_by_id: KeyId,
@@ -44,12 +45,10 @@ export type ComparisonRow = typeof ComparisonRow.Type
 /** The columns of `ComparisonRow`. */
 export const comparisonColumns = Object.keys(ComparisonRow.fields).join(", ")
 
-/** Rows of `comparisonColumns`. */
-export const decodeComparisons = Schema.decodeUnknownEffect(Schema.Array(ComparisonRow), {
-  disableChecks: true
-})
+/** Reads rows of `comparisonColumns`. */
+export const comparisonRows = rowsOf(ComparisonRow)
 
-/** A comparison as it is shown. */
+/** Converts a row to the API's comparison. */
 export const toComparison = (row: ComparisonRow): Comparison => ({
   id: row.comparison_id,
   task_id: row.task_id,
@@ -69,23 +68,23 @@ export const toComparison = (row: ComparisonRow): Comparison => ({
   finished_at: row.finished_at
 })
 
-/** The organization's comparison, if there is one of this id. */
+/** Finds the organization's comparison with this id. */
 export const findComparison = (sql: SqlClient.SqlClient, org_id: OrgId, id: ComparisonId) =>
-  sql`
+  comparisonRows.first(sql`
     SELECT ${sql.literal(comparisonColumns)}
     FROM comparisons
     WHERE org_id = ${org_id}
       AND comparison_id = ${id}
-  `.pipe(Effect.flatMap(decodeComparisons), Effect.map(Arr.head))
+  `)
 
-/** The comparisons of a task, newest first, one more than the page holds. */
+/** Lists a task's comparisons, newest first: one row more than the page size, which shows whether there is a next page. */
 export const listComparisons = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<ComparisonId>
 ) =>
-  sql`
+  comparisonRows.all(sql`
     SELECT ${sql.literal(comparisonColumns)}
     FROM comparisons
     WHERE org_id = ${org_id}
@@ -93,9 +92,9 @@ export const listComparisons = (
       ${beforeCursor(sql, "comparison_id", request.cursor)}
     ORDER BY comparison_id DESC
     LIMIT ${rowLimit(request)}
-  `.pipe(Effect.flatMap(decodeComparisons))
+  `)
 
-/** How many comparisons of the organization are at work. */
+/** Counts the organization's running comparisons. */
 export const countRunning = (sql: SqlClient.SqlClient, org_id: OrgId) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
@@ -104,7 +103,7 @@ export const countRunning = (sql: SqlClient.SqlClient, org_id: OrgId) =>
       AND status = 'running'
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
-/** Writes a comparison that begins. */
+/** Inserts a new comparison. */
 export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) => sql`
   INSERT INTO comparisons (
     org_id, comparison_id, task_id, task_revision, live_release_id, candidate_instructions, candidate_provider,
@@ -120,21 +119,21 @@ export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) =
 
 const ResultRow = Schema.Struct({
   ...ComparisonResult.fields,
-  /** Results that are left from here on, as far as was looked: one more than the page may hold. */
+  /** Remaining results, counted up to one more than the page size. */
   found: Schema.Int
 })
 
-const decodeResults = Schema.decodeUnknownEffect(Schema.Array(ResultRow), { disableChecks: true })
+const resultRows = rowsOf(ResultRow)
 
-/** A page of a comparison's results, newest example first; fewer than were asked for where they are large. */
+/** Reads a page of a comparison's results, newest example first. A page of large results has fewer than `limit`. */
 export const listResults = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   row: ComparisonRow,
   request: PageRequest<ExampleId>
 ) {
   const limit = rowLimit(request)
-  const rows = yield* sql`
-    WITH walked AS MATERIALIZED (
+  const rows = yield* resultRows.all(sql`
+    WITH scanned AS MATERIALIZED (
       SELECT example_id, octet_length(candidate::text) + octet_length(live::text) + bytes AS bytes
       FROM comparison_results
         JOIN dataset_examples USING (org_id, example_id)
@@ -151,7 +150,7 @@ export const listResults = Effect.fnUntraced(function* (
         sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
         row_number() OVER (ORDER BY example_id DESC) AS number,
         count(*) OVER ()::int AS found
-      FROM walked
+      FROM scanned
     )
     SELECT example_id, input, answer AS expected, candidate, live, found
     FROM sized
@@ -163,7 +162,7 @@ export const listResults = Effect.fnUntraced(function* (
       AND number < ${limit}
       AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY example_id DESC
-  `.pipe(Effect.flatMap(decodeResults))
+  `)
   const page: Page<ComparisonResult, ExampleId> = toPageWithinBytes(
     rows,
     ({ found: _, ...result }) => result,

@@ -1,27 +1,27 @@
 import { Effect } from "effect"
 import { InvalidInput } from "../../../api/Problems.ts"
+import type { CompiledSchema, SchemaFault, WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
-import type { CompiledSchema, SchemaFault, WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 
-/** The most faults that one answer lists. */
+/** Faults in one response. */
 const MAX_FAULTS = 20
 
-/** Units of work that the examples of one request may take to check together: a tenth of a second or so, a second at worst. */
+/** Units of work for all examples of one request: about a tenth of a second, a second at most. */
 const MAX_TOTAL_WORK = 10_000_000
 
-/** Units after which other requests have their turn: a few milliseconds. */
+/** Units of work per tick of the event loop, between which other requests run: a few milliseconds. */
 const WORK_PER_TICK = 300_000
 
-/** The shapes that examples of a task fit. */
+/** The compiled schemas of a task. */
 export interface TaskSchemas {
   readonly inputs: CompiledSchema
   readonly answers: CompiledSchema
 }
 
 /**
- * Refuses examples of which one does not fit, with the first places that do not, and those that take too much work to check. The work
- * is bounded whatever they are, and done a little at a time.
+ * Fails if an example does not match the task's schemas, with its first faults, or if the examples take too much work to validate. The work is
+ * bounded for any input, and yields to other requests.
  */
 export const checkExamples = Effect.fnUntraced(function* (
   { answers, inputs }: TaskSchemas,
@@ -29,27 +29,26 @@ export const checkExamples = Effect.fnUntraced(function* (
 ) {
   const work: WorkBudget = { left: MAX_TOTAL_WORK }
   const faults: Array<SchemaFault> = []
-  let pauseAt = work.left - WORK_PER_TICK
+  let yieldAt = work.left - WORK_PER_TICK
   let index = 0
   for (const { answer, input } of examples) {
     const at = `#/examples/${index++}`
     faults.push(...inputs.check(input, `${at}/input`, work), ...answers.check(answer, `${at}/answer`, work))
     if (work.left < 0) {
-      const detail = "is where the examples become too much to be checked together; send fewer at a time"
       return yield* new InvalidInput({
-        detail: "The examples are too much to be checked together against the task's shapes",
-        errors: [{ pointer: at, detail }]
+        detail: "Validating these examples in one request takes too long. Send fewer examples per request.",
+        errors: [{ pointer: at, detail: "exceeds the validation limit of the request" }]
       })
     }
     if (faults.length >= MAX_FAULTS) break
-    if (work.left < pauseAt) {
-      pauseAt = work.left - WORK_PER_TICK
+    if (work.left < yieldAt) {
+      yieldAt = work.left - WORK_PER_TICK
       yield* Effect.yieldNow
     }
   }
   if (faults.length > 0) {
     return yield* new InvalidInput({
-      detail: "An example does not fit the task's shapes",
+      detail: "An example does not match the task's input schema or answer schema.",
       errors: redactFaults(faults.slice(0, MAX_FAULTS))
     })
   }

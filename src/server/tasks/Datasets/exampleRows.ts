@@ -2,107 +2,31 @@ import { Effect, Result, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
-import { type Example, JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
-import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
+import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
+import { ExampleId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { tokenize } from "../../../domain/tasks/tokenize.ts"
-import { textArray } from "../../store/pgArrays.ts"
-import { toPageWithinBytes, MAX_PAGE_BYTES } from "../../store/Pagination.ts"
 import type { WordCounts } from "../../../domain/tasks/WordCounts.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import { wordKey } from "./wordCounts.ts"
-import type { VersionRow } from "./versionRows.ts"
 
-const ExampleRow = Schema.Struct({
-  example_id: ExampleId,
-  input: JsonObject,
-  answer: JsonObject,
-  source_feedback_id: Schema.NullOr(FeedbackId),
-  /** Examples that are left from here on, as far as the walk looked: one more than the page may hold. */
-  found: Schema.Int
-})
-
-const decodeExamples = Schema.decodeUnknownEffect(Schema.Array(ExampleRow), { disableChecks: true })
-
-const toExample = (row: typeof ExampleRow.Type): Example => ({
-  id: row.example_id,
-  input: row.input,
-  answer: row.answer,
-  source_feedback_id: row.source_feedback_id
-})
-
-/** That a row of `dataset_examples` is part of a version of its task. */
+/** The condition that a row of `dataset_examples` is part of a version of its task. */
 export const isInVersion = (sql: SqlClient.SqlClient, version: number) => sql`
   first_version <= ${version}
   AND (until_version IS NULL OR until_version > ${version})
 `
 
-/** Where a reading of a version's examples goes on, and how far. */
-export interface ExamplesRequest {
-  /** The last example that was read; undefined at the beginning. */
-  readonly after: ExampleId | undefined
-  readonly limit: number
-}
-
-/** Some examples of a version, newest first. */
-export interface ExamplesPage {
-  readonly examples: ReadonlyArray<Example>
-  /** Null at the end. */
-  readonly next: ExampleId | null
-}
-
 /**
- * Reads on in a version: at most `limit` examples and about 8 MiB, one at least. The walk is one of the primary key, which holds all
- * it asks for: it begins at the version's last example, so what later versions added is not seen, and passes over what was replaced.
- */
-export const readExamples = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  version: VersionRow,
-  { after, limit }: ExamplesRequest
-) {
-  const rows = yield* sql`
-    WITH walked AS MATERIALIZED (
-      SELECT example_id, bytes
-      FROM dataset_examples
-      WHERE org_id = ${org_id}
-        AND task_id = ${version.task_id}
-        AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
-        AND ${isInVersion(sql, version.version)}
-      ORDER BY example_id DESC
-      LIMIT ${limit + 1}::int
-    ),
-    sized AS (
-      SELECT
-        example_id,
-        sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
-        row_number() OVER (ORDER BY example_id DESC) AS number,
-        count(*) OVER ()::int AS found
-      FROM walked
-    )
-    SELECT example_id, input, answer, source_feedback_id, found
-    FROM sized
-      JOIN dataset_examples example USING (example_id)
-    WHERE org_id = ${org_id}
-      AND task_id = ${version.task_id}
-      AND number <= ${limit}::int
-      AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
-    ORDER BY example_id DESC
-  `.pipe(Effect.flatMap(decodeExamples))
-  const { items, next_cursor } = toPageWithinBytes(rows, toExample, (row) => row.example_id)
-  const page: ExamplesPage = { examples: items, next: next_cursor }
-  return page
-})
-
-/**
- * What an example is found by when its very input comes again: SHA-256, in hex, of the canonical form of its task and input. The task is
- * in it so that the digest alone finds the example: with the task beside it, the planner of a store without statistics takes the
- * primary key, and walks all of the task's examples.
+ * The key that finds an example by its exact input: SHA-256, in hex, of the canonical JSON of the task's id and the input. The digest includes
+ * the task so that it alone finds the example: with the task as a separate condition, the planner of a database without statistics chooses
+ * the primary key and scans all of the task's examples.
  */
 export const inputDigest = (task_id: TaskId, input: JsonObject): string =>
   createHash("sha256")
     .update(Result.getOrThrow(canonicalJson([task_id, input])))
     .digest("hex")
 
-/** An example on its way into a version, with what is made of it. */
+/** A new example with its JSON texts and the digest of its input. */
 export interface PreparedExample {
   readonly example: NewExample
   readonly input: string
@@ -110,20 +34,20 @@ export interface PreparedExample {
   readonly digest: string
 }
 
-const SameInput = Schema.Struct({
+const SameInputRow = Schema.Struct({
   example_id: ExampleId,
   digest: Schema.String,
   bytes: Schema.Int,
-  /** The words that lead to it, as the store writes an array. */
+  /** The words that the word index lists the example under, as a PostgreSQL array literal. */
   rare_tokens: Schema.String,
   ended: Schema.Boolean
 })
 
-const decodeSame = Schema.decodeUnknownEffect(Schema.Array(SameInput), { disableChecks: true })
+const sameInputRows = rowsOf(SameInputRow)
 
 /**
- * The examples with one of these inputs, by their digests, in the newest version there is; `version` is the one after it. Those that it
- * has ended by now are among them.
+ * Finds the examples of the newest version that have one of these inputs. `version` is the version that is being created; the result includes
+ * examples that it has already ended.
  */
 export const findSameInputs = (
   sql: SqlClient.SqlClient,
@@ -131,35 +55,33 @@ export const findSameInputs = (
   version: number,
   digests: ReadonlyArray<string>
 ) =>
-  sql`
+  sameInputRows.all(sql`
     SELECT example_id, encode(input_digest, 'hex') AS digest, bytes, rare_tokens::text, until_version IS NOT NULL AS ended
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND input_digest = ANY(ARRAY(SELECT decode(digest, 'hex') FROM unnest(${textArray(digests)}) AS digest))
       AND first_version < ${version}
       AND (until_version IS NULL OR until_version = ${version})
-  `.pipe(Effect.flatMap(decodeSame))
+  `)
 
-const Content = Schema.Struct({ input: JsonObject, answer: JsonObject })
+const contentRows = rowsOf(Schema.Struct({ input: JsonObject, answer: JsonObject }))
 
-const decodeContents = Schema.decodeUnknownEffect(Schema.Array(Content), { disableChecks: true })
-
-/** What examples say, in no order. Callers see to it that it is not too much together. */
+/** Reads inputs and answers, in no particular order. The caller limits their total size. */
 export const readContents = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   ids: ReadonlyArray<ExampleId>
 ) =>
-  sql`
+  contentRows.all(sql`
     SELECT input, answer
     FROM dataset_examples
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND example_id = ANY(${textArray(ids)})
-  `.pipe(Effect.flatMap(decodeContents))
+  `)
 
-/** Ends examples: they are part of no version from this one on. */
+/** Ends examples: this version and later ones do not contain them. */
 export const endExamples = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -178,22 +100,23 @@ export const endExamples = (
       `
 
 /**
- * Writes examples that are part of the versions from this one on; answers with the last id. One that takes another's place is found by
- * the words of that one, of `inherited` by the digest of the input; any other by those of its words that `counts` still takes.
+ * Inserts examples that are part of this version and later ones, and returns the highest new id. An example that replaces another keeps the
+ * index words of the replaced one (`inherited`, by digest of the input). Any other is indexed under those of its words for which `counts` is
+ * below its limit.
  */
 export const insertExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   version: number,
-  placed: ReadonlyArray<PreparedExample>,
+  examples: ReadonlyArray<PreparedExample>,
   inherited: ReadonlyMap<string, string>,
   counts: WordCounts
 ) {
-  const ids = yield* Effect.replicateEffect(ExampleId.generate, placed.length)
-  const tokens = placed.map(({ example }) => tokenize(example.input))
+  const ids = yield* Effect.replicateEffect(ExampleId.generate, examples.length)
+  const tokens = examples.map(({ example }) => tokenize(example.input))
   const key = wordKey(task_id)
-  const rareTokens = placed.map(
+  const rareTokens = examples.map(
     ({ digest }, index) =>
       inherited.get(digest) ??
       `{${(tokens[index] ?? [])
@@ -210,13 +133,13 @@ export const insertExamples = Effect.fnUntraced(function* (
       decode(digest, 'hex'), source_feedback_id, tokens::int[], rare_tokens::bigint[]
     FROM unnest(
       ${textArray(ids)},
-      ${textArray(placed.map(({ input }) => input))},
-      ${textArray(placed.map(({ answer }) => answer))},
-      ${textArray(placed.map(({ digest }) => digest))},
-      ${textArray(placed.map(({ example }) => example.source_feedback_id))},
+      ${textArray(examples.map(({ input }) => input))},
+      ${textArray(examples.map(({ answer }) => answer))},
+      ${textArray(examples.map(({ digest }) => digest))},
+      ${textArray(examples.map(({ example }) => example.source_feedback_id))},
       ${textArray(tokens.map((list) => `{${list.join(",")}}`))},
       ${textArray(rareTokens)}
-    ) AS placed (example_id, input, answer, digest, source_feedback_id, tokens, rare_tokens)
+    ) AS example (example_id, input, answer, digest, source_feedback_id, tokens, rare_tokens)
   `
   return ids.reduce((last, id) => (id > last ? id : last))
 })

@@ -1,27 +1,26 @@
-import { Array as Arr, Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, type OrgId } from "../../../domain/Ids.ts"
 import { tokenize } from "../../../domain/tasks/tokenize.ts"
 import { int4Array, int8Array } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
 import { wordKey } from "./wordCounts.ts"
 import type { VersionRow } from "./versionRows.ts"
 
-/** Words of an input that are looked up: with at most 200 examples a word that stand, a look-up reads 13,000 of them at worst. */
+/** Words of an input that are looked up. A word leads to at most 200 current examples, so a look-up reads at most 13,000. */
 const MAX_LOOKUP_WORDS = 64
 
-const Nearest = Schema.Struct({ example_id: ExampleId, answer: JsonObject })
-
-const decodeNearest = Schema.decodeUnknownEffect(Schema.Array(Nearest), { disableChecks: true })
+const nearestRows = rowsOf(Schema.Struct({ example_id: ExampleId, answer: JsonObject }))
 
 /**
- * The example of a version that is nearest to an input: one with this very input, else the one with the largest overlap of tokens (those
- * they share, of those either has), else, where no word leads to one, the newest. The later of two that are equally near. None in
- * a version that is empty.
+ * Finds the example of a version that is nearest to an input: the one with exactly this input; else the one with the highest token overlap
+ * (Jaccard index: shared tokens divided by the tokens of either); else, if no word leads to an example, the newest. Of equally near examples
+ * the newest wins. Returns `undefined` for an empty version.
  *
- * Words lead to the first 200 examples of a task that have them, so work and memory are bounded on a dataset of any size. A nearer
- * example is missed only where every word that it shares with the input was had by 200 others before it.
+ * The word index lists at most the first 200 examples of a task per word, so work and memory are bounded for a dataset of any size. A nearer
+ * example is missed only if each word that it shares with the input occurs in 200 earlier examples.
  */
 export const findNearest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -29,7 +28,7 @@ export const findNearest = Effect.fnUntraced(function* (
   version: VersionRow,
   input: JsonObject
 ) {
-  const same = yield* sql`
+  const same = yield* nearestRows.first(sql`
     SELECT example_id, answer
     FROM dataset_examples
     WHERE org_id = ${org_id}
@@ -37,12 +36,12 @@ export const findNearest = Effect.fnUntraced(function* (
       AND ${isInVersion(sql, version.version)}
     ORDER BY example_id DESC
     LIMIT 1
-  `.pipe(Effect.flatMap(decodeNearest))
-  if (Arr.isReadonlyArrayNonEmpty(same)) return Option.some(same[0])
+  `)
+  if (same !== undefined) return same
   const tokens = tokenize(input)
-  const near = tokens.length === 0 ? [] : yield* overlapping(sql, org_id, version, tokens)
-  if (Arr.isReadonlyArrayNonEmpty(near)) return Option.some(near[0])
-  const newest = yield* sql`
+  const overlapping = tokens.length === 0 ? undefined : yield* findOverlapping(sql, org_id, version, tokens)
+  if (overlapping !== undefined) return overlapping
+  return yield* nearestRows.first(sql`
     SELECT example_id, answer
     FROM dataset_examples
     WHERE org_id = ${org_id}
@@ -51,15 +50,14 @@ export const findNearest = Effect.fnUntraced(function* (
       AND ${isInVersion(sql, version.version)}
     ORDER BY example_id DESC
     LIMIT 1
-  `.pipe(Effect.flatMap(decodeNearest))
-  return Arr.head(newest)
+  `)
 })
 
 /**
- * By way of the index of words alone: it is the only condition of the innermost query, or the planner might walk all examples of the
- * task instead. What it finds is narrowed to this organization, task and version before anything else is done with it.
+ * The innermost query has the word index as its only condition; with more conditions the planner may scan all of the task's examples instead.
+ * Because the index covers all organizations, the next step immediately filters by organization, task and version.
  */
-const overlapping = (
+const findOverlapping = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   version: VersionRow,
@@ -67,14 +65,14 @@ const overlapping = (
 ) => {
   const key = wordKey(version.task_id)
   const keys = int8Array(tokens.slice(0, MAX_LOOKUP_WORDS).map(key))
-  return sql`
+  return nearestRows.first(sql`
     WITH found AS MATERIALIZED (
       SELECT org_id, task_id, example_id, first_version, until_version, tokens
       FROM dataset_examples
       WHERE rare_tokens && ${keys}
     ),
-    -- Once: each use of a column of it would count anew. By a subquery, which is hashed whatever the plan: an array is searched from end to
-    -- end for every word, once the store plans for any parameters.
+    -- Materialized, so that each overlap is counted once and not at each use of the column. The input's tokens are a subquery, which is hashed
+    -- in every plan; an array would be searched linearly for each token in a generic plan.
     overlap AS MATERIALIZED (
       SELECT
         example_id,
@@ -96,5 +94,5 @@ const overlapping = (
       JOIN dataset_examples USING (example_id)
     WHERE org_id = ${org_id}
       AND task_id = ${version.task_id}
-  `.pipe(Effect.flatMap(decodeNearest))
+  `)
 }

@@ -3,7 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Datasets } from "../Datasets.ts"
 
-/** The handlers of datasets. */
+/** The handlers of the `datasets` group. */
 export const DatasetsHttp = HttpApiBuilder.group(
   Api,
   "datasets",

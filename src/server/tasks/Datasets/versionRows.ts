@@ -1,12 +1,13 @@
-import { Array as Arr, Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import type { Dataset } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, ExampleId, KeyId, type OrgId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** A version as the store holds it. */
+/** A row of `datasets`, without the state of its digest. */
 const VersionRow = Schema.Struct({
   dataset_id: DatasetId,
   task_id: TaskId,
@@ -14,7 +15,7 @@ const VersionRow = Schema.Struct({
   base_dataset_id: Schema.NullOr(DatasetId),
   example_count: Schema.Int,
   content_digest: Schema.String,
-  /** No example of the version has a later id. */
+  /** The highest id among the version's examples. */
   last_example_id: ExampleId,
   created_at: TimestampFromDate,
   created_by_id: KeyId,
@@ -24,9 +25,9 @@ export type VersionRow = typeof VersionRow.Type
 
 const columns = Object.keys(VersionRow.fields).join(", ")
 
-const decodeVersions = Schema.decodeUnknownEffect(Schema.Array(VersionRow), { disableChecks: true })
+const versionRows = rowsOf(VersionRow)
 
-/** A version as it is shown. */
+/** Converts a row to the API's dataset. */
 export const toDataset = (row: VersionRow): Dataset => ({
   id: row.dataset_id,
   task_id: row.task_id,
@@ -38,23 +39,37 @@ export const toDataset = (row: VersionRow): Dataset => ({
   created_by: { id: row.created_by_id, name: row.created_by_name }
 })
 
-/** The version of this id, if the organization has one. */
+/** Finds the organization's dataset version with this id. */
 export const findVersion = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
-  sql`
+  versionRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM datasets
     WHERE org_id = ${org_id}
       AND dataset_id = ${id}
-  `.pipe(Effect.flatMap(decodeVersions), Effect.map(Arr.head))
+  `)
 
-/** The versions of a task, newest first, one row more than the page holds. By their numbers: ids are of several machines' clocks. */
+/** Reads a version that exists, because another row references it; a missing row is a defect. */
+export const getVersion = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: DatasetId
+) {
+  return (yield* findVersion(sql, org_id, id)) ?? (yield* missing(id))
+})
+
+const missing = (id: DatasetId) => Effect.die(new Error(`Dataset version ${id} is referenced but missing`))
+
+/**
+ * Lists a task's versions, newest first: one row more than the page size, which shows whether there is a next page. In the order of version
+ * numbers, because ids contain timestamps of several machines' clocks.
+ */
 export const listVersions = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<DatasetId>
 ) =>
-  sql`
+  versionRows.all(sql`
     SELECT ${sql.literal(columns)}
     FROM datasets
     WHERE org_id = ${org_id}
@@ -74,18 +89,24 @@ export const listVersions = (
       }
     ORDER BY version DESC
     LIMIT ${rowLimit(request)}
-  `.pipe(Effect.flatMap(decodeVersions))
+  `)
 
-/** The state that a version's digest is made of. */
-export const readContentState = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
-  sql<{ readonly content_state: Uint8Array }>`
+/** Reads the incremental state of the content digest of a version that exists. */
+export const getContentState = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: DatasetId
+) {
+  const [row] = yield* sql<{ readonly content_state: Uint8Array }>`
     SELECT content_state
     FROM datasets
     WHERE org_id = ${org_id}
       AND dataset_id = ${id}
-  `.pipe(Effect.map((rows) => Option.map(Arr.head(rows), (row) => row.content_state)))
+  `
+  return row?.content_state ?? (yield* missing(id))
+})
 
-/** Writes a version. */
+/** Inserts a version. */
 export const insertVersion = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

@@ -4,13 +4,13 @@ import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { hash } from "../../../domain/tasks/tokenize.ts"
 import { WordCounts } from "../../../domain/tasks/WordCounts.ts"
 
-/** A word of one task, as the index of all examples holds it: the task's own 32 bits, then the word's. */
+/** Makes the keys of a task's words in the word index, which covers all tasks: 32 bits for the task, then 32 bits for the word. */
 export const wordKey = (task_id: TaskId): ((word: number) => bigint) => {
   const task = BigInt(hash(task_id)) << 32n
   return (word) => task | BigInt(word >>> 0)
 }
 
-/** The counts of a task's words. The caller holds the task's dataset. */
+/** Reads a task's word counts. The caller has the dataset lock. */
 export const readWordCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql<{ readonly counts: Uint8Array }>`
     SELECT counts
@@ -19,7 +19,7 @@ export const readWordCounts = (sql: SqlClient.SqlClient, org_id: OrgId, task_id:
       AND task_id = ${task_id}
   `.pipe(Effect.map(([row]) => (row === undefined ? WordCounts.empty() : WordCounts.from(row.counts))))
 
-/** Keeps the counts of a task's words. */
+/** Upserts a task's word counts. */
 export const writeWordCounts = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

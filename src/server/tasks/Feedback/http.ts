@@ -3,7 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Feedback } from "../Feedback.ts"
 
-/** The handlers of feedback and of its promotion. */
+/** The handlers of the `feedback` group. */
 export const FeedbackHttp = HttpApiBuilder.group(
   Api,
   "feedback",

@@ -6,10 +6,17 @@ import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, idBound, type OrgId } from "../../../domain/Ids.ts"
 import { toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
-import { MAX_PAGE_BYTES, rowLimit } from "../../store/Pagination.ts"
+import { rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
+import { cutBySize } from "./cutBySize.ts"
 import { readFeedback } from "./rows.ts"
 
-/** A page of an organization's feedback, newest first: at most as many as asked for and some 8 MiB, one at least. */
+/**
+ * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 8 MiB.
+ *
+ * A list of everything, or of one run, scans one index. Any other filter is a union over the pairs of status and score, each of which scans its
+ * own range of an index, so that rare combinations do not scan past all other feedback.
+ */
 export const listFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -35,7 +42,7 @@ export const listFeedback = Effect.fnUntraced(function* (
   const statuses = textArray(statusesOf(request))
   const scores = int4Array(request.score === undefined ? Score.literals : [request.score])
   const sized = yield* (
-    isWalked(request)
+    isIndexScan(request)
       ? sql`
           SELECT feedback_id, bytes
           FROM feedback
@@ -67,12 +74,12 @@ export const listFeedback = Effect.fnUntraced(function* (
             AND feedback_id = ANY(ARRAY(SELECT feedback_id FROM listed))
           ORDER BY feedback_id DESC
         `
-  ).pipe(Effect.flatMap(decodeSized))
+  ).pipe(sizedRows.all)
   const { ids, next } = cutBySize(sized, limit - 1)
   return { rows: yield* readFeedback(sql, org_id, ids), next_cursor: next }
 })
 
-/** The statuses that a list is put together of. */
+/** The statuses that match the filter. */
 const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<FeedbackStatus> =>
   FeedbackStatus.literals.filter(
     (other) =>
@@ -80,27 +87,9 @@ const statusesOf = ({ has_correction, status }: FeedbackFilter): ReadonlyArray<F
       (has_correction === undefined || has_correction === (other !== "recorded"))
   )
 
-/** Whether a list is a walk of one index that passes over little: of all there is, or of one run's. */
-const isWalked = ({ has_correction, inference_log_id, score, status, task_id }: FeedbackFilter): boolean =>
+/** Whether one index yields the list and few other rows: the list of all feedback, or of one run. */
+const isIndexScan = ({ has_correction, inference_log_id, score, status, task_id }: FeedbackFilter): boolean =>
   inference_log_id !== undefined ||
   [has_correction, score, status, task_id].every((filter) => filter === undefined)
 
-const decodeSized = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int })),
-  { disableChecks: true }
-)
-
-/** The first ids, as many and of as many bytes as a page may hold, and where the next page goes on. */
-export const cutBySize = (
-  sized: ReadonlyArray<{ readonly feedback_id: FeedbackId; readonly bytes: number }>,
-  limit: number
-) => {
-  let bytes = 0
-  const ids: Array<FeedbackId> = []
-  for (const row of sized) {
-    bytes += row.bytes
-    if (ids.length > 0 && (ids.length === limit || bytes > MAX_PAGE_BYTES)) break
-    ids.push(row.feedback_id)
-  }
-  return { ids, next: ids.length < sized.length ? (ids.at(-1) ?? null) : null }
-}
+const sizedRows = rowsOf(Schema.Struct({ feedback_id: FeedbackId, bytes: Schema.Int }))

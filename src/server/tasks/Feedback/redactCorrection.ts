@@ -5,83 +5,83 @@ import { type KnownValues, redact, redactText, collectTexts } from "../../../dom
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 
-/** Where a correction stands in its request. */
+/** The JSON pointer of a correction in its request. */
 const AT = "#/correction"
 
-/** Characters of a correction from which its texts are searched one by one, with pauses for other requests. */
-const LARGE = 64 * 1024
+/** Characters of texts that are redacted per tick of the event loop. The texts of a longer correction are redacted one by one. */
+const CHARACTERS_PER_TICK = 64 * 1024
 
-/** A correction that may be kept. */
+/** A correction without protected values. */
 export interface RedactedCorrection {
   readonly correction: JsonObject
   /** Its JSON text. */
   readonly text: string
-  /** Names the fields that something was removed from, where something was. */
+  /** Names the fields that values were removed from; `undefined` if none were. */
   readonly warning: string | undefined
 }
 
 /**
- * A correction that fits the shape, without protected values: it is checked, what must not be kept is removed, and what is left is
- * checked again. No problem holds a value.
+ * Validates a correction, removes protected values, and validates the result again, so that the stored correction matches the answer schema
+ * without them. No problem detail contains a value of the correction.
  */
 export const redactCorrection = Effect.fnUntraced(function* (
   correction: JsonObject,
-  shape: CompiledSchema,
+  schema: CompiledSchema,
   known: Effect.Effect<KnownValues>
 ) {
-  const faults = shape.check(correction, AT)
+  const faults = schema.check(correction, AT)
   const values = yield* known
   if (faults.length > 0) {
     return yield* new InvalidCorrection({
-      detail: "The correction does not fit the task's answer shape",
+      detail: "The correction does not match the task's answer schema.",
       errors: redactFaults(faults, values)
     })
   }
   const text = JSON.stringify(correction)
-  const cleaned = text.length > LARGE ? yield* cleanedTexts(correction, values) : undefined
-  const redaction = redact(correction, values, AT, cleaned)
+  const redactedTexts = text.length > CHARACTERS_PER_TICK ? yield* redactTexts(correction, values) : undefined
+  const redaction = redact(correction, values, AT, redactedTexts)
   if (redaction._tag === "Unsearchable") {
     const { detail, pointer } = redaction
     return yield* new PayloadTooLarge({
-      detail: "The correction is too large to be searched for protected values",
+      detail: "The correction is too large to search for protected values. Send a smaller one.",
       errors: [{ pointer, detail }]
     })
   }
   if (redaction.count === 0) {
-    const safe: RedactedCorrection = { correction, text, warning: undefined }
-    return safe
+    const unchanged: RedactedCorrection = { correction, text, warning: undefined }
+    return unchanged
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- redaction keeps every object an object
-  const left = redaction.value as JsonObject
-  const unfit = shape.check(left, AT)
-  if (unfit.length > 0) {
+  const value = redaction.value as JsonObject
+  const newFaults = schema.check(value, AT)
+  if (newFaults.length > 0) {
     return yield* new CorrectionNeedsSafeValue({
       detail:
-        "A protected value was removed, and without it the correction does not fit: put an example value there",
-      errors: redactFaults(unfit, values)
+        "A protected value was removed, and the correction does not match the answer schema without it. Send an example value in its place.",
+      errors: redactFaults(newFaults, values)
     })
   }
-  const safe: RedactedCorrection = {
-    correction: left,
-    text: JSON.stringify(left),
+  const redacted: RedactedCorrection = {
+    correction: value,
+    text: JSON.stringify(value),
     warning: warningOf(redaction.pointers, redaction.count)
   }
-  return safe
+  return redacted
 })
 
-/** The texts of a large value, searched one by one. */
-const cleanedTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
-  const cleaned = new Map<string, string>()
-  let since = 0
+/** Redacts the texts of a large value one by one, and yields to other requests in between. */
+const redactTexts = Effect.fnUntraced(function* (correction: JsonObject, known: KnownValues) {
+  const redacted = new Map<string, string>()
+  let characters = 0
   for (const text of collectTexts(correction)) {
-    cleaned.set(text, redactText(text, known))
-    since += text.length
-    if (since > LARGE) {
-      since = 0
+    redacted.set(text, redactText(text, known))
+    characters += text.length
+    if (characters > CHARACTERS_PER_TICK) {
+      characters = 0
       yield* Effect.yieldNow
     }
   }
-  return cleaned
+  return redacted
 })
 
 const warningOf = (pointers: ReadonlyArray<string>, count: number): string => {

@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type FeedbackRecord, FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
@@ -6,9 +6,10 @@ import { DatasetId, FeedbackId, KeyId, type OrgId, TaskId, TraceId } from "../..
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { secretsVersion } from "../../secrets/KnownSecrets/rows.ts"
+import { rowsOf } from "../../store/rows.ts"
+import { secretsVersion } from "../../secrets/KnownSecrets/secretsVersion.ts"
 
-/** Feedback as the store holds it. */
+/** A row of `feedback`. */
 export const FeedbackRow = Schema.Struct({
   feedback_id: FeedbackId,
   task_id: TaskId,
@@ -28,11 +29,12 @@ export const FeedbackRow = Schema.Struct({
 })
 export type FeedbackRow = typeof FeedbackRow.Type
 
+/** The columns of `FeedbackRow`. */
 export const feedbackColumns = Object.keys(FeedbackRow.fields).join(", ")
 
-const decodeFeedback = Schema.decodeUnknownEffect(Schema.Array(FeedbackRow), { disableChecks: true })
+const feedbackRows = rowsOf(FeedbackRow)
 
-/** Feedback as it is shown. */
+/** Converts a row to the API's feedback. */
 export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   id: row.feedback_id,
   task_id: row.task_id,
@@ -50,14 +52,14 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   dataset_id: row.dataset_id
 })
 
-/** New feedback to be written. `correction` is its JSON text. */
+/** Feedback to insert. `correction` is its JSON text. */
 export interface NewFeedbackRow {
   readonly org_id: OrgId
   readonly record: FeedbackRecord
   readonly correction: string | null
 }
 
-/** Writes new feedback. */
+/** Inserts feedback. */
 export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql`
   INSERT INTO feedback (
     org_id, feedback_id, task_id, trace_id, score, correction, bytes, status, redaction_warning, created_at,
@@ -84,37 +86,37 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
   )
 `
 
-/** Feedback by ids, newest first. */
+/** Reads feedback by ids, newest first. */
 export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
-  sql`
+  feedbackRows.all(sql`
     SELECT ${sql.literal(feedbackColumns)}
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ANY(${textArray(ids)})
     ORDER BY feedback_id DESC
-  `.pipe(Effect.flatMap(decodeFeedback))
+  `)
 
-/** One of them, which nobody else reviews until the end of the transaction. */
+/** Finds feedback and locks its row (`FOR NO KEY UPDATE`) until the transaction ends, so that reviews do not overlap. */
 export const lockFeedbackForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
-  sql`
+  feedbackRows.first(sql`
     SELECT ${sql.literal(feedbackColumns)}
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ${id}
     FOR NO KEY UPDATE
-  `.pipe(Effect.flatMap(decodeFeedback), Effect.map(Arr.head))
+  `)
 
-/** What a review writes. */
+/** The changes of a review. */
 export interface Review {
   readonly status: FeedbackStatus
   readonly at: Timestamp
   readonly by: Actor
   readonly note: string | null
-  /** The input of the run that a staged correction is the answer to. */
+  /** The input of the corrected run, for a staged correction; null for a rejected one. */
   readonly input: { readonly digest: string; readonly bytes: number } | null
 }
 
-/** Writes what a reviewer decided; the feedback as it is then. */
+/** Writes a review and returns the updated row. */
 export const writeReview = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -145,43 +147,42 @@ export const writeReview = Effect.fnUntraced(function* (
   return reviewed
 })
 
-/** A run as feedback names it. */
+/** The key of a run. */
 export interface RunKey {
   readonly org_id: OrgId
   readonly trace_id: TraceId
 }
 
-/** What a run's feedback belongs to. */
+/** The task of a run, as far as new feedback needs it. */
 const RunTask = Schema.Struct({
   task_id: TaskId,
-  /** The digest of the task's answer shape, which never changes once the task has run. */
+  /** The digest of the task's answer schema, which cannot change once the task has runs. */
   answer_schema_digest: Schema.String,
-  /** What the organization's secrets are known by now. */
-  secrets_state: Schema.String
+  /** The version of the organization's secrets: see `secretsVersion`. */
+  secrets_version: Schema.String
 })
 
-const decodeRunTasks = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ ...RunTask.fields, number: Schema.Int })),
-  { disableChecks: true }
-)
+const runTaskRows = rowsOf(Schema.Struct({ ...RunTask.fields, number: Schema.Int }))
 
-/** The tasks of runs, in their order; none where the organization has no such run. */
+/** Finds the tasks of runs, in the order of `runs`; none for an unknown run. */
 export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKey>) =>
-  sql`
+  runTaskRows
+    .all(
+      sql`
     WITH named AS (
       SELECT *
       FROM unnest(
         ${textArray(runs.map(({ org_id }) => org_id))}::text[],
         ${textArray(runs.map(({ trace_id }) => trace_id))}::text[]
       ) WITH ORDINALITY AS n (org_id, trace_id, number)
-    ), states AS (
-      SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_state
+    ), versions AS (
+      SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_version
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
-    SELECT number::int AS number, task_id, answer_schema_digest, secrets_state
+    SELECT number::int AS number, task_id, answer_schema_digest, secrets_version
     FROM named AS n
-      JOIN states USING (org_id)
-      -- One look-up for each, whatever the planner makes of a table that was small once.
+      JOIN versions USING (org_id)
+      -- LATERAL with LIMIT forces one index look-up per run, even in a generic plan made while the table was small.
       CROSS JOIN LATERAL (
         SELECT task_id, answer_schema_digest
         FROM runs
@@ -190,30 +191,28 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
           AND runs.trace_id = n.trace_id
         LIMIT 1
       ) AS task
-  `.pipe(
-    Effect.flatMap(decodeRunTasks),
-    Effect.catchTag("SchemaError", Effect.die),
-    Effect.map((rows) => {
-      const found = new Map(rows.map(({ number, ...task }) => [number, task]))
-      return runs.map((_, index) => Option.fromUndefinedOr(found.get(index + 1)))
-    })
-  )
+  `
+    )
+    .pipe(
+      Effect.map((rows) => {
+        const byNumber = new Map(rows.map(({ number, ...task }) => [number, task]))
+        return runs.map((_, index) => Option.fromUndefinedOr(byNumber.get(index + 1)))
+      })
+    )
 
-/** The schema that a task's answers fit. */
+const answerSchemaRows = rowsOf(Schema.Struct({ answer_schema: JsonObject }))
+
+/** Reads the answer schema of a task that exists. */
 export const readAnswerSchema = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId
 ) {
-  const rows = yield* sql`
+  const row = yield* answerSchemaRows.first(sql`
     SELECT answer_schema
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
-  `.pipe(Effect.flatMap(decodeSchemas))
-  return Option.getOrThrow(Arr.head(rows)).answer_schema
+  `)
+  return row?.answer_schema ?? (yield* Effect.die(new Error(`Task ${task_id} is missing`)))
 }, Effect.orDie)
-
-const decodeSchemas = Schema.decodeUnknownEffect(Schema.Array(Schema.Struct({ answer_schema: JsonObject })), {
-  disableChecks: true
-})

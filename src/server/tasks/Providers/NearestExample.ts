@@ -1,13 +1,13 @@
-import { Array as Arr, Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { type ExamplesProvider, noUsage } from "../../../domain/tasks/Provider.ts"
 import { findNearest } from "../Datasets/findNearest.ts"
-import { findVersion } from "../Datasets/versionRows.ts"
+import { getVersion } from "../Datasets/versionRows.ts"
 import { NoAnswer, type ProviderAnswer, type ProviderRequest } from "./ProviderRequest.ts"
 
 /**
- * Answers with the nearest example of the release's dataset: the one with this very input, else the one whose words overlap most.
- * The same input and version always have the same answer, whatever versions come after it.
+ * Answers with the nearest example of the release's dataset version: the one with exactly this input, else the one with the highest word
+ * overlap. The same input and version always get the same answer, whatever versions are created later.
  */
 export class NearestExample extends Context.Service<
   NearestExample,
@@ -22,20 +22,19 @@ export class NearestExample extends Context.Service<
       return NearestExample.of({
         answer: Effect.fn("NearestExample.answer")(function* ({ answer, dataset_id, input, org_id }) {
           if (dataset_id === null) {
-            return yield* none("The release has no dataset to take an answer from: make its first version")
+            return yield* noAnswer("The release has no dataset. Create the task's first dataset version.")
           }
-          const version = Option.getOrThrow(yield* Effect.orDie(findVersion(sql, org_id, dataset_id)))
+          const version = yield* Effect.orDie(getVersion(sql, org_id, dataset_id))
           const nearest = yield* Effect.orDie(findNearest(sql, org_id, version, input))
-          if (Option.isNone(nearest)) return yield* none("The release's dataset has no example")
-          const faults = answer.shape.check(nearest.value.answer)
-          if (Arr.isReadonlyArrayNonEmpty(faults)) {
-            return yield* none("The nearest example's answer does not fit the task's answer shape")
+          if (nearest === undefined) return yield* noAnswer("The release's dataset has no examples.")
+          if (answer.compiled.check(nearest.answer).length > 0) {
+            return yield* noAnswer("The nearest example's answer does not match the task's answer schema.")
           }
-          return { answer: nearest.value.answer, usage: noUsage, calls: [] }
+          return { answer: nearest.answer, usage: noUsage, calls: [] }
         })
       })
     })
   )
 }
 
-const none = (detail: string) => new NoAnswer({ detail, usage: noUsage, calls: [] })
+const noAnswer = (detail: string) => new NoAnswer({ detail, usage: noUsage, calls: [] })

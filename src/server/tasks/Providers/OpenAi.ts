@@ -1,4 +1,4 @@
-import { Clock, Context, Duration, Effect, Layer, Option, Random, Redacted, Result } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Random, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { addUsage, noUsage, type OpenAiProvider, type Usage } from "../../../domain/tasks/Provider.ts"
@@ -12,33 +12,26 @@ import type { EgressFailed, EgressReason } from "../../egress/Egress/EgressFaile
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
-import {
-  chatBody,
-  type ChatMessage,
-  type ParsedCompletion,
-  initialMessages,
-  parseAnswer,
-  parseCompletion,
-  repairMessages
-} from "./chatCompletion.ts"
+import { chatBody, type ChatMessage, initialMessages, repairMessages } from "./chatRequest.ts"
+import { parseAnswer, parseCompletion, type ParsedCompletion } from "./chatResponse.ts"
 import { findProviderKey } from "./providerKeys.ts"
 import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./ProviderRequest.ts"
 
-/** How a server that is busy or broken is asked again. */
+/** Retries of calls to a model server that is busy or failing. */
 export interface OpenAiOptions {
-  /** Calls for one turn of the conversation, the first included. Default 3. */
+  /** Calls for one completion, including the first. Default 3. */
   readonly attempts?: number
-  /** Before the second call; each further wait is twice as long, and each is stretched by up to half. Default 500 ms. */
-  readonly firstWait?: Duration.Input
-  /** The longest wait that a server may ask for by `Retry-After`; one that asks for more is not waited for. Default 20 s. */
-  readonly longestWait?: Duration.Input
+  /** Backoff before the second call. Each further backoff is twice as long; jitter adds up to half. Default 500 ms. */
+  readonly initialBackoff?: Duration.Input
+  /** The longest backoff, also of a `Retry-After` header. The run fails instead of waiting longer. Default 20 s. */
+  readonly maxBackoff?: Duration.Input
 }
 
-/** The most of an answer that is read. */
+/** Bytes of a response body. */
 const MAX_ANSWER_BYTES = 4 * 2 ** 20
 
-/** Failures without an answer that may pass by themselves. */
-const PASSING: ReadonlySet<EgressReason> = new Set([
+/** Failures without a response that a retry may overcome. */
+const RETRYABLE: ReadonlySet<EgressReason> = new Set([
   "LookupFailed",
   "ConnectionRefused",
   "Unreachable",
@@ -46,7 +39,7 @@ const PASSING: ReadonlySet<EgressReason> = new Set([
   "ConnectionClosed"
 ])
 
-/** Asks servers that speak OpenAI's chat completions, under the rule for outgoing URLs that providers have. */
+/** Calls servers with OpenAI's chat completions API, within the egress rules for provider URLs. */
 export class OpenAi extends Context.Service<
   OpenAi,
   {
@@ -62,8 +55,8 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
   const egress = yield* ProviderEgress
   const storeClock = yield* StoreClock
   const attempts = options.attempts ?? 3
-  const firstWait = Duration.fromInputUnsafe(options.firstWait ?? "500 millis")
-  const longestWait = Duration.fromInputUnsafe(options.longestWait ?? "20 seconds")
+  const initialBackoff = Duration.fromInputUnsafe(options.initialBackoff ?? "500 millis")
+  const maxBackoff = Duration.fromInputUnsafe(options.maxBackoff ?? "20 seconds")
 
   return OpenAi.of({
     answer: Effect.fn("OpenAi.answer")(function* ({
@@ -77,29 +70,28 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
     }) {
       const key = yield* findProviderKey(sql, box, org_id, task_id, provider.base_url)
       const schema = yield* answer.schema
-      const began = yield* monotonicNow
-      const until = began + provider.timeout_seconds * 1000
+      const deadline = (yield* monotonicNow) + provider.timeout_seconds * 1000
       const calls: Array<ProviderCall> = []
       let usage: Usage = noUsage
 
       const fail = (detail: string) => new NoAnswer({ detail, usage, calls })
 
-      /** One call, noted whatever comes of it. */
+      /** Makes one call, and records it whether it succeeds, fails or is interrupted. */
       const call = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
         const started_at = yield* storeClock.now
         const start = yield* monotonicNow
-        const note = (http_status: number | null, failure: string | null, used: Usage) =>
+        const record = (http_status: number | null, failure: string | null, used: Usage) =>
           Effect.map(monotonicNow, (end) => {
             usage = addUsage(usage, used)
-            const done = {
+            const finished = {
               started_at,
               duration_ms: Math.round(end - start),
               usage: used,
               http_status,
               failure
             }
-            calls.push(done)
-            onCall?.(done)
+            calls.push(finished)
+            onCall?.(finished)
           })
         return yield* egress
           .send({
@@ -109,137 +101,145 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
             headers: {
               "content-type": "application/json",
               accept: "application/json",
-              ...(Option.isSome(key) ? { authorization: `Bearer ${Redacted.value(key.value)}` } : {})
+              ...(key === undefined ? {} : { authorization: `Bearer ${Redacted.value(key)}` })
             },
             body: Buffer.from(chatBody(provider, messages, schema)),
-            timeout: Duration.millis(Math.max(1, until - start)),
+            timeout: Duration.millis(Math.max(1, deadline - start)),
             maxResponseBytes: MAX_ANSWER_BYTES
           })
           .pipe(
-            Effect.map(judge),
-            Effect.catchTag("EgressFailed", (failed) => Effect.succeed(unanswered(failed))),
-            Effect.tap((verdict) =>
-              note(
-                verdict.status,
-                verdict._tag === "Completed" ? null : verdict.detail,
-                verdict._tag === "Completed" ? verdict.completed.usage : noUsage
+            Effect.map(classifyResponse),
+            Effect.catchTag("EgressFailed", (failure) => Effect.succeed(classifyFailure(failure))),
+            Effect.tap((result) =>
+              record(
+                result.status,
+                result._tag === "Completed" ? null : result.detail,
+                result._tag === "Completed" ? result.completion.usage : noUsage
               )
             ),
-            Effect.onInterrupt(() => note(null, "Nobody waited for the answer any more", noUsage))
+            Effect.onInterrupt(() => record(null, "The run was canceled before the model answered.", noUsage))
           )
       })
 
-      /** One turn of the conversation: calls until one is answered, or it is of no use to go on. */
-      const turn = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
-        let wait = Duration.toMillis(firstWait)
+      /** Calls until a call is completed, with retries and exponential backoff. */
+      const complete = Effect.fnUntraced(function* (messages: ReadonlyArray<ChatMessage>) {
+        let backoff = Duration.toMillis(initialBackoff)
         for (let attempt = 1; ; attempt++) {
-          const verdict = yield* call(messages)
-          if (verdict._tag === "Completed") return verdict.completed
-          if (verdict._tag === "Final" || attempt >= attempts) return yield* fail(verdict.detail)
-          const asked =
-            verdict.retryAfter === undefined
+          const result = yield* call(messages)
+          if (result._tag === "Completed") return result.completion
+          if (result._tag === "Failed" || attempt >= attempts) return yield* fail(result.detail)
+          const requested =
+            result.retryAfter === undefined
               ? null
-              : // A date, if it is one, is on the wall.
-                retryAfterMillis(verdict.retryAfter, yield* Clock.currentTimeMillis)
-          const pause = Math.round(Math.max(asked ?? 0, wait * (1 + 0.5 * (yield* Random.next))))
-          // Not worth waiting for: the caller would hear of it only later.
-          if (pause > Duration.toMillis(longestWait) || (yield* monotonicNow) + pause >= until)
-            return yield* fail(verdict.detail)
+              : // On the wall clock, because the header may be a date.
+                retryAfterMillis(result.retryAfter, yield* Clock.currentTimeMillis)
+          const pause = Math.round(Math.max(requested ?? 0, backoff * (1 + 0.5 * (yield* Random.next))))
+          // A retry after the deadline cannot succeed, so the caller gets the failure now.
+          if (pause > Duration.toMillis(maxBackoff) || (yield* monotonicNow) + pause >= deadline)
+            return yield* fail(result.detail)
           yield* Effect.sleep(Duration.millis(pause))
-          wait *= 2
+          backoff *= 2
         }
       })
 
-      const conversation = initialMessages(instructions, input, schema)
-      const first = yield* turn(conversation)
+      const messages = initialMessages(instructions, input, schema)
+      const first = yield* complete(messages)
       if (first.stopped !== null) return yield* fail(first.stopped)
-      const answered = fitting(first, answer.shape)
-      if (Result.isSuccess(answered)) return { answer: answered.success, usage, calls }
-      const second = yield* turn([...conversation, ...repairMessages(first.content, answered.failure)])
+      const parsed = validate(first, answer.compiled)
+      if (Result.isSuccess(parsed)) return { answer: parsed.success, usage, calls }
+      const second = yield* complete([...messages, ...repairMessages(first.content, parsed.failure)])
       if (second.stopped !== null) return yield* fail(second.stopped)
-      const repaired = fitting(second, answer.shape)
+      const repaired = validate(second, answer.compiled)
       if (Result.isSuccess(repaired)) return { answer: repaired.success, usage, calls }
       return yield* fail(
-        `The model's answer does not fit the answer shape, also after it was asked to repair it: ${describe(repaired.failure, key)}`
+        `The model's answer does not match the answer schema, even after one repair attempt: ${describe(repaired.failure, key)}`
       )
     })
   })
 })
 
-/** What came of a call. */
-type Verdict =
-  | { readonly _tag: "Completed"; readonly status: number; readonly completed: ParsedCompletion }
-  /** Another call may do better. */
+/** The result of a call. */
+type CallResult =
+  | { readonly _tag: "Completed"; readonly status: number; readonly completion: ParsedCompletion }
+  /** A retry may succeed. */
   | {
-      readonly _tag: "Passing"
+      readonly _tag: "Retryable"
       readonly status: number | null
       readonly detail: string
       readonly retryAfter: string | undefined
     }
-  | { readonly _tag: "Final"; readonly status: number | null; readonly detail: string }
+  | { readonly _tag: "Failed"; readonly status: number | null; readonly detail: string }
 
-const judge = (answer: EgressResponse): Verdict => {
-  const { body, complete, retryAfter, status } = answer
+const classifyResponse = (response: EgressResponse): CallResult => {
+  const { body, complete, retryAfter, status } = response
   if (status < 200 || status > 299) {
-    const detail = refusal(status)
+    const detail = describeStatus(status)
     return status === 408 || status === 429 || status >= 500
-      ? { _tag: "Passing", status, detail, retryAfter }
-      : { _tag: "Final", status, detail }
+      ? { _tag: "Retryable", status, detail, retryAfter }
+      : { _tag: "Failed", status, detail }
   }
   if (!complete) {
     return body.length >= MAX_ANSWER_BYTES
-      ? { _tag: "Final", status, detail: "The model server's answer is larger than 4 MiB" }
-      : { _tag: "Passing", status, detail: "The model server's answer broke off", retryAfter: undefined }
+      ? { _tag: "Failed", status, detail: "The model server's response is larger than 4 MiB." }
+      : {
+          _tag: "Retryable",
+          status,
+          detail: "The model server closed the connection before the response was complete.",
+          retryAfter: undefined
+        }
   }
-  const completed = parseCompletion(body)
-  return completed === undefined
-    ? { _tag: "Final", status, detail: "The model server's answer is no chat completion" }
-    : { _tag: "Completed", status, completed }
+  const completion = parseCompletion(body)
+  return completion === undefined
+    ? { _tag: "Failed", status, detail: "The model server's response is not a chat completion." }
+    : { _tag: "Completed", status, completion }
 }
 
-const unanswered = ({ phrase, reason }: EgressFailed): Verdict => {
-  const detail = `The model server did not answer: ${phrase}`
-  return PASSING.has(reason)
-    ? { _tag: "Passing", status: null, detail, retryAfter: undefined }
-    : { _tag: "Final", status: null, detail }
+const classifyFailure = ({ phrase, reason }: EgressFailed): CallResult => {
+  const detail = `The model server did not respond: ${phrase}`
+  return RETRYABLE.has(reason)
+    ? { _tag: "Retryable", status: null, detail, retryAfter: undefined }
+    : { _tag: "Failed", status: null, detail }
 }
 
-/** What a status says, in our words, and what to do about it. */
-const refusal = (status: number): string => {
+/** Describes an error status and its remedy. Never the server's own text, which may contain the key or the input. */
+const describeStatus = (status: number): string => {
   switch (status) {
     case 401:
     case 403:
-      return `The model server refused the key (${status}): give the task another with \`provider.api_key\``
+      return `The model server rejected the API key (${status}). Set a valid \`provider.api_key\` on the task.`
     case 404:
-      return "The model server answered 404: check `base_url` and `model`"
+      return "The model server returned 404. Check `base_url` and `model`."
     case 400:
     case 422:
-      return `The model server refused the request (${status}): it may not know the model, or \`structured_output\` as it is set`
+      return `The model server rejected the request (${status}). Check \`model\`, and whether it supports \`structured_output\` as configured.`
     case 429:
-      return "The model server is busy (429)"
+      return "The model server's rate limit was exceeded (429)."
     default:
-      return `The model server answered ${status}`
+      return `The model server returned ${status}.`
   }
 }
 
-/** The answer in a completion, if it fits the shape; else what is wrong with it. */
-const fitting = (
+/** Parses a completion and validates the answer; fails with the answer's faults. */
+const validate = (
   { content }: ParsedCompletion,
-  shape: CompiledSchema
+  compiled: CompiledSchema
 ): Result.Result<JsonObject, ReadonlyArray<SchemaFault>> =>
   Result.flatMap(
     Result.mapError(parseAnswer(content), (fault) => [fault]),
     (answer) => {
-      const faults = shape.check(answer)
+      const faults = compiled.check(answer)
       return faults.length === 0 ? Result.succeed(answer) : Result.fail(faults)
     }
   )
 
-/** The places that a failure names. */
-const MAX_NAMED = 3
+/** Faults in a failure's text. */
+const MAX_DESCRIBED_FAULTS = 3
 
-/** Where an answer does not fit. Its fields are named by the server, which knows the key. */
-const describe = (faults: ReadonlyArray<SchemaFault>, key: Option.Option<Redacted.Redacted>): string =>
-  redactFaults(faults.slice(0, MAX_NAMED), new KnownValues(Option.toArray(Option.map(key, Redacted.value))))
+/** Describes faults without the API key: a hostile server, which received the key, could return it as a field name. */
+const describe = (faults: ReadonlyArray<SchemaFault>, key: Redacted.Redacted | undefined): string =>
+  redactFaults(
+    faults.slice(0, MAX_DESCRIBED_FAULTS),
+    new KnownValues(key === undefined ? [] : [Redacted.value(key)])
+  )
     .map(({ detail, pointer }) => `${pointer} ${detail}`)
     .join("; ")

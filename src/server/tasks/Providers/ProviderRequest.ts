@@ -1,48 +1,49 @@
 import { Data, type Effect } from "effect"
+import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
-import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 
-/** What a provider is asked. */
+/** A request to a provider for one answer. */
 export interface ProviderRequest<P extends Provider = Provider> {
   readonly org_id: OrgId
   readonly task_id: TaskId
   readonly provider: P
   readonly instructions: string
-  /** The release's dataset. */
+  /** The release's dataset version. */
   readonly dataset_id: DatasetId | null
   readonly input: JsonObject
+  /** The task's answer schema. */
   readonly answer: {
-    readonly shape: CompiledSchema
-    /** Read only where a provider is told the schema. */
+    readonly compiled: CompiledSchema
+    /** The schema as JSON. Read only by providers that send it to a model. */
     readonly schema: Effect.Effect<JsonSchema>
   }
-  /** Hears of each call as it ends: what was spent is known also where nobody waits for the answer to its end. */
+  /** Called when a call to a model ends, so that its usage is known even if the request is interrupted later. */
   readonly onCall?: (call: ProviderCall) => void
 }
 
-/** One call to a model, whatever came of it: a span of the run. */
+/** One call to a model, successful or not: a span of the run. */
 export interface ProviderCall {
   readonly started_at: Timestamp
   readonly duration_ms: number
   readonly usage: Usage
-  /** Null where the server did not answer. */
+  /** Null if the server did not respond. */
   readonly http_status: number | null
-  /** Null where it answered with what can be read. */
+  /** Null if the response is a readable completion. */
   readonly failure: string | null
 }
 
-/** An answer in the task's shape. */
+/** An answer that matches the task's answer schema. */
 export interface ProviderAnswer {
   readonly answer: JsonObject
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>
 }
 
-/** There is no answer, and why: a sentence of ours, with nothing in it of what the server said. */
+/** The provider has no answer. `detail` is a sentence of this service and contains nothing that the model server sent. */
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{
   readonly detail: string
   readonly usage: Usage

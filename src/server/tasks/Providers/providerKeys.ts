@@ -1,11 +1,11 @@
-import { Array as Arr, Effect, Option, Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { constantTimeEqual } from "../../secrets/constantTimeEqual.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 
-/** Where a key is sealed for. A task has one key for a base URL, whatever releases name it: so it can be renewed. */
+/** The place that a provider key is sealed for. A task has one key per base URL, shared by all its releases, so that it can be replaced. */
 export const providerKeyPlace = (org_id: OrgId, task_id: TaskId, base_url: string): Place => ({
   org_id,
   table: "provider_keys",
@@ -13,7 +13,7 @@ export const providerKeyPlace = (org_id: OrgId, task_id: TaskId, base_url: strin
   column: "api_key"
 })
 
-/** Seals a task's key for a base URL, in place of one that was there. */
+/** Seals and stores a task's key for a base URL, and replaces an existing one. */
 export const upsertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
@@ -32,7 +32,7 @@ export const upsertProviderKey = Effect.fnUntraced(function* (
   `
 })
 
-/** The task's key for a base URL, if it has one. */
+/** Finds and unseals the task's key for a base URL. */
 export const findProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
@@ -40,19 +40,20 @@ export const findProviderKey = Effect.fnUntraced(function* (
   task_id: TaskId,
   base_url: string
 ) {
-  const rows = yield* sql<{ readonly api_key: Uint8Array }>`
+  const [row] = yield* sql<{ readonly api_key: Uint8Array }>`
     SELECT api_key
     FROM provider_keys
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND base_url = ${base_url}
   `
-  const row = Arr.head(rows)
-  if (Option.isNone(row)) return Option.none()
-  return Option.some(yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), row.value.api_key))
+  if (row === undefined) return undefined
+  return yield* box.unseal(providerKeyPlace(org_id, task_id, base_url), row.api_key)
 }, Effect.orDie)
 
-/** Seals a task's key for a base URL where it has none; whether that key is the one it now has. Callers hold the task's row. */
+/**
+ * Stores a task's key for a base URL if there is none. Returns whether the stored key equals this one. The caller has locked the task's row.
+ */
 export const insertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
@@ -62,8 +63,8 @@ export const insertProviderKey = Effect.fnUntraced(function* (
   key: Redacted.Redacted,
   now: Timestamp
 ) {
-  const kept = yield* findProviderKey(sql, box, org_id, task_id, base_url)
-  if (Option.isSome(kept)) return constantTimeEqual(Redacted.value(kept.value), Redacted.value(key))
+  const stored = yield* findProviderKey(sql, box, org_id, task_id, base_url)
+  if (stored !== undefined) return constantTimeEqual(Redacted.value(stored), Redacted.value(key))
   yield* upsertProviderKey(sql, box, org_id, task_id, base_url, key, now)
   return true
 })

@@ -3,7 +3,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { Releases } from "../Releases.ts"
 
-/** The handlers of releases. */
+/** The handlers of the `releases` group. */
 export const ReleasesHttp = HttpApiBuilder.group(
   Api,
   "releases",

@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
@@ -6,6 +6,7 @@ import { Provider } from "../../../domain/tasks/Provider.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
@@ -22,7 +23,7 @@ const ReleaseRow = Schema.Struct({
 
 const columns = Object.keys(ReleaseRow.fields).join(", ")
 
-const decodeReleases = Schema.decodeUnknownEffect(Schema.Array(ReleaseRow), { disableChecks: true })
+const releaseRows = rowsOf(ReleaseRow)
 
 const toRelease = (row: typeof ReleaseRow.Type): Release => ({
   id: row.release_id,
@@ -36,43 +37,52 @@ const toRelease = (row: typeof ReleaseRow.Type): Release => ({
   created_by: { id: row.created_by_id, name: row.created_by_name }
 })
 
-/** The organization's release, if there is one of this id. */
-export const findRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
-  sql`
+/** Finds the organization's release with this id. */
+export const findRelease = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: ReleaseId
+) {
+  const row = yield* releaseRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM releases
     WHERE org_id = ${org_id}
       AND release_id = ${id}
-  `.pipe(
-    Effect.flatMap(decodeReleases),
-    Effect.map((rows) => Option.map(Arr.head(rows), toRelease))
-  )
+  `)
+  return row === undefined ? undefined : toRelease(row)
+})
 
-/** A release that is known to be there. */
-export const getRelease = (sql: SqlClient.SqlClient, org_id: OrgId, id: ReleaseId) =>
-  Effect.map(findRelease(sql, org_id, id), Option.getOrThrow)
+/** Reads a release that exists, because another row references it; a missing row is a defect. */
+export const getRelease = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  id: ReleaseId
+) {
+  const release = yield* findRelease(sql, org_id, id)
+  return release ?? (yield* Effect.die(new Error(`Release ${id} is referenced but missing`)))
+})
 
-/** The releases of a task, newest first, one more than the page holds. */
+/** Lists a task's releases, newest first: one more than the page size, which shows whether there is a next page. */
 export const listReleases = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<ReleaseId>
 ) =>
-  sql`
-    SELECT ${sql.literal(columns)}
-    FROM releases
-    WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
-      ${beforeCursor(sql, "release_id", request.cursor)}
-    ORDER BY release_id DESC
-    LIMIT ${rowLimit(request)}
-  `.pipe(
-    Effect.flatMap(decodeReleases),
-    Effect.map((rows) => rows.map(toRelease))
+  Effect.map(
+    releaseRows.all(sql`
+      SELECT ${sql.literal(columns)}
+      FROM releases
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        ${beforeCursor(sql, "release_id", request.cursor)}
+      ORDER BY release_id DESC
+      LIMIT ${rowLimit(request)}
+    `),
+    (rows) => rows.map(toRelease)
   )
 
-/** Writes a release. */
+/** Inserts a release. */
 export const insertRelease = (sql: SqlClient.SqlClient, org_id: OrgId, release: Release) => sql`
   INSERT INTO releases (
     org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, created_at,

@@ -12,25 +12,25 @@ import { RunFinished } from "../Runs.ts"
 import { Spans } from "../../telemetry/Spans.ts"
 import type { FinishedRun } from "./rows.ts"
 
-/** Runs are told to the spans, each with its calls to a provider. */
+/** Records each run as a span, with a child span for each call to a provider. */
 export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(
   RunFinished,
   Effect.map(Spans, (spans) => (run: FinishedRun) => recordRun(spans, run))
 )
 
 const recordRun = (spans: Spans["Service"], run: FinishedRun): Effect.Effect<void> => {
-  const done = doneOf(run)
+  const completed = toCompletedRun(run)
   return spans.record(run.org_id, {
     trace_id: run.trace_id,
     count: 1 + run.calls.length,
     whole: true,
     content: { input: run.input, ...(run.answer === null ? {} : { answer: run.answer }) },
-    make: (_at, { answer, input }) => runSpans({ ...done, input, answer })
+    make: (_at, { answer, input }) => runSpans({ ...completed, input, answer })
   })
 }
 
-/** What is told of a run whether its content goes out or not. */
-const doneOf = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"> => {
+/** The attributes that are exported with and without content. */
+const toCompletedRun = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"> => {
   const start = run.created_at.epochMilliseconds
   return {
     trace_id: run.trace_id,
@@ -44,17 +44,17 @@ const doneOf = (run: FinishedRun): Omit<CompletedRun, "input" | "answer"> => {
     end: start + run.duration_ms,
     error_type: run.failure === null ? null : "provider_failed",
     caller: run.caller_traceparent === null ? null : linkOf(run.caller_traceparent),
-    calls: run.calls.map((call) => callOf(run.provider, call))
+    calls: run.calls.map((call) => toCompletedCall(run.provider, call))
   }
 }
 
-/** The caller's span of a `traceparent` whose form was checked: version, trace id, span id, flags. */
+/** The caller's span, from a validated `traceparent`: version, trace id, span id, flags. */
 const linkOf = (traceparent: string): SpanLink => ({
   trace_id: TraceId.make(traceparent.slice(3, 35), { disableChecks: true }),
   span_id: spanIdOf(traceparent.slice(36, 52))
 })
 
-const callOf = (provider: FinishedRun["provider"], call: ProviderCall): CompletedProviderCall => ({
+const toCompletedCall = (provider: FinishedRun["provider"], call: ProviderCall): CompletedProviderCall => ({
   provider: genAiProviderName(provider),
   model: provider.model,
   start: call.started_at.epochMilliseconds,
@@ -64,7 +64,7 @@ const callOf = (provider: FinishedRun["provider"], call: ProviderCall): Complete
   error_type: errorType(call)
 })
 
-/** One of a few names, as the conventions want it: the status where it is an error, else what was wrong with an answer. */
+/** The low-cardinality `error.type` of the conventions: the HTTP status if it is an error, else the kind of failure. */
 const errorType = ({ failure, http_status }: ProviderCall): string | null => {
   if (failure === null) return null
   if (http_status === null) return "no_answer"

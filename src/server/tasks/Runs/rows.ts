@@ -1,4 +1,4 @@
-import { Array as Arr, Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import {
@@ -13,9 +13,10 @@ import {
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { Provider, type Usage } from "../../../domain/tasks/Provider.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { rowsOf } from "../../store/rows.ts"
 import type { ProviderCall } from "../Providers.ts"
 
-/** A run as it was logged: what feedback is given on. */
+/** A logged run, with the columns that feedback needs. */
 export const LoggedRun = Schema.Struct({
   trace_id: TraceId,
   task_id: TaskId,
@@ -23,7 +24,7 @@ export const LoggedRun = Schema.Struct({
   dataset_id: Schema.NullOr(DatasetId),
   status: Schema.Literals(["succeeded", "failed"]),
   input: JsonObject,
-  /** Null where the run failed. */
+  /** Null if the run failed. */
   answer: Schema.NullOr(JsonObject),
   created_at: TimestampFromDate
 })
@@ -31,18 +32,24 @@ export type LoggedRun = typeof LoggedRun.Type
 
 const columns = Object.keys(LoggedRun.fields).join(", ")
 
-const decodeRuns = Schema.decodeUnknownEffect(Schema.Array(LoggedRun), { disableChecks: true })
+const runRows = rowsOf(LoggedRun)
 
-/** The organization's run of this trace, if there is one. */
-export const findRun = (sql: SqlClient.SqlClient, org_id: OrgId, trace_id: TraceId) =>
-  sql`
+/** Reads a run that exists, because feedback references it; a missing row is a defect. */
+export const getRun = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  trace_id: TraceId
+) {
+  const run = yield* runRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM runs
     WHERE org_id = ${org_id}
       AND trace_id = ${trace_id}
-  `.pipe(Effect.flatMap(decodeRuns), Effect.map(Arr.head))
+  `)
+  return run ?? (yield* Effect.die(new Error(`Run ${trace_id} is referenced but missing`)))
+})
 
-/** A run that is over, with everything that is logged of it. */
+/** A finished run, with everything that is logged of it. */
 export interface FinishedRun {
   readonly org_id: OrgId
   readonly trace_id: TraceId
@@ -52,32 +59,32 @@ export interface FinishedRun {
   readonly release_id: ReleaseId
   readonly dataset_id: DatasetId | null
   readonly session_id: SessionId | null
-  /** Whether a provider was asked, or the answer was logged by who made it. */
+  /** `provider`: a provider produced the answer. `logged`: the caller supplied it. */
   readonly source: "provider" | "logged"
   readonly input: JsonObject
-  /** Null where the run failed. */
+  /** Null if the run failed. */
   readonly answer: JsonObject | null
-  /** Why it failed, in a sentence; null where it did not. */
+  /** Why the run failed, as a sentence; null if it succeeded. */
   readonly failure: string | null
   readonly metadata: JsonObject
   readonly provider: Provider
   readonly usage: Usage
-  /** The calls to a model, in their order; none where there was none to call. */
+  /** The calls to a model, in order; empty if the provider calls no model. */
   readonly calls: ReadonlyArray<ProviderCall>
-  /** The caller's `traceparent`: the run links to it. */
+  /** The caller's `traceparent`, which the run's trace links to. */
   readonly caller_traceparent: string | null
-  /** When the run began. */
+  /** The start of the run. */
   readonly created_at: Timestamp
   readonly duration_ms: number
   readonly created_by: Actor
 }
 
 /**
- * Logs a run, together with what `kept` writes of it. One statement, for which no connection is reserved: where transactions wait for each
- * other in a crowd, an answer that was paid for is logged all the same.
+ * Logs a run, and executes `saveAnswer` in the same statement. One statement needs no connection of its own, so a run that was paid for is
+ * logged even while all transactions wait for connections.
  */
-export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, kept?: Statement.Fragment) => sql`
-  ${kept === undefined ? sql.literal("") : sql`WITH kept AS (${kept})`}
+export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, saveAnswer?: Statement.Fragment) => sql`
+  ${saveAnswer === undefined ? sql.literal("") : sql`WITH saved AS (${saveAnswer})`}
   INSERT INTO runs (
     org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
     provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,
@@ -93,48 +100,49 @@ export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, kept?: Sta
   )
 `
 
-/** What a run needs to know of its task, read by one statement: no schema, which may be large. */
-const Plan = Schema.Struct({
+/** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
+const RunPlan = Schema.Struct({
   task_name: Schema.String,
   input_schema_digest: Schema.String,
   answer_schema_digest: Schema.String,
-  /** Whether the task has run before or has a dataset, so that its shapes can no longer change. */
-  fixed: Schema.Boolean,
+  /** Whether the task has runs or a dataset, so that its schemas can no longer change. */
+  schemas_locked: Schema.Boolean,
   release_id: ReleaseId,
   instructions: Schema.String,
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
-  session_known: Schema.Boolean
+  session_exists: Schema.Boolean
 })
-export type RunPlan = typeof Plan.Type
+export type RunPlan = typeof RunPlan.Type
 
-const decodePlan = Schema.decodeUnknownEffect(Schema.Array(Plan), { disableChecks: true })
+const planRows = rowsOf(RunPlan)
 
-/** The plan of a run: the task with its live release, and whether the session that is named exists. */
+/** Reads the plan of a run: the task with its live release, and whether the request's session exists. */
 export const readRunPlan = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   session_id: SessionId | null
 ) =>
-  sql`
+  planRows.first(sql`
     SELECT
-      tasks.name AS task_name, input_schema_digest, answer_schema_digest, first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS fixed, release_id, releases.instructions, releases.provider,
-      releases.dataset_id,
+      tasks.name AS task_name, input_schema_digest, answer_schema_digest,
+      first_run_at IS NOT NULL OR tasks.dataset_id IS NOT NULL AS schemas_locked,
+      release_id, releases.instructions, releases.provider, releases.dataset_id,
       ${
         session_id === null
           ? sql.literal("true")
           : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
-      } AS session_known
+      } AS session_exists
     FROM tasks
       JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
     WHERE tasks.org_id = ${org_id}
       AND tasks.task_id = ${task_id}
-  `.pipe(Effect.flatMap(decodePlan), Effect.map(Arr.head))
+  `)
 
 /**
- * Fixes a task's shapes as they were when its first run was judged by them; false where they have changed since. In a transaction of its own:
- * it may wait for the task's row, and on a connection that others share they would wait, too.
+ * Locks a task's schemas if they are still those that its first run was validated with. Returns `false` if they have changed since. Call it in
+ * a transaction: it may wait for the task's row, and on a shared connection the statements queued behind it would wait too.
  */
 export const lockSchemas = (
   sql: SqlClient.SqlClient,
@@ -150,5 +158,5 @@ export const lockSchemas = (
       AND task_id = ${task_id}
       AND input_schema_digest = ${plan.input_schema_digest}
       AND answer_schema_digest = ${plan.answer_schema_digest}
-    RETURNING 1 AS fixed
+    RETURNING 1 AS locked
   `.pipe(Effect.map((rows) => rows.length > 0))

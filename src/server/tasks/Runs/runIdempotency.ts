@@ -9,72 +9,75 @@ import { TaskRun } from "../../../domain/tasks/Run.ts"
 import { toDate } from "../../../domain/Time.ts"
 import {
   answerPlace,
+  claimKey,
   findAnswer,
   releaseKey,
-  storeAnswer,
   requestInProgress,
-  claimKey,
+  storeAnswer,
   WAIT_MILLIS
 } from "../../store/idempotencyKeys.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 
-/** The operation that keys of runs stand under. */
+/** The operation of runs in `idempotency_keys`. */
 const OPERATION = "tasks.run"
 
-/** How often a second request looks for the first one's answer. */
+/** How often a repeated request polls for the response of the first one. */
 const POLL_INTERVAL = "100 millis"
 
 const Answer = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
 const encodeAnswer = Schema.encodeEffect(Answer)
 const decodeAnswer = Schema.decodeEffect(Answer)
 
-/** What a key of a run is taken for. */
+/** A run request with its idempotency key. */
 export interface IdempotentRun {
   readonly principal: Principal
   readonly key: string
   readonly task_id: TaskId
-  readonly input: NewRun
+  readonly request: NewRun
 }
 
-/** What is to be written by the very statement that logs a run: the answer, under the key. */
+/** Makes the SQL that stores a response under the idempotency key, as part of the statement that logs the run. */
 export type SaveAnswer = (answer: TaskRun) => Effect.Effect<Statement.Fragment>
 
 /**
- * The same key with the same run gives the same answer for 24 hours, as on every operation that creates. A run may take as long as its model,
- * so it is not done within a transaction that takes the key: the key is taken first, the answer kept by the statement that logs the run, and
- * the key given back where there is none.
+ * Returns the same response to the same run with the same key for 24 hours, like every operation that creates something. A run may take as
+ * long as its model, so it cannot be one transaction with its key: the key is claimed first, the statement that logs the run stores the
+ * response, and the key is released if the run fails.
  */
 export const makeRunIdempotency =
   (sql: SqlClient.SqlClient, box: SecretBox["Service"], clock: StoreClock["Service"]) =>
   <E, R>(
-    { input, key, principal, task_id }: IdempotentRun,
-    run: (keep: SaveAnswer) => Effect.Effect<TaskRun, E, R>
+    { key, principal, request, task_id }: IdempotentRun,
+    run: (saveAnswer: SaveAnswer) => Effect.Effect<TaskRun, E, R>
   ) => {
     const { actor, org_id } = principal
-    const mine = { org_id, operation: OPERATION, key }
+    const idempotencyKey = { org_id, operation: OPERATION, key }
 
-    const keepOf = (taken: Date): SaveAnswer =>
+    const saveAnswerOf = (claimedAt: Date): SaveAnswer =>
       Effect.fnUntraced(function* (answer) {
-        const sealed = yield* box.seal(answerPlace(mine), Redacted.make(yield* encodeAnswer(answer)))
-        return storeAnswer(sql, mine, taken, sealed)
+        const text = Redacted.make(yield* encodeAnswer(answer))
+        const sealed = yield* box.seal(answerPlace(idempotencyKey), text)
+        return storeAnswer(sql, idempotencyKey, claimedAt, sealed)
       }, Effect.orDie)
 
     return Effect.gen(function* () {
       const fingerprint = createHash("sha256")
-        .update(Result.getOrThrow(canonicalJson([actor.id, task_id, asJson(input)])))
+        .update(Result.getOrThrow(canonicalJson([actor.id, task_id, asJson(request)])))
         .digest()
       const until = (yield* monotonicNow) + WAIT_MILLIS
       for (;;) {
         const now = toDate(yield* clock.now)
-        if (yield* Effect.orDie(claimKey(sql, mine, fingerprint, now))) {
-          return yield* Effect.onError(run(keepOf(now)), () => Effect.ignore(releaseKey(sql, mine, now)))
+        if (yield* Effect.orDie(claimKey(sql, idempotencyKey, fingerprint, now))) {
+          return yield* Effect.onError(run(saveAnswerOf(now)), () =>
+            Effect.ignore(releaseKey(sql, idempotencyKey, now))
+          )
         }
-        const kept = yield* findAnswer(sql, mine, fingerprint)
-        if (Option.isSome(kept)) {
-          const opened = yield* Effect.orDie(box.unseal(answerPlace(mine), kept.value))
-          return yield* Effect.orDie(decodeAnswer(Redacted.value(opened)))
+        const stored = yield* findAnswer(sql, idempotencyKey, fingerprint)
+        if (Option.isSome(stored)) {
+          const text = yield* Effect.orDie(box.unseal(answerPlace(idempotencyKey), stored.value))
+          return yield* Effect.orDie(decodeAnswer(Redacted.value(text)))
         }
         if ((yield* monotonicNow) >= until) return yield* requestInProgress
         yield* Effect.sleep(POLL_INTERVAL)
@@ -82,7 +85,7 @@ export const makeRunIdempotency =
     })
   }
 
-/** A run as it was given, its absent parts left out. */
+/** The request as JSON, without its absent members. */
 const asJson = ({ answer, input, metadata, session_id }: NewRun): Schema.Json => ({
   input,
   ...(answer === undefined ? {} : { answer }),

@@ -5,42 +5,41 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { noUsage, type Usage } from "../../../domain/tasks/Provider.ts"
-import { type TaskRun, parseTraceparent } from "../../../domain/tasks/Run.ts"
+import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { SaveAnswer } from "./runIdempotency.ts"
 import { type FinishedRun, insertRun, type RunPlan } from "./rows.ts"
 
-/** What a run is begun with. */
+/** The input of {@link beginRun}. */
 export interface RunInput {
   readonly principal: Principal
   readonly task_id: TaskId
-  readonly given: NewRun
+  readonly request: NewRun
   readonly traceparent: string | undefined
   readonly plan: RunPlan
-  /** What is written of the answer by the statement that logs it. */
-  readonly keep: SaveAnswer | undefined
+  /** Makes the statement that stores the response under the idempotency key, as part of the statement that logs the run. */
+  readonly saveAnswer: SaveAnswer | undefined
 }
 
-/** A run that has begun, and how it may end. Each end is logged when it ends. */
+/** A run in progress. Exactly one of its methods is called, and logs the run. */
 export interface RunHandle {
   readonly trace_id: TraceId
-  /** The provider answered. */
-  readonly answered: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
-  /** The answer was made elsewhere. */
-  readonly given: (answer: JsonObject) => Effect.Effect<TaskRun>
-  readonly failed: (why: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
+  readonly logProviderAnswer: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
+  /** Logs an answer that the caller supplied. */
+  readonly logSuppliedAnswer: (answer: JsonObject) => Effect.Effect<TaskRun>
+  readonly logFailure: (failure: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
 }
 
-/** Begins a run. `finished` is told of its end once that is logged. */
+/** Begins a run. Calls `onFinished` after the run is logged. */
 export const beginRun = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
-  finished: (run: FinishedRun) => Effect.Effect<void>,
-  { given, keep, plan, principal, task_id, traceparent }: RunInput
+  onFinished: (run: FinishedRun) => Effect.Effect<void>,
+  { plan, principal, request, saveAnswer, task_id, traceparent }: RunInput
 ) {
-  const began = yield* monotonicNow
+  const startedAt = yield* monotonicNow
   const run = {
     org_id: principal.org_id,
     trace_id: yield* generateTraceId,
@@ -49,9 +48,9 @@ export const beginRun = Effect.fnUntraced(function* (
     task_name: plan.task_name,
     release_id: plan.release_id,
     dataset_id: plan.dataset_id,
-    session_id: given.session_id ?? null,
-    input: given.input,
-    metadata: given.metadata ?? {},
+    session_id: request.session_id ?? null,
+    input: request.input,
+    metadata: request.metadata ?? {},
     provider: plan.provider,
     caller_traceparent: parseTraceparent(traceparent),
     created_at: yield* clock.now,
@@ -59,31 +58,32 @@ export const beginRun = Effect.fnUntraced(function* (
   }
 
   const log = Effect.fnUntraced(function* (
-    end: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">,
-    shown?: TaskRun
+    outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "usage" | "calls">,
+    response?: TaskRun
   ) {
-    const done = { ...run, ...end, duration_ms: Math.round((yield* monotonicNow) - began) }
-    const kept = shown === undefined ? undefined : yield* keep?.(shown) ?? Effect.undefined
-    yield* Effect.orDie(insertRun(sql, done, kept))
-    yield* finished(done)
+    const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
+    const saved = response === undefined ? undefined : yield* saveAnswer?.(response) ?? Effect.undefined
+    yield* Effect.orDie(insertRun(sql, finished, saved))
+    yield* onFinished(finished)
   })
 
-  const succeeded = (
+  const logSuccess = (
     source: FinishedRun["source"],
     answer: JsonObject,
     usage: Usage,
     calls: FinishedRun["calls"]
   ) => {
     const { created_at, dataset_id, release_id, trace_id } = run
-    const shown: TaskRun = { trace_id, task_id, release_id, dataset_id, answer, usage, created_at }
-    return Effect.as(log({ source, answer, failure: null, usage, calls }, shown), shown)
+    const response: TaskRun = { trace_id, task_id, release_id, dataset_id, answer, usage, created_at }
+    return Effect.as(log({ source, answer, failure: null, usage, calls }, response), response)
   }
 
-  const begun: RunHandle = {
+  const handle: RunHandle = {
     trace_id: run.trace_id,
-    answered: ({ answer, calls, usage }) => succeeded("provider", answer, usage, calls),
-    given: (answer) => succeeded("logged", answer, noUsage, []),
-    failed: (failure, { calls, usage }) => log({ source: "provider", answer: null, failure, usage, calls })
+    logProviderAnswer: ({ answer, calls, usage }) => logSuccess("provider", answer, usage, calls),
+    logSuppliedAnswer: (answer) => logSuccess("logged", answer, noUsage, []),
+    logFailure: (failure, { calls, usage }) =>
+      log({ source: "provider", answer: null, failure, usage, calls })
   }
-  return begun
+  return handle
 })

@@ -7,7 +7,7 @@ import type { TraceId } from "../../../domain/Ids.ts"
 import { Runs } from "../Runs.ts"
 import { Tasks } from "../Tasks.ts"
 
-/** The handlers of `/v1/tasks`. */
+/** The handlers of the `tasks` group. */
 export const TasksHttp = HttpApiBuilder.group(
   Api,
   "tasks",
@@ -22,17 +22,17 @@ export const TasksHttp = HttpApiBuilder.group(
       update: ({ params, payload }) => tasks.update(params.task_id, payload),
       run: ({ headers, params, payload }) =>
         runs.run(params.task_id, payload, headers).pipe(
-          Effect.tap(({ trace_id }) => named(trace_id)),
+          Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),
           Effect.tapErrorTag("PROVIDER_FAILED", ({ trace_id }) =>
-            trace_id === undefined ? Effect.void : named(trace_id)
+            trace_id === undefined ? Effect.void : setTraceHeader(trace_id)
           )
         )
     })
   })
 )
 
-/** Puts the run's trace on the answer's head, also where the run failed. */
-const named = (trace_id: TraceId) =>
+/** Adds the run's trace id to the response headers, also if the run failed. */
+const setTraceHeader = (trace_id: TraceId) =>
   HttpEffect.appendPreResponseHandler((_request, response) =>
     Effect.succeed(HttpServerResponse.setHeader(response, TRACE_HEADER, trace_id))
   )

@@ -1,25 +1,26 @@
-import { Array as Arr, Effect, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { notFound } from "../../../api/notFound.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
-import { NotFound } from "../../../api/Problems.ts"
 import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { JsonSchema, type Task } from "../../../domain/tasks/Task.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
 
-/** A task as the store holds it. */
+/** A row of `tasks`, and whether the provider's key is stored. */
 const TaskRow = Schema.Struct({
   task_id: TaskId,
   name: Schema.String,
   instructions: Schema.String,
   input_schema: JsonSchema,
   answer_schema: JsonSchema,
-  /** The digests of the two shapes. */
+  /** The digests of the input schema and the answer schema. */
   input_schema_digest: Schema.String,
   answer_schema_digest: Schema.String,
   provider: Provider,
-  /** Rises with every change of the working copy: of the instructions, or of the provider without its key. */
+  /** Incremented by each change of the working copy: the instructions, or the provider without its key. */
   revision: Schema.Int,
   live_release_id: ReleaseId,
   dataset_id: Schema.NullOr(DatasetId),
@@ -31,10 +32,10 @@ const TaskRow = Schema.Struct({
 })
 export type TaskRow = typeof TaskRow.Type
 
-const { provider_key_set: _, ...stored } = TaskRow.fields
+const { provider_key_set: _, ...storedFields } = TaskRow.fields
 
 const columns = [
-  ...Object.keys(stored),
+  ...Object.keys(storedFields),
   `EXISTS (
     SELECT 1
     FROM provider_keys
@@ -44,9 +45,9 @@ const columns = [
   ) AS provider_key_set`
 ].join(", ")
 
-const decodeTasks = Schema.decodeUnknownEffect(Schema.Array(TaskRow), { disableChecks: true })
+const taskRows = rowsOf(TaskRow)
 
-/** A task as it is shown. */
+/** Converts a row to the API's task. */
 export const toTask = (row: TaskRow): Task => ({
   id: row.task_id,
   name: row.name,
@@ -61,40 +62,31 @@ export const toTask = (row: TaskRow): Task => ({
   created_by: { id: row.created_by_id, name: row.created_by_name }
 })
 
-/** What an unknown task is answered with, another organization's included. */
-export const noTask = Effect.fail(new NotFound({ detail: "There is no such task in this organization" }))
-
-/** The same where the body named the task. */
-export const noTaskNamed = Effect.fail(
-  new NotFound({
-    detail: "There is no such task in this organization",
-    errors: [{ pointer: "#/task_id", detail: "There is no such task" }]
-  })
-)
-
-/** The organization's task; held to the end of the transaction where `lock` says so. */
+/** Reads the organization's task, optionally with a row lock until the transaction ends. Fails with a 404 if there is none. */
 export const findTask = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   id: TaskId,
   lock: "" | "FOR NO KEY UPDATE" = ""
 ) {
-  const rows = yield* sql`
-    SELECT ${sql.literal(columns)}
-    FROM tasks
-    WHERE org_id = ${org_id}
-      AND task_id = ${id}
-    ${sql.literal(lock)}
-  `.pipe(Effect.flatMap(decodeTasks), Effect.orDie)
-  return rows[0] ?? (yield* noTask)
+  const row = yield* Effect.orDie(
+    taskRows.first(sql`
+      SELECT ${sql.literal(columns)}
+      FROM tasks
+      WHERE org_id = ${org_id}
+        AND task_id = ${id}
+      ${sql.literal(lock)}
+    `)
+  )
+  return row ?? (yield* notFound("task"))
 })
 
-/** Fails where the organization has no such task; with what, depends on where the task was named. */
+/** Fails with a 404 if the organization has no such task. `pointer` is the JSON pointer of the id, if the request's body contains it. */
 export const requireTask = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   id: TaskId,
-  absent: typeof noTask = noTask
+  pointer?: string
 ) {
   const rows = yield* Effect.orDie(sql`
     SELECT 1 AS found
@@ -102,21 +94,21 @@ export const requireTask = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND task_id = ${id}
   `)
-  if (rows.length === 0) return yield* absent
+  if (rows.length === 0) return yield* notFound("task", pointer)
 })
 
-/** The tasks of an organization, newest first, one row more than the page holds. */
+/** Lists the organization's tasks, newest first: one row more than the page size, which shows whether there is a next page. */
 export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: PageRequest<TaskId>) =>
-  sql`
+  taskRows.all(sql`
     SELECT ${sql.literal(columns)}
     FROM tasks
     WHERE org_id = ${org_id}
       ${beforeCursor(sql, "task_id", request.cursor)}
     ORDER BY task_id DESC
     LIMIT ${rowLimit(request)}
-  `.pipe(Effect.flatMap(decodeTasks))
+  `)
 
-/** How many tasks the organization has. */
+/** Counts the organization's tasks. */
 export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
@@ -124,7 +116,7 @@ export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
     WHERE org_id = ${org_id}
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
-/** Writes a new task. */
+/** Inserts a task. */
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`
   INSERT INTO tasks (
     org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, revision,
@@ -137,7 +129,7 @@ export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
   )
 `
 
-/** Writes what a change may change. */
+/** Updates the columns that a PATCH can change. */
 export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`
   UPDATE tasks
   SET
@@ -153,15 +145,15 @@ export const updateTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow
     AND task_id = ${row.task_id}
 `
 
-const SchemasRow = Schema.Struct({ input_schema: JsonSchema, answer_schema: JsonSchema })
+const schemaRows = rowsOf(Schema.Struct({ input_schema: JsonSchema, answer_schema: JsonSchema }))
 
-const decodeSchemas = Schema.decodeUnknownEffect(Schema.Array(SchemasRow), { disableChecks: true })
-
-/** The schemas of a task that is known to be there. */
-export const readSchemas = (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) =>
-  sql`
+/** Reads the input schema and the answer schema of a task that exists. */
+export const readSchemas = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) {
+  const row = yield* schemaRows.first(sql`
     SELECT input_schema, answer_schema
     FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${id}
-  `.pipe(Effect.flatMap(decodeSchemas), Effect.map(Arr.getUnsafe(0)), Effect.orDie)
+  `)
+  return row ?? (yield* Effect.die(new Error(`Task ${id} is missing`)))
+}, Effect.orDie)

@@ -19,7 +19,7 @@ import { type ScriptedReply, startScriptedServer } from "../../../support/script
 import { sortingTask } from "../../../support/tasks.ts"
 import { answers, drip, ok, peer } from "../../egress/Egress/peers.ts"
 
-const live = OpenAi.layer({ firstWait: "1 millis", longestWait: "1500 millis" }).pipe(
+const live = OpenAi.layer({ initialBackoff: "1 millis", maxBackoff: "1500 millis" }).pipe(
   Layer.provide(
     ProviderEgress.layer({
       dnsServers: [],
@@ -76,7 +76,7 @@ const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
       instructions: "Sort the message.",
       dataset_id: null,
       input: { text: "where is my parcel" },
-      answer: { shape, schema: Effect.succeed(sortingTask.answer_schema) }
+      answer: { compiled, schema: Effect.succeed(sortingTask.answer_schema) }
     })
   })
 

@@ -1,0 +1,64 @@
+import { DateTime, type Duration, Effect } from "effect"
+import type { SqlClient } from "effect/sql"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
+
+/** Characters of results in one statement. A PostgreSQL protocol message of the client is limited to 16 MiB. */
+const MAX_STATEMENT_CHARACTERS = 2 ** 21
+
+/**
+ * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns `false`, and writes nothing,
+ * if another replica has claimed the comparison.
+ */
+export const recordBatch = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  { compared, row }: ComparisonBatch,
+  now: Timestamp,
+  lease: Duration.Duration
+) {
+  const updated = yield* sql`
+    UPDATE comparisons
+    SET
+      status = ${row.status},
+      compared = ${row.compared},
+      last_example_id = ${row.last_example_id},
+      tally = ${JSON.stringify(row.tally)},
+      lease_until = ${toDate(DateTime.addDuration(now, lease))},
+      finished_at = ${row.status === "completed" ? toDate(now) : null}
+    WHERE org_id = ${row.org_id}
+      AND comparison_id = ${row.comparison_id}
+      AND lease_epoch = ${row.lease_epoch}
+    RETURNING 1 AS updated
+  `
+  if (updated.length === 0) return false
+  for (const chunk of chunksOf(compared)) {
+    yield* sql`
+      INSERT INTO comparison_results (org_id, comparison_id, example_id, candidate, live)
+      SELECT ${row.org_id}, ${row.comparison_id}, example_id, candidate::json, live::json
+      FROM unnest(
+        ${textArray(chunk.map(({ id }) => id))},
+        ${textArray(chunk.map(({ candidate }) => candidate))},
+        ${textArray(chunk.map(({ live }) => live))}
+      ) AS result (example_id, candidate, live)
+    `
+  }
+  return true
+})
+
+/** The results as JSON texts, in chunks that fit one statement. */
+const chunksOf = (compared: ReadonlyArray<ExampleComparison>) => {
+  const chunks: Array<Array<{ readonly id: string; readonly candidate: string; readonly live: string }>> = []
+  let characters = Number.POSITIVE_INFINITY
+  for (const { candidate, example, live } of compared) {
+    const result = { id: example.id, candidate: JSON.stringify(candidate), live: JSON.stringify(live) }
+    const length = result.candidate.length + result.live.length
+    characters += length
+    if (characters > MAX_STATEMENT_CHARACTERS) {
+      chunks.push([])
+      characters = length
+    }
+    chunks.at(-1)?.push(result)
+  }
+  return chunks
+}

@@ -1,0 +1,83 @@
+import { Effect, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { type Example, JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { ExampleId, FeedbackId, type OrgId } from "../../../domain/Ids.ts"
+import { MAX_PAGE_BYTES, toPageWithinBytes } from "../../store/Pagination.ts"
+import { rowsOf } from "../../store/rows.ts"
+import { isInVersion } from "./exampleRows.ts"
+import type { VersionRow } from "./versionRows.ts"
+
+const ExampleRow = Schema.Struct({
+  example_id: ExampleId,
+  input: JsonObject,
+  answer: JsonObject,
+  source_feedback_id: Schema.NullOr(FeedbackId),
+  /** Remaining examples, counted up to one more than the page size. */
+  found: Schema.Int
+})
+
+const exampleRows = rowsOf(ExampleRow)
+
+const toExample = (row: typeof ExampleRow.Type): Example => ({
+  id: row.example_id,
+  input: row.input,
+  answer: row.answer,
+  source_feedback_id: row.source_feedback_id
+})
+
+/** The start and the size of a page of examples. */
+export interface ExamplesRequest {
+  /** The last example of the previous page; `undefined` for the first page. */
+  readonly after: ExampleId | undefined
+  readonly limit: number
+}
+
+/** A page of a version's examples, newest first. */
+export interface ExamplesPage {
+  readonly examples: ReadonlyArray<Example>
+  /** The cursor of the next page; null on the last page. */
+  readonly next: ExampleId | null
+}
+
+/**
+ * Reads a page of a version's examples: at least one, at most `limit`, and about 8 MiB. Scans the primary key backwards from the version's
+ * last example, which is an index-only scan: it never sees examples of later versions, and skips replaced ones.
+ */
+export const readExamples = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  version: VersionRow,
+  { after, limit }: ExamplesRequest
+) {
+  const rows = yield* exampleRows.all(sql`
+    WITH scanned AS MATERIALIZED (
+      SELECT example_id, bytes
+      FROM dataset_examples
+      WHERE org_id = ${org_id}
+        AND task_id = ${version.task_id}
+        AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
+        AND ${isInVersion(sql, version.version)}
+      ORDER BY example_id DESC
+      LIMIT ${limit + 1}::int
+    ),
+    sized AS (
+      SELECT
+        example_id,
+        sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
+        row_number() OVER (ORDER BY example_id DESC) AS number,
+        count(*) OVER ()::int AS found
+      FROM scanned
+    )
+    SELECT example_id, input, answer, source_feedback_id, found
+    FROM sized
+      JOIN dataset_examples example USING (example_id)
+    WHERE org_id = ${org_id}
+      AND task_id = ${version.task_id}
+      AND number <= ${limit}::int
+      AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
+    ORDER BY example_id DESC
+  `)
+  const { items, next_cursor } = toPageWithinBytes(rows, toExample, (row) => row.example_id)
+  const page: ExamplesPage = { examples: items, next: next_cursor }
+  return page
+})

@@ -1,0 +1,112 @@
+import { Array as Arr, Effect, Option, Schema } from "effect"
+import type { SqlClient } from "effect/sql"
+import { notFound } from "../../../api/notFound.ts"
+import { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { DatasetId, FeedbackId, type OrgId, type TaskId, TraceId } from "../../../domain/Ids.ts"
+import { TimestampFromDate } from "../../../domain/Time.ts"
+import { textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
+import { feedbackColumns, FeedbackRow } from "./rows.ts"
+
+/** A staged correction, without its content. */
+const StagedRow = Schema.Struct({
+  feedback_id: FeedbackId,
+  trace_id: TraceId,
+  staged_at: TimestampFromDate,
+  input_digest: Schema.String,
+  /** Bytes of the correction and of the run's input together. */
+  bytes: Schema.Int
+})
+export type StagedRow = typeof StagedRow.Type
+
+const stagedRows = rowsOf(StagedRow)
+
+/**
+ * Reads all staged corrections of a task, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an older
+ * version staged the correction, and the size is computed from the run.
+ */
+export const readStaged = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  lock: "" | "FOR NO KEY UPDATE"
+) =>
+  stagedRows.all(sql`
+    SELECT
+      feedback_id, trace_id, reviewed_at AS staged_at, input_digest,
+      bytes + COALESCE(
+        input_bytes,
+        (SELECT octet_length(runs.input::text) FROM runs WHERE runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id)
+      ) AS bytes
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND status = 'staged'
+    ORDER BY feedback_id
+    ${sql.literal(lock)}
+  `)
+
+/** Counts the staged corrections of a task. */
+export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM feedback
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND status = 'staged'
+  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
+const taskRows = rowsOf(Schema.Struct({ dataset_id: Schema.NullOr(DatasetId) }))
+
+/** Reads the id of the task's newest dataset version; null if it has none. Fails with a 404 if there is no such task. */
+export const readNewestVersion = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId
+) {
+  const task = yield* taskRows.first(sql`
+    SELECT dataset_id
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+  `)
+  return task === undefined ? yield* notFound("task") : task.dataset_id
+})
+
+const correctionRows = rowsOf(
+  Schema.Struct({ ...FeedbackRow.fields, correction: JsonObject, input: JsonObject })
+)
+
+/** Reads corrections with the inputs of their runs, in the order of the ids. */
+export const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+  Effect.map(
+    correctionRows.all(sql`
+      SELECT ${sql.literal(feedbackColumns.replaceAll(/\w+/g, "feedback.$&"))}, runs.input
+      FROM feedback
+        JOIN runs USING (org_id, trace_id)
+      WHERE org_id = ${org_id}
+        AND feedback_id = ANY(${textArray(ids)})
+    `),
+    (rows) => {
+      const byId = new Map(rows.map((row) => [row.feedback_id, row]))
+      return Arr.getSomes(ids.map((id) => Option.fromUndefinedOr(byId.get(id))))
+    }
+  )
+
+/** Counts how many of these inputs the task's newest dataset version contains. The digest includes the task: see `inputDigest`. */
+export const countExistingInputs = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  digests: ReadonlyArray<string>
+) =>
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM unnest(${textArray(digests)}) AS digest
+    WHERE EXISTS (
+      SELECT 1
+      FROM dataset_examples
+      WHERE org_id = ${org_id}
+        AND input_digest = decode(digest, 'hex')
+        AND until_version IS NULL
+    )
+  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
