@@ -2,10 +2,10 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, type Schema } from "effect"
 import { CompiledSchemas } from "../../../src/server/tasks/CompiledSchemas.ts"
 
-const never = Effect.die("It is kept, and need not be loaded")
+const noLoad = Effect.die("The schema is cached and must not be loaded")
 
-layer(CompiledSchemas.layer)("Shapes", (it) => {
-  it.effect("say where in a request a schema is at fault", () =>
+layer(CompiledSchemas.layer)("CompiledSchemas", (it) => {
+  it.effect("the problem of an invalid schema points to the fault within the request", () =>
     Effect.gen(function* () {
       const { compile } = yield* CompiledSchemas
       const problem = yield* Effect.flip(
@@ -17,34 +17,34 @@ layer(CompiledSchemas.layer)("Shapes", (it) => {
     })
   )
 
-  it.effect("are compiled once, and found again by their digest", () =>
+  it.effect("a schema is compiled once and then found by its digest", () =>
     Effect.gen(function* () {
-      const shapes = yield* CompiledSchemas
+      const schemas = yield* CompiledSchemas
       const schema = { type: "object", required: ["a"] }
-      const shape = yield* shapes.compile(schema)
-      assert.strictEqual(yield* shapes.compile({ ...schema }), shape)
-      assert.strictEqual(yield* shapes.get(shape.digest, never), shape)
+      const compiled = yield* schemas.compile(schema)
+      assert.strictEqual(yield* schemas.compile({ ...schema }), compiled)
+      assert.strictEqual(yield* schemas.get(compiled.digest, noLoad), compiled)
     })
   )
 
-  it.effect("are compiled anew when the store holds one that is not kept any more", () =>
+  it.effect("a schema that was evicted from the cache is loaded and compiled again", () =>
     Effect.gen(function* () {
-      const shapes = yield* CompiledSchemas
+      const schemas = yield* CompiledSchemas
       const large = (title: string): Schema.Json => ({
         type: "object",
         title,
         description: "x".repeat(60_000)
       })
-      const first = yield* shapes.compile(large("a"))
-      // More text than is kept in all.
-      for (let count = 0; count < 80; count++) yield* shapes.compile(large(`b${count}`))
+      const first = yield* schemas.compile(large("a"))
+      // More text than the cache's limit.
+      for (let count = 0; count < 80; count++) yield* schemas.compile(large(`b${count}`))
       let loaded = 0
       const load = Effect.sync(() => {
         loaded++
         return large("a")
       })
-      const again = yield* shapes.get(first.digest, load)
-      yield* shapes.get(first.digest, load)
+      const again = yield* schemas.get(first.digest, load)
+      yield* schemas.get(first.digest, load)
       assert.strictEqual(again.digest, first.digest)
       assert.strictEqual(loaded, 1)
     })

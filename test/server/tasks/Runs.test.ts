@@ -8,9 +8,9 @@ import { send, service } from "../../support/service.ts"
 import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
-  "runs of a task",
+  "Runs",
   (it) => {
-    it.effect("are answered by the live release, and logged before that", () =>
+    it.effect("a run is answered by the live release and logged before the response", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const countersign = yield* Countersign
@@ -60,7 +60,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("are logged as they were where the answer is given", () =>
+    it.effect("a run with an answer in the request is logged with that answer", () =>
       Effect.gen(function* () {
         const { admin, runtime } = yield* createTeamClients("logged")
         const task = yield* admin.tasks.create({ payload: sortingTask })
@@ -76,44 +76,46 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("refuse an input, and an answer made elsewhere, that does not fit, naming each field", () =>
-      Effect.gen(function* () {
-        const countersign = yield* Countersign
-        const { admin } = yield* createTeamClients("misfits")
-        const { task } = yield* createSortingTask(admin, ["a", "other"])
-        const key = yield* countersign.key({ preset: "runtime" }, "misfits")
-        const run = (body: unknown) =>
-          send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body: JSON.stringify(body) })
-        const input = yield* run({ input: { txt: "a" } })
-        assert.strictEqual(input.status, 422)
-        assert.strictEqual(input.body["code"], "INVALID_INPUT")
-        assert.sameMembers(
-          input.errors.map(({ pointer }) => pointer),
-          ["#/input/text", "#/input/txt"]
-        )
-        const answer = yield* run({ input: { text: "a" }, answer: { category: "sales" } })
-        assert.strictEqual(answer.body["code"], "INVALID_INPUT")
-        assert.deepStrictEqual(
-          answer.errors.map(({ pointer }) => pointer),
-          ["#/answer/category"]
-        )
-        const none = yield* run({ input: "text" })
-        assert.strictEqual(none.status, 400)
-        // Not even where somebody took a key for a name.
-        const secret = Redacted.value(key)
-        for (const [body, code, pointer] of [
-          [`{"input":{"text":"a","${secret}":1}}`, "INVALID_INPUT", "#/input/%5BREDACTED%5D"],
-          [`{"input":{"${secret}":1,"${secret}":2}}`, "INVALID_REQUEST", "#/input/%5BREDACTED%5D"]
-        ] as const) {
-          const refused = yield* send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body })
-          assert.strictEqual(refused.body["code"], code)
-          assert.strictEqual(refused.errors[0]?.pointer, pointer)
-          assert.notInclude(JSON.stringify(refused.body), secret)
-        }
-      })
+    it.effect(
+      "an input or a supplied answer that does not match its schema is refused, and each field is named",
+      () =>
+        Effect.gen(function* () {
+          const countersign = yield* Countersign
+          const { admin } = yield* createTeamClients("misfits")
+          const { task } = yield* createSortingTask(admin, ["a", "other"])
+          const key = yield* countersign.key({ preset: "runtime" }, "misfits")
+          const run = (body: unknown) =>
+            send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body: JSON.stringify(body) })
+          const input = yield* run({ input: { txt: "a" } })
+          assert.strictEqual(input.status, 422)
+          assert.strictEqual(input.body["code"], "INVALID_INPUT")
+          assert.sameMembers(
+            input.errors.map(({ pointer }) => pointer),
+            ["#/input/text", "#/input/txt"]
+          )
+          const answer = yield* run({ input: { text: "a" }, answer: { category: "sales" } })
+          assert.strictEqual(answer.body["code"], "INVALID_INPUT")
+          assert.deepStrictEqual(
+            answer.errors.map(({ pointer }) => pointer),
+            ["#/answer/category"]
+          )
+          const none = yield* run({ input: "text" })
+          assert.strictEqual(none.status, 400)
+          // A member name that is an API key is redacted in the problem.
+          const secret = Redacted.value(key)
+          for (const [body, code, pointer] of [
+            [`{"input":{"text":"a","${secret}":1}}`, "INVALID_INPUT", "#/input/%5BREDACTED%5D"],
+            [`{"input":{"${secret}":1,"${secret}":2}}`, "INVALID_REQUEST", "#/input/%5BREDACTED%5D"]
+          ] as const) {
+            const refused = yield* send(`/v1/tasks/${task.id}/run`, { key, method: "POST", body })
+            assert.strictEqual(refused.body["code"], code)
+            assert.strictEqual(refused.errors[0]?.pointer, pointer)
+            assert.notInclude(JSON.stringify(refused.body), secret)
+          }
+        })
     )
 
-    it.effect("that find no answer are logged as failed, and answer 502 with their trace", () =>
+    it.effect("a run without an answer is logged as failed, and the response is 502 with its trace id", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const countersign = yield* Countersign
@@ -134,14 +136,14 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           {
             status: "failed",
             answer: null,
-            failure: "The release has no dataset to take an answer from: make its first version"
+            failure: "The release has no dataset. Create the task's first dataset version."
           }
         ])
       })
     )
 
     it.effect(
-      "under one idempotency key are one run, however many ask at once, and another run is refused",
+      "concurrent requests with one idempotency key make one run, and a different request is refused",
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
@@ -160,9 +162,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         })
     )
 
-    it.effect("that failed give their idempotency key back", () =>
+    it.effect("a failed run releases its idempotency key", () =>
       Effect.gen(function* () {
-        const { admin } = yield* createTeamClients("given back")
+        const { admin } = yield* createTeamClients("released key")
         const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
         const headers = { "idempotency-key": "order-4711" }
@@ -175,32 +177,36 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
     )
 
     it.effect(
-      "whose caller goes away before the answer are logged as failed, and give their idempotency key back",
+      "a run whose caller disconnects is logged as failed with its usage, and releases its idempotency key",
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const { admin } = yield* createTeamClients("gone")
-          const says = (content: string) => ({
+          const completion = (content: string) => ({
             status: 200,
             body: { choices: [{ message: { content } }], usage: { prompt_tokens: 11, completion_tokens: 3 } }
           })
-          // The caller goes away while the model is asked to repair its first answer.
-          const model = yield* startScriptedServer([says("none"), "never", says('{"category":"other"}')])
+          // The caller disconnects while the model is asked to repair its first answer.
+          const model = yield* startScriptedServer([
+            completion("none"),
+            "never",
+            completion('{"category":"other"}')
+          ])
           const provider = { kind: "openai", base_url: model.url, model: "small" } as const
           const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
-          const leaving = new AbortController()
+          const disconnect = new AbortController()
           const run = {
             key: yield* (yield* Countersign).key({ preset: "runtime" }, "gone"),
             method: "POST",
             headers: { "idempotency-key": "order-4711" },
             body: JSON.stringify({ input: { text: "a" } })
           }
-          const gone = yield* Effect.forkChild(
-            Effect.exit(send(`/v1/tasks/${task.id}/run`, { ...run, signal: leaving.signal }))
+          const request = yield* Effect.forkChild(
+            Effect.exit(send(`/v1/tasks/${task.id}/run`, { ...run, signal: disconnect.signal }))
           )
           yield* Effect.promise(() => model.arrived(2))
-          leaving.abort()
-          yield* Fiber.join(gone)
+          disconnect.abort()
+          yield* Fiber.join(request)
           const logged = yield* Effect.repeat(
             sql`
               SELECT status, answer, failure, input_tokens, output_tokens, provider_calls
@@ -213,7 +219,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             {
               status: "failed",
               answer: null,
-              failure: "The caller went away before the answer came",
+              failure: "The caller disconnected before the answer was ready.",
               input_tokens: 11,
               output_tokens: 3,
               provider_calls: 2
@@ -223,17 +229,17 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         }).pipe(Effect.scoped)
     )
 
-    it.effect("are logged whatever number of tokens their model names", () =>
+    it.effect("usage above the int4 range is capped, and the run is logged", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("tokens")
-        const says = (content: string) => ({
+        const completion = (content: string) => ({
           status: 200,
           body: {
             choices: [{ message: { content } }],
             usage: { prompt_tokens: 2_147_483_647, completion_tokens: 2_147_483_647 }
           }
         })
-        const model = yield* startScriptedServer([says("none"), says('{"category":"other"}')])
+        const model = yield* startScriptedServer([completion("none"), completion('{"category":"other"}')])
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
         const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
         const { usage } = yield* admin.tasks.run({
@@ -244,7 +250,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       }).pipe(Effect.scoped)
     )
 
-    it.effect("are read again though the numbers in them are longer in the store than they were sent", () =>
+    it.effect("an input whose numbers are longer in the database than in the request can be read back", () =>
       Effect.gen(function* () {
         const { key: issue } = yield* Countersign
         const key = yield* issue({}, "long numbers")
@@ -266,37 +272,35 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect(
-      "take an idempotency key over that a process left behind when it died, once its run cannot be at work",
-      () =>
-        Effect.gen(function* () {
-          const sql = yield* SqlClient.SqlClient
-          const { admin } = yield* createTeamClients("left behind")
-          const { params } = yield* createSortingTask(admin, ["a", "other"])
-          const run = (key: string) =>
-            admin.tasks.run({
-              params,
-              headers: { "idempotency-key": key },
-              payload: { input: { text: "a" } }
-            })
-          for (const [key, age] of [
-            ["at-work", "140 seconds"],
-            ["left-behind", "151 seconds"]
-          ]) {
-            yield* sql`
-          INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
-          SELECT org_id, 'tasks.run', ${key}, '', now() - ${age}::interval
-          FROM organizations
-          WHERE name = 'left behind'
-        `
-          }
-          assert.strictEqual((yield* Effect.flip(run("at-work")))._tag, "IDEMPOTENCY_KEY_REUSED")
-          const { trace_id } = yield* run("left-behind")
-          assert.strictEqual((yield* run("left-behind")).trace_id, trace_id)
-        })
+    it.effect("an idempotency key that a crashed process left claimed is reclaimed after 150 seconds", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { admin } = yield* createTeamClients("abandoned key")
+        const { params } = yield* createSortingTask(admin, ["a", "other"])
+        const run = (key: string) =>
+          admin.tasks.run({
+            params,
+            headers: { "idempotency-key": key },
+            payload: { input: { text: "a" } }
+          })
+        for (const [key, age] of [
+          ["in-progress", "140 seconds"],
+          ["abandoned", "151 seconds"]
+        ]) {
+          yield* sql`
+              INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
+              SELECT org_id, 'tasks.run', ${key}, '', now() - ${age}::interval
+              FROM organizations
+              WHERE name = 'abandoned key'
+            `
+        }
+        assert.strictEqual((yield* Effect.flip(run("in-progress")))._tag, "IDEMPOTENCY_KEY_REUSED")
+        const { trace_id } = yield* run("abandoned")
+        assert.strictEqual((yield* run("abandoned")).trace_id, trace_id)
+      })
     )
 
-    it.effect("belong to a session only of their own organization", () =>
+    it.effect("a run with an unknown session is refused with 404", () =>
       Effect.gen(function* () {
         const { admin, runtime } = yield* createTeamClients("sessions")
         const { params } = yield* createSortingTask(admin, ["a", "other"])

@@ -24,33 +24,35 @@ import { Tasks } from "../../../../src/server/tasks/Tasks.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { sortingExamples, sortingTask } from "../../../support/tasks.ts"
 
-type Answering = (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
+type AnswerFunction = (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
 
-/** What answers at the moment. */
-class Answers extends Context.Service<Answers, Ref.Ref<Answering>>()("countersign/test/Answers") {
+/** The function that answers runs; each test sets its own. */
+class Answers extends Context.Service<Answers, Ref.Ref<AnswerFunction>>()("countersign/test/Answers") {
   static readonly layer = Layer.effect(
     Answers,
-    Ref.make<Answering>(() => Effect.never)
+    Ref.make<AnswerFunction>(() => Effect.never)
   )
 }
 
-const scripted = Layer.effect(
+const scriptedProviders = Layer.effect(
   Providers,
   Effect.map(Answers, (answers) =>
-    Providers.of({ answer: (request) => Effect.flatMap(Ref.get(answers), (answering) => answering(request)) })
+    Providers.of({ answer: (request) => Effect.flatMap(Ref.get(answers), (answer) => answer(request)) })
   )
 )
 
-/** Comparisons with so short a lease that it is soon said again that one is held. */
-class Brief extends Context.Service<Brief, Comparisons["Service"]>()("countersign/test/Brief") {
-  static readonly layer = Layer.effect(Brief, Comparisons).pipe(
+/** Comparisons with a short lease, which is renewed every 100 ms. */
+class ShortLease extends Context.Service<ShortLease, Comparisons["Service"]>()(
+  "countersign/test/ShortLease"
+) {
+  static readonly layer = Layer.effect(ShortLease, Comparisons).pipe(
     Layer.provide(Layer.fresh(Comparisons.layer({ lease: "300 millis" })))
   )
 }
 
-const live = Layer.mergeAll(Comparisons.layer(), Brief.layer, Datasets.layer, Releases.layer).pipe(
+const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.layer, Releases.layer).pipe(
   Layer.provideMerge(Tasks.layer),
-  Layer.provide(scripted),
+  Layer.provide(scriptedProviders),
   Layer.provideMerge(Answers.layer),
   Layer.provide([
     CompiledSchemas.layer,
@@ -63,15 +65,15 @@ const live = Layer.mergeAll(Comparisons.layer(), Brief.layer, Datasets.layer, Re
   Layer.provideMerge(TestDatabase.layerSql)
 )
 
-const right = () =>
+const correctAnswer = () =>
   Effect.succeed<ProviderAnswer>({
     answer: { category: "other" },
     usage: { input_tokens: 2, output_tokens: 1 },
     calls: []
   })
 
-/** A comparison over `count` examples, in an organization of its own. */
-const begun = Effect.fnUntraced(function* (name: string, count: number) {
+/** Creates a comparison over `count` examples, in an organization of its own. */
+const createComparison = Effect.fnUntraced(function* (name: string, count: number) {
   const organizations = yield* Organizations
   const org_id: OrgId = yield* organizations.ensure(name)
   const principal = {
@@ -97,44 +99,46 @@ const begun = Effect.fnUntraced(function* (name: string, count: number) {
   return { by, comparison, read, task_id: id }
 })
 
-layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
-  it.effect("goes on where it was, by whoever takes it over, and counts each example once", () =>
-    Effect.gen(function* () {
-      const answers = yield* Answers
-      const comparisons = yield* Comparisons
-      const { comparison, read } = yield* begun("taken over", 80)
-      // The first 32 are answered; then the model falls silent.
-      const silent = yield* Deferred.make<void>()
-      let asked = 0
-      yield* Ref.set(answers, () =>
-        ++asked <= 64 ? right() : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
-      )
-      const first = yield* Effect.forkChild(comparisons.runOnce)
-      yield* Deferred.await(silent)
-      assert.deepInclude((yield* read).comparison, { status: "running", compared: 32 })
-      assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is held")
+layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
+  it.effect(
+    "a replica that takes over an interrupted comparison continues it and counts each example once",
+    () =>
+      Effect.gen(function* () {
+        const answers = yield* Answers
+        const comparisons = yield* Comparisons
+        const { comparison, read } = yield* createComparison("taken over", 80)
+        // The model answers the first 32 examples for both sides, then stops responding.
+        const silent = yield* Deferred.make<void>()
+        let asked = 0
+        yield* Ref.set(answers, () =>
+          ++asked <= 64 ? correctAnswer() : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
+        )
+        const first = yield* Effect.forkChild(comparisons.runOnce)
+        yield* Deferred.await(silent)
+        assert.deepInclude((yield* read).comparison, { status: "running", compared: 32 })
+        assert.isTrue(Option.isNone(yield* comparisons.runOnce), "its lease is valid")
 
-      yield* Fiber.interrupt(first)
-      yield* Ref.set(answers, right)
-      const round = yield* comparisons.runOnce
-      assert.deepStrictEqual(Option.getOrUndefined(round), {
-        comparison_id: comparison.id,
-        compared: 48,
-        completed: true
+        yield* Fiber.interrupt(first)
+        yield* Ref.set(answers, correctAnswer)
+        const run = yield* comparisons.runOnce
+        assert.deepStrictEqual(Option.getOrUndefined(run), {
+          comparison_id: comparison.id,
+          compared: 48,
+          completed: true
+        })
+        const done = yield* read
+        assert.strictEqual(done.comparison.compared, 80)
+        assert.deepInclude(done.comparison.summary.candidate, { agreed: 80, input_tokens: 160 })
+        assert.lengthOf(done.results, 80)
+        assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is completed")
       })
-      const done = yield* read
-      assert.strictEqual(done.comparison.compared, 80)
-      assert.deepInclude(done.comparison.summary.candidate, { agreed: 80, input_tokens: 160 })
-      assert.lengthOf(done.results, 80)
-      assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is done")
-    })
   )
 
-  it.effect("is written sooner where answers are large", () =>
+  it.effect("a batch of large answers is written before it has 32 examples", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
       const comparisons = yield* Comparisons
-      const { read } = yield* begun("large answers", 16)
+      const { read } = yield* createComparison("large answers", 16)
       const large = { answer: { category: "x".repeat(1_500_000) }, usage: noUsage, calls: [] }
       const silent = yield* Deferred.make<void>()
       let asked = 0
@@ -147,59 +151,62 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       yield* Deferred.await(silent)
       assert.isAbove((yield* read).comparison.compared, 2)
       yield* Fiber.interrupt(first)
-      yield* Ref.set(answers, right)
+      yield* Ref.set(answers, correctAnswer)
       assert.isTrue(Option.getOrThrow(yield* comparisons.runOnce).completed)
       assert.strictEqual((yield* read).comparison.compared, 16)
     })
   )
 
   it.effect(
-    "is left to others when its turn is over, however slow the model: no example is begun after that",
+    "a run starts no further example after its time slice, and the next run completes the comparison",
     () =>
       Effect.gen(function* () {
         const answers = yield* Answers
         const { runOnce } = yield* Comparisons
-        const { read } = yield* begun("slow", 32)
+        const { read } = yield* createComparison("slow", 32)
         const clock = yield* Clock.Clock
-        let ahead = 0
-        const moved: Clock.Clock = Object.assign(Object.create(clock), {
-          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead
+        let offset = 0
+        const shifted: Clock.Clock = Object.assign(Object.create(clock), {
+          currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + offset
         })
-        const turn = Effect.map(Effect.provideService(runOnce, Clock.Clock, moved), Option.getOrThrow)
-        // Eight answers, to four examples, are under way at a time: as if each took ten seconds.
+        const runSlice = Effect.map(Effect.provideService(runOnce, Clock.Clock, shifted), Option.getOrThrow)
+        // Eight answers, of four examples, are computed concurrently, so this simulates ten seconds per answer.
         yield* Ref.set(answers, () => {
-          ahead += 1_250
-          return right()
+          offset += 1_250
+          return correctAnswer()
         })
-        const round = yield* turn
-        assert.isFalse(round.completed)
-        assert.isAtLeast(round.compared, 12)
-        assert.isAtMost(round.compared, 16)
-        assert.deepInclude((yield* read).comparison, { status: "running", compared: round.compared })
-        yield* Ref.set(answers, right)
-        assert.isTrue((yield* turn).completed)
+        const first = yield* runSlice
+        assert.isFalse(first.completed)
+        assert.isAtLeast(first.compared, 12)
+        assert.isAtMost(first.compared, 16)
+        assert.deepInclude((yield* read).comparison, { status: "running", compared: first.compared })
+        yield* Ref.set(answers, correctAnswer)
+        assert.isTrue((yield* runSlice).completed)
         assert.strictEqual((yield* read).comparison.summary.live.agreed, 32)
       })
   )
 
-  it.effect("is not written by one who held it before another took it over", () =>
+  it.effect("a replica whose lease was taken over is fenced: its results are not written", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const answers = yield* Answers
       const comparisons = yield* Comparisons
-      const { comparison, read } = yield* begun("stale", 10)
+      const { comparison, read } = yield* createComparison("stale", 10)
       const asked = yield* Deferred.make<void>()
-      const wake = yield* Deferred.make<void>()
+      const resume = yield* Deferred.make<void>()
       yield* Ref.set(answers, () =>
-        Effect.andThen(Deferred.succeed(asked, undefined), Effect.andThen(Deferred.await(wake), right()))
+        Effect.andThen(
+          Deferred.succeed(asked, undefined),
+          Effect.andThen(Deferred.await(resume), correctAnswer())
+        )
       )
       const stale = yield* Effect.forkChild(comparisons.runOnce)
       yield* Deferred.await(asked)
-      // As if the first had stood still for longer than its lease.
+      // Simulates a process that was paused for longer than its lease.
       yield* sql`UPDATE comparisons SET lease_until = now() - interval '1 second' WHERE comparison_id = ${comparison.id}`
-      yield* Ref.set(answers, right)
+      yield* Ref.set(answers, correctAnswer)
       assert.isTrue(Option.isSome(yield* comparisons.runOnce))
-      yield* Deferred.succeed(wake, undefined)
+      yield* Deferred.succeed(resume, undefined)
       assert.deepInclude(Option.getOrThrow(yield* Fiber.join(stale)), { compared: 0, completed: false })
       const done = yield* read
       assert.deepInclude(done.comparison, { status: "completed", compared: 10 })
@@ -207,15 +214,15 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
     })
   )
 
-  it.effect("counts an example that a side fails at as one that it does not agree with", () =>
+  it.effect("an example that a side fails to answer counts as a disagreement of that side", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
       const comparisons = yield* Comparisons
-      const { read } = yield* begun("failures", 3)
+      const { read } = yield* createComparison("failures", 3)
       yield* Ref.set(answers, (request) =>
         request.input["text"] === "m1"
-          ? Effect.fail(new NoAnswer({ detail: "The model server answered 500", usage: noUsage, calls: [] }))
-          : right()
+          ? Effect.fail(new NoAnswer({ detail: "The model server returned 500.", usage: noUsage, calls: [] }))
+          : correctAnswer()
       )
       yield* comparisons.runOnce
       const { comparison, results } = yield* read
@@ -223,68 +230,73 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
       assert.deepInclude(results.find(({ input }) => input["text"] === "m1")?.candidate, {
         answer: null,
         agrees: false,
-        failure: "The model server answered 500"
+        failure: "The model server returned 500."
       })
     })
   )
 
-  it.effect("is shared out: of two that wait, each has its turn", () =>
+  it.effect("two concurrent runs claim two different comparisons", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
       const comparisons = yield* Comparisons
-      yield* Ref.set(answers, right)
-      const one = yield* begun("first", 2)
-      const other = yield* begun("second", 2)
-      const rounds = yield* Effect.all([comparisons.runOnce, comparisons.runOnce], { concurrency: 2 })
+      yield* Ref.set(answers, correctAnswer)
+      const one = yield* createComparison("first", 2)
+      const other = yield* createComparison("second", 2)
+      const runs = yield* Effect.all([comparisons.runOnce, comparisons.runOnce], { concurrency: 2 })
       assert.sameMembers(
-        rounds.map((round) => Option.getOrUndefined(round)?.comparison_id),
+        runs.map((run) => Option.getOrUndefined(run)?.comparison_id),
         [one.comparison.id, other.comparison.id]
       )
     })
   )
 
-  it.effect("is at an end before its candidate is released, and the way back is a release again", () =>
-    Effect.gen(function* () {
-      const answers = yield* Answers
-      const comparisons = yield* Comparisons
-      const releases = yield* Releases
-      yield* Ref.set(answers, right)
-      const { by, comparison, task_id } = yield* begun("released", 3)
-      const release = Effect.provide(releases.create(task_id, { comparison_id: comparison.id }), by)
-      const refused = yield* Effect.flip(release)
-      assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
-      assert.match(refused.detail ?? "", /^0 of 3 examples/)
-      const other = yield* Effect.provide(comparisons.create(task_id, {}), by)
-      yield* comparisons.runOnce
-      yield* comparisons.runOnce
+  it.effect(
+    "a candidate is released only after its comparison is completed, and a rollback is a new release",
+    () =>
+      Effect.gen(function* () {
+        const answers = yield* Answers
+        const comparisons = yield* Comparisons
+        const releases = yield* Releases
+        yield* Ref.set(answers, correctAnswer)
+        const { by, comparison, task_id } = yield* createComparison("released", 3)
+        const release = Effect.provide(releases.create(task_id, { comparison_id: comparison.id }), by)
+        const refused = yield* Effect.flip(release)
+        assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
+        assert.match(refused.detail ?? "", /^The comparison is still running: 0 of 3 examples compared\./)
+        const other = yield* Effect.provide(comparisons.create(task_id, {}), by)
+        yield* comparisons.runOnce
+        yield* comparisons.runOnce
 
-      const first = yield* release
-      const second = yield* Effect.provide(releases.create(task_id, { comparison_id: other.id }), by)
-      const back = yield* release
-      assert.notStrictEqual(back.id, first.id)
-      assert.deepInclude(back, { comparison_id: comparison.id, dataset_id: first.dataset_id })
-      const { items } = yield* Effect.provide(releases.list(task_id, {}), by)
-      assert.deepStrictEqual(
-        items.map(({ comparison_id, id }) => [id, comparison_id]),
-        [
-          [back.id, comparison.id],
-          [second.id, other.id],
-          [first.id, comparison.id],
-          [comparison.live_release_id, null]
-        ]
-      )
-    })
+        const first = yield* release
+        const second = yield* Effect.provide(releases.create(task_id, { comparison_id: other.id }), by)
+        const back = yield* release
+        assert.notStrictEqual(back.id, first.id)
+        assert.deepInclude(back, { comparison_id: comparison.id, dataset_id: first.dataset_id })
+        const { items } = yield* Effect.provide(releases.list(task_id, {}), by)
+        assert.deepStrictEqual(
+          items.map(({ comparison_id, id }) => [id, comparison_id]),
+          [
+            [back.id, comparison.id],
+            [second.id, other.id],
+            [first.id, comparison.id],
+            [comparison.live_release_id, null]
+          ]
+        )
+      })
   )
 
-  it.effect("is held on by who works at it, however long an answer takes", () =>
+  it.effect("a run renews its lease while an answer takes longer than the lease", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const answers = yield* Answers
-      const { comparison, read } = yield* begun("held", 1)
+      const { comparison, read } = yield* createComparison("held", 1)
       const asked = yield* Deferred.make<void>()
-      const wake = yield* Deferred.make<void>()
+      const resume = yield* Deferred.make<void>()
       yield* Ref.set(answers, () =>
-        Effect.andThen(Deferred.succeed(asked, undefined), Effect.andThen(Deferred.await(wake), right()))
+        Effect.andThen(
+          Deferred.succeed(asked, undefined),
+          Effect.andThen(Deferred.await(resume), correctAnswer())
+        )
       )
       const leaseEnds = Effect.map(
         sql<{ readonly at: Date }>`
@@ -292,23 +304,23 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
         `,
         (rows) => rows[0]?.at.getTime() ?? 0
       )
-      const { runOnce } = yield* Brief
-      const holder = yield* Effect.forkChild(runOnce)
+      const { runOnce } = yield* ShortLease
+      const owner = yield* Effect.forkChild(runOnce)
       yield* Deferred.await(asked)
-      const taken = yield* leaseEnds
-      const later = yield* Effect.repeat(leaseEnds, { until: (ends) => ends > taken })
-      yield* Effect.repeat(leaseEnds, { until: (ends) => ends > later })
-      yield* Deferred.succeed(wake, undefined)
-      assert.deepInclude(Option.getOrThrow(yield* Fiber.join(holder)), { compared: 1, completed: true })
+      const claimed = yield* leaseEnds
+      const renewed = yield* Effect.repeat(leaseEnds, { until: (ends) => ends > claimed })
+      yield* Effect.repeat(leaseEnds, { until: (ends) => ends > renewed })
+      yield* Deferred.succeed(resume, undefined)
+      assert.deepInclude(Option.getOrThrow(yield* Fiber.join(owner)), { compared: 1, completed: true })
       assert.strictEqual((yield* read).comparison.status, "completed")
     })
   )
 
-  it.effect("is done at twenty of an organization at a time, however many are asked for at once", () =>
+  it.effect("an organization has at most 20 running comparisons, also if they are created concurrently", () =>
     Effect.gen(function* () {
       const comparisons = yield* Comparisons
-      // Of several tasks: what holds one of them back does not hold the others.
-      const tasks = yield* Effect.replicateEffect(begun("at a time", 1), 5)
+      // For several tasks, because creations for one task wait for each other's row lock.
+      const tasks = yield* Effect.replicateEffect(createComparison("at a time", 1), 5)
       const results = yield* Effect.all(
         [...tasks, ...tasks, ...tasks, ...tasks].map(({ by, task_id }) =>
           Effect.result(Effect.provide(comparisons.create(task_id, {}), by))
@@ -320,7 +332,7 @@ layer(live, { excludeTestServices: true })("the work at a comparison", (it) => {
         refused,
         Array.from({ length: 5 }, () => "LIMIT_REACHED")
       )
-      yield* begun("of another organization", 1)
+      yield* createComparison("of another organization", 1)
     })
   )
 })

@@ -4,61 +4,66 @@ import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { checkExamples } from "../../../../src/server/tasks/Datasets/checkExamples.ts"
 import { exponentialSchema } from "../../../support/schemas.ts"
 
-const shape = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
+const compile = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
 
-const any = shape({ type: "object" })
+const anyObject = compile({ type: "object" })
 
-const empty = (count: number) => Array.from({ length: count }, () => ({ input: {}, answer: {} }))
+const emptyExamples = (count: number) => Array.from({ length: count }, () => ({ input: {}, answer: {} }))
 
-describe("the examples of one request", () => {
-  it.effect("are refused where they take too much work together, though each would do alone", () =>
+describe("checkExamples", () => {
+  it.effect("examples that are cheap one by one are refused if they take too much work together", () =>
     Effect.gen(function* () {
-      const costly = shape(exponentialSchema(12))
+      const costly = compile(exponentialSchema(12))
       assert.lengthOf(costly.check({}), 0)
-      yield* checkExamples({ inputs: costly, answers: any }, empty(50))
-      const refused = yield* Effect.flip(checkExamples({ inputs: costly, answers: any }, empty(40_000)))
+      yield* checkExamples({ inputs: costly, answers: anyObject }, emptyExamples(50))
+      const refused = yield* Effect.flip(
+        checkExamples({ inputs: costly, answers: anyObject }, emptyExamples(40_000))
+      )
       assert.strictEqual(refused.code, "INVALID_INPUT")
       assert.match(refused.errors?.[0]?.pointer ?? "", /^#\/examples\/\d+$/)
-      assert.match(refused.errors?.[0]?.detail ?? "", /send fewer/)
+      assert.strictEqual(refused.errors?.[0]?.detail, "exceeds the validation limit of the request")
+      assert.match(refused.detail ?? "", /Send fewer examples per request\.$/)
     })
   )
 
-  it.effect("are all checked where they are as many as a body holds, and usual", () =>
+  it.effect("as many ordinary examples as fit a request body are all validated", () =>
     checkExamples(
       {
-        inputs: shape({ type: "object", properties: { text: { type: "string" } }, required: ["text"] }),
-        answers: shape({ type: "object", properties: { label: { enum: ["a", "b"] } }, required: ["label"] })
+        inputs: compile({ type: "object", properties: { text: { type: "string" } }, required: ["text"] }),
+        answers: compile({ type: "object", properties: { label: { enum: ["a", "b"] } }, required: ["label"] })
       },
       Array.from({ length: 20_000 }, () => ({ input: { text: "x" }, answer: { label: "b" } }))
     )
   )
 
-  it.effect("let others have their turn, and are not looked at any more once there are twenty faults", () =>
+  it.effect("validation yields to other fibers, and stops after twenty faults", () =>
     Effect.gen(function* () {
-      let turns = 0
-      const others = yield* Effect.forkChild(
+      let ticks = 0
+      const otherFiber = yield* Effect.forkChild(
         Effect.forever(
           Effect.andThen(
             Effect.yieldNow,
-            Effect.sync(() => turns++)
+            Effect.sync(() => ticks++)
           )
         )
       )
-      const looked: Array<number> = []
+      /** The tick at which each example was read. */
+      const readAt: Array<number> = []
       const examples = function* () {
-        for (const example of empty(40_000)) {
-          looked.push(turns)
+        for (const example of emptyExamples(40_000)) {
+          readAt.push(ticks)
           yield example
         }
       }
-      yield* Effect.flip(checkExamples({ inputs: shape(exponentialSchema(12)), answers: any }, examples()))
-      assert.isAbove(new Set(looked).size, 10)
-      yield* Fiber.interrupt(others)
-      looked.length = 0
-      const strict = shape({ type: "object", required: ["a"] })
-      const refused = yield* Effect.flip(checkExamples({ inputs: strict, answers: any }, examples()))
+      const costly = compile(exponentialSchema(12))
+      yield* Effect.flip(checkExamples({ inputs: costly, answers: anyObject }, examples()))
+      assert.isAbove(new Set(readAt).size, 10)
+      yield* Fiber.interrupt(otherFiber)
+      readAt.length = 0
+      const strict = compile({ type: "object", required: ["a"] })
+      const refused = yield* Effect.flip(checkExamples({ inputs: strict, answers: anyObject }, examples()))
       assert.lengthOf(refused.errors ?? [], 20)
-      assert.lengthOf(looked, 20)
+      assert.lengthOf(readAt, 20)
     })
   )
 })

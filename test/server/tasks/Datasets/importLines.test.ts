@@ -8,11 +8,11 @@ import { eventually, waitForBlockedStatements } from "../../../support/eventuall
 import { send, service } from "../../../support/service.ts"
 import { sortingExamples, sortingTask, createTeamClients } from "../../../support/tasks.ts"
 
-/** More than the store's connections, and more than turns of any kind. */
+/** More than the pool's connections, and more than the permits of any semaphore. */
 const MANY = 13
 
-/** A new task of an organization, with an import under way whose lines come when they are given. */
-const importing = Effect.fnUntraced(function* (organization: string) {
+/** Creates a task and starts an import whose lines the test supplies one by one. */
+const startImport = Effect.fnUntraced(function* (organization: string) {
   const clients = yield* createTeamClients(organization)
   const task = yield* clients.admin.tasks.create({ payload: sortingTask })
   const org_id = yield* (yield* Organizations).findByName(organization)
@@ -26,7 +26,7 @@ const importing = Effect.fnUntraced(function* (organization: string) {
       })
     )
   )
-  const give = Effect.fnUntraced(function* (text: string) {
+  const sendLine = Effect.fnUntraced(function* (text: string) {
     const before = read
     yield* Queue.offer(lines, JSON.stringify({ input: { text }, answer: { category: "other" } }))
     yield* eventually(
@@ -34,80 +34,82 @@ const importing = Effect.fnUntraced(function* (organization: string) {
       (count) => count > before
     )
   })
-  yield* give("first")
+  yield* sendLine("first")
   return {
     ...clients,
     params: { task_id: task.id },
-    give,
-    done: Effect.andThen(Queue.end(lines), Fiber.join(importing))
+    sendLine,
+    finish: Effect.andThen(Queue.end(lines), Fiber.join(importing))
   }
 })
 
-layer(service(), { excludeTestServices: true })("an import that waits for its lines", (it) => {
-  it.effect("has nobody wait for the task: runs, the first among them, and changes go on", () =>
+layer(service(), { excludeTestServices: true })("importLines", (it) => {
+  it.effect("runs, the task's first run included, and updates of the task proceed during an import", () =>
     Effect.gen(function* () {
-      const { admin, done, give, params, runtime } = yield* importing("runs on")
+      const { admin, finish, params, runtime, sendLine } = yield* startImport("runs on")
       const payload = { input: { text: "a" }, answer: { category: "other" } } as const
       yield* Effect.replicateEffect(runtime.tasks.run({ params, payload }), 4, { concurrency: 4 })
       const renamed = yield* admin.tasks.update({ params, payload: { name: "renamed" } })
       assert.strictEqual(renamed.name, "renamed")
-      yield* give("second")
-      const { dataset } = yield* done
+      yield* sendLine("second")
+      const { dataset } = yield* finish
       assert.strictEqual(dataset.example_count, 2)
       const task = yield* admin.tasks.get({ params })
       assert.deepInclude(task, { name: "renamed", dataset_id: dataset.id })
     })
   )
 
-  it.effect("keeps the shapes that its examples were judged by", () =>
+  it.effect("the task's schemas cannot change during an import", () =>
     Effect.gen(function* () {
-      const { admin, done, params } = yield* importing("shapes")
+      const { admin, finish, params } = yield* startImport("schemas")
       const answer_schema = { ...sortingTask.answer_schema, additionalProperties: true }
       const refused = yield* Effect.flip(admin.tasks.update({ params, payload: { answer_schema } }))
       assert.strictEqual(refused._tag, "TASK_IN_USE")
-      yield* done
+      yield* finish
     })
   )
 
-  it.effect("holds up other versions of that dataset for a moment, and no other organization", () =>
-    Effect.gen(function* () {
-      const { done, params } = yield* importing("crowd")
-      const countersign = yield* Countersign
-      const key = yield* countersign.key({}, "crowd")
-      const other = yield* countersign.key({}, "beside the crowd")
-      const body = JSON.stringify({ examples: sortingExamples(["a", "other"]) })
-      const create = (index: number) =>
-        send(`/v1/tasks/${params.task_id}/datasets`, {
-          method: "POST",
-          key,
-          body,
-          headers: index % 2 === 0 ? { "idempotency-key": String(index) } : {}
-        })
-      const crowd = yield* Effect.forkChild(
-        Effect.forEach(Array.from({ length: MANY }).keys(), create, { concurrency: "unbounded" })
-      )
-      const sql = yield* SqlClient.SqlClient
-      yield* waitForBlockedStatements(1)
-      const waiting = yield* sql`
+  it.effect(
+    "during an import other versions of the dataset get a 503, and other organizations are not blocked",
+    () =>
+      Effect.gen(function* () {
+        const { finish, params } = yield* startImport("crowd")
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({}, "crowd")
+        const other = yield* countersign.key({}, "beside the crowd")
+        const body = JSON.stringify({ examples: sortingExamples(["a", "other"]) })
+        const create = (index: number) =>
+          send(`/v1/tasks/${params.task_id}/datasets`, {
+            method: "POST",
+            key,
+            body,
+            headers: index % 2 === 0 ? { "idempotency-key": String(index) } : {}
+          })
+        const crowd = yield* Effect.forkChild(
+          Effect.forEach(Array.from({ length: MANY }).keys(), create, { concurrency: "unbounded" })
+        )
+        const sql = yield* SqlClient.SqlClient
+        yield* waitForBlockedStatements(1)
+        const waiting = yield* sql`
         SELECT pid
         FROM pg_stat_activity
         WHERE datname = current_database()
           AND wait_event_type = 'Lock'
       `
-      // One of those without a key, and four with: the others of them wait for their turn, without a connection.
-      assert.isAtMost(waiting.length, 5)
-      const make = (headers: Record<string, string>) =>
-        send("/v1/tasks", { method: "POST", key: other, body: JSON.stringify(sortingTask), headers })
-      const made = yield* Effect.all([make({}), make({ "idempotency-key": "one" })], { concurrency: 2 })
-      assert.deepStrictEqual(
-        made.map(({ status }) => status),
-        [201, 201]
-      )
-      for (const { headers, status } of yield* Fiber.join(crowd)) {
-        assert.strictEqual(status, 503)
-        assert.isNotNull(headers.get("retry-after"))
-      }
-      assert.isTrue(Exit.isSuccess(yield* Effect.exit(done)))
-    })
+        // One request without an idempotency key, and four with one. The others wait for a semaphore, without a connection.
+        assert.isAtMost(waiting.length, 5)
+        const make = (headers: Record<string, string>) =>
+          send("/v1/tasks", { method: "POST", key: other, body: JSON.stringify(sortingTask), headers })
+        const made = yield* Effect.all([make({}), make({ "idempotency-key": "one" })], { concurrency: 2 })
+        assert.deepStrictEqual(
+          made.map(({ status }) => status),
+          [201, 201]
+        )
+        for (const { headers, status } of yield* Fiber.join(crowd)) {
+          assert.strictEqual(status, 503)
+          assert.isNotNull(headers.get("retry-after"))
+        }
+        assert.isTrue(Exit.isSuccess(yield* Effect.exit(finish)))
+      })
   )
 })

@@ -4,9 +4,9 @@ import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
 import { OrgId, TaskId } from "../../../../src/domain/Ids.ts"
 import {
-  withProviderDefaults,
   type NewProvider,
-  type OpenAiProvider
+  type OpenAiProvider,
+  withProviderDefaults
 } from "../../../../src/domain/tasks/Provider.ts"
 import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { ProviderEgress } from "../../../../src/server/egress/Egress.ts"
@@ -36,8 +36,8 @@ const live = OpenAi.layer({ initialBackoff: "1 millis", maxBackoff: "1500 millis
   Layer.provideMerge(TestDatabase.layerSql)
 )
 
-/** A chat completion that says this. */
-const says = (content: unknown, more: object = {}): ScriptedReply => ({
+/** A chat completion with this content. */
+const completion = (content: unknown, more: object = {}): ScriptedReply => ({
   status: 200,
   body: {
     id: "chatcmpl-1",
@@ -58,21 +58,21 @@ const says = (content: unknown, more: object = {}): ScriptedReply => ({
 })
 
 const provider = (url: string, more: object = {}): OpenAiProvider => {
-  const given: NewProvider = { kind: "openai", base_url: `${url}/v1`, model: "small", ...more }
-  const completed = withProviderDefaults(given)
-  if (completed.kind !== "openai") throw new Error("it was given as such")
-  return completed
+  const input: NewProvider = { kind: "openai", base_url: `${url}/v1`, model: "small", ...more }
+  const result = withProviderDefaults(input)
+  if (result.kind !== "openai") throw new Error("the provider's kind has changed")
+  return result
 }
 
-const shape = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
+const compiled = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
 
-const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
+const ask = (provider: OpenAiProvider, task_id?: TaskId) =>
   Effect.gen(function* () {
     const openai = yield* OpenAi
     return yield* openai.answer({
       org_id: OrgId.make(`org_${"0".repeat(32)}`),
       task_id: task_id ?? (yield* TaskId.generate),
-      provider: asked,
+      provider,
       instructions: "Sort the message.",
       dataset_id: null,
       input: { text: "where is my parcel" },
@@ -80,74 +80,94 @@ const ask = (asked: OpenAiProvider, task_id?: TaskId) =>
     })
   })
 
-layer(live, { excludeTestServices: true })("a provider that speaks chat completions", (it) => {
-  it.effect("is told the instructions, the input and the shape, and its answer is read", () =>
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      const box = yield* SecretBox
-      const server = yield* startScriptedServer([says({ category: "shipping" })])
-      const task_id = yield* TaskId.generate
-      const org_id = OrgId.make(`org_${"0".repeat(32)}`)
-      const now = yield* DateTime.now
-      yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, Redacted.make("sk-secret"), now)
-      const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
-      assert.deepStrictEqual(answer, { category: "shipping" })
-      assert.deepStrictEqual(usage, { input_tokens: 11, output_tokens: 3 })
-      assert.lengthOf(calls, 1)
-      assert.deepInclude(calls[0], { http_status: 200, failure: null })
-      const [request] = server.seen
-      assert.strictEqual(request?.url, "/v1/chat/completions")
-      assert.strictEqual(request?.headers.authorization, "Bearer sk-secret")
-      const body = JSON.parse(request?.body ?? "")
-      assert.deepInclude(body, { model: "small", stream: false, temperature: 0 })
-      assert.match(body.messages[0].content, /^Sort the message\./)
-      assert.deepStrictEqual(JSON.parse(body.messages[1].content), { text: "where is my parcel" })
-      // `confidence` may be left out, so that a server must not be told to hold the model to every word of it.
-      assert.deepStrictEqual(body.response_format, {
-        type: "json_schema",
-        json_schema: { name: "answer", schema: sortingTask.answer_schema, strict: false }
+layer(live, { excludeTestServices: true })("OpenAi", (it) => {
+  it.effect(
+    "the model gets the instructions, the input and the answer schema, and its answer is returned",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const box = yield* SecretBox
+        const server = yield* startScriptedServer([completion({ category: "shipping" })])
+        const task_id = yield* TaskId.generate
+        const org_id = OrgId.make(`org_${"0".repeat(32)}`)
+        const now = yield* DateTime.now
+        yield* upsertProviderKey(
+          sql,
+          box,
+          org_id,
+          task_id,
+          `${server.url}/v1`,
+          Redacted.make("sk-secret"),
+          now
+        )
+        const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
+        assert.deepStrictEqual(answer, { category: "shipping" })
+        assert.deepStrictEqual(usage, { input_tokens: 11, output_tokens: 3 })
+        assert.lengthOf(calls, 1)
+        assert.deepInclude(calls[0], { http_status: 200, failure: null })
+        const [request] = server.seen
+        assert.strictEqual(request?.url, "/v1/chat/completions")
+        assert.strictEqual(request?.headers.authorization, "Bearer sk-secret")
+        const body = JSON.parse(request?.body ?? "")
+        assert.deepInclude(body, { model: "small", stream: false, temperature: 0 })
+        assert.match(body.messages[0].content, /^Sort the message\./)
+        assert.deepStrictEqual(JSON.parse(body.messages[1].content), { text: "where is my parcel" })
+        // Not strict, because `confidence` is optional, which strict mode does not allow.
+        assert.deepStrictEqual(body.response_format, {
+          type: "json_schema",
+          json_schema: { name: "answer", schema: sortingTask.answer_schema, strict: false }
+        })
       })
-    })
   )
 
-  it.effect("gets no key where the task has none for its address", () =>
+  it.effect("no key is sent if the task has none for the base URL", () =>
     Effect.gen(function* () {
-      const server = yield* startScriptedServer([says({ category: "other" })])
+      const server = yield* startScriptedServer([completion({ category: "other" })])
       yield* ask(provider(server.url, { structured_output: "none" }))
       assert.isUndefined(server.seen[0]?.headers.authorization)
       assert.notProperty(JSON.parse(server.seen[0]?.body ?? ""), "response_format")
     })
   )
 
-  it.effect("is asked once to repair an answer that does not fit, with what is wrong", () =>
-    Effect.gen(function* () {
-      const server = yield* startScriptedServer([says({ category: "sales" }), says({ category: "other" })])
-      const { answer, calls, usage } = yield* ask(provider(server.url))
-      assert.deepStrictEqual(answer, { category: "other" })
-      assert.lengthOf(calls, 2)
-      assert.deepStrictEqual(usage, { input_tokens: 22, output_tokens: 6 })
-      const { messages } = JSON.parse(server.seen[1]?.body ?? "")
-      assert.deepStrictEqual(messages[2], { role: "assistant", content: '{"category":"sales"}' })
-      assert.include(messages[3].content, "#/category")
-    })
+  it.effect(
+    "the model is asked once to repair an answer that does not match the schema, with its faults",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* startScriptedServer([
+          completion({ category: "sales" }),
+          completion({ category: "other" })
+        ])
+        const { answer, calls, usage } = yield* ask(provider(server.url))
+        assert.deepStrictEqual(answer, { category: "other" })
+        assert.lengthOf(calls, 2)
+        assert.deepStrictEqual(usage, { input_tokens: 22, output_tokens: 6 })
+        const { messages } = JSON.parse(server.seen[1]?.body ?? "")
+        assert.deepStrictEqual(messages[2], { role: "assistant", content: '{"category":"sales"}' })
+        assert.include(messages[3].content, "#/category")
+      })
   )
 
-  it.effect("fails where the repair does not fit either, and says where", () =>
-    Effect.gen(function* () {
-      const server = yield* startScriptedServer([says("It is shipping."), says({ category: "sales" })])
-      const failed = yield* Effect.flip(ask(provider(server.url)))
-      assert.include(failed.detail, "#/category")
-      assert.lengthOf(server.seen, 2)
-      assert.deepStrictEqual(failed.usage, { input_tokens: 22, output_tokens: 6 })
-    })
+  it.effect(
+    "a repaired answer that does not match the schema either fails, and the failure names the fault",
+    () =>
+      Effect.gen(function* () {
+        const server = yield* startScriptedServer([
+          completion("It is shipping."),
+          completion({ category: "sales" })
+        ])
+        const failed = yield* Effect.flip(ask(provider(server.url)))
+        assert.include(failed.detail, "#/category")
+        assert.lengthOf(server.seen, 2)
+        assert.deepStrictEqual(failed.usage, { input_tokens: 22, output_tokens: 6 })
+      })
   )
 
-  it.effect("is asked again after 429 and 5xx, and as late as it says", () =>
+  it.effect("429 and 5xx are retried after the delay of Retry-After", () =>
     Effect.gen(function* () {
       const server = yield* startScriptedServer([
         { status: 429, headers: { "retry-after": "1" } },
         { status: 503 },
-        says({ category: "other" })
+        completion({ category: "other" })
       ])
       const before = Date.now()
       const { calls } = yield* ask(provider(server.url))
@@ -159,12 +179,12 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
     })
   )
 
-  it.effect("is asked again no earlier than the date that it names", () =>
+  it.effect("a Retry-After with a date delays the retry until then, or fails the run if it is too late", () =>
     Effect.gen(function* () {
       const date = new Date(Date.now() + 1_400)
       const server = yield* startScriptedServer([
         { status: 503, headers: { "retry-after": date.toUTCString() } },
-        says({ category: "other" })
+        completion({ category: "other" })
       ])
       yield* ask(provider(server.url))
       assert.isAtLeast(Date.now(), Math.floor(date.getTime() / 1_000) * 1_000)
@@ -175,68 +195,72 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
     })
   )
 
-  it.effect("is given up after three attempts, and at once where it asks for more time than there is", () =>
+  it.effect("a run fails after three calls, and immediately if Retry-After exceeds the longest backoff", () =>
     Effect.gen(function* () {
       const broken = yield* startScriptedServer([{ status: 500 }])
       const failed = yield* Effect.flip(ask(provider(broken.url)))
-      assert.strictEqual(failed.detail, "The model server answered 500")
+      assert.strictEqual(failed.detail, "The model server returned 500.")
       assert.lengthOf(broken.seen, 3)
       const busy = yield* startScriptedServer([{ status: 429, headers: { "retry-after": "3600" } }])
       const refused = yield* Effect.flip(ask(provider(busy.url)))
-      assert.strictEqual(refused.detail, "The model server is busy (429)")
+      assert.strictEqual(refused.detail, "The model server's rate limit was exceeded (429).")
       assert.lengthOf(busy.seen, 1)
     })
   )
 
-  it.effect("is not asked again where that is of no use", () =>
-    Effect.gen(function* () {
-      for (const status of [400, 401, 403, 404, 422, 301]) {
-        const server = yield* startScriptedServer([
-          {
-            status,
-            headers: { location: "http://127.0.0.1:1/" },
-            body: { error: "your key sk-secret is wrong" }
-          }
-        ])
-        const failed = yield* Effect.flip(ask(provider(server.url)))
-        assert.include(failed.detail, String(status))
-        assert.notInclude(failed.detail, "sk-secret")
-        assert.lengthOf(server.seen, 1, String(status))
-      }
-    })
+  it.effect(
+    "4xx responses and redirects are not retried, and the failure contains no text of the server",
+    () =>
+      Effect.gen(function* () {
+        for (const status of [400, 401, 403, 404, 422, 301]) {
+          const server = yield* startScriptedServer([
+            {
+              status,
+              headers: { location: "http://127.0.0.1:1/" },
+              body: { error: "your key sk-secret is wrong" }
+            }
+          ])
+          const failed = yield* Effect.flip(ask(provider(server.url)))
+          assert.include(failed.detail, String(status))
+          assert.notInclude(failed.detail, "sk-secret")
+          assert.lengthOf(server.seen, 1, String(status))
+        }
+      })
   )
 
-  it.effect("fails within its time-out where it does not answer", () =>
-    Effect.gen(function* () {
-      const silent = yield* startScriptedServer(["never"])
-      const failed = yield* Effect.flip(ask(provider(silent.url, { timeout_seconds: 1 })))
-      assert.match(failed.detail, /timed out/)
-      const slow = yield* peer(
-        drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\n \r\n", 50)
-      )
-      yield* Effect.flip(ask(provider(`http://127.0.0.1:${slow.port}`, { timeout_seconds: 1 })))
-      assert.strictEqual(slow.connections(), 1)
-    })
+  it.effect(
+    "a server that does not respond, or responds too slowly, fails within the provider's timeout",
+    () =>
+      Effect.gen(function* () {
+        const silent = yield* startScriptedServer(["never"])
+        const failed = yield* Effect.flip(ask(provider(silent.url, { timeout_seconds: 1 })))
+        assert.match(failed.detail, /timed out/)
+        const slow = yield* peer(
+          drip("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", "1\r\n \r\n", 50)
+        )
+        yield* Effect.flip(ask(provider(`http://127.0.0.1:${slow.port}`, { timeout_seconds: 1 })))
+        assert.strictEqual(slow.connections(), 1)
+      })
   )
 
-  it.effect("fails where it streams its answer, which it was told not to do", () =>
+  it.effect("a streamed response fails, because the request asks for none", () =>
     Effect.gen(function* () {
       const chunk = JSON.stringify({ choices: [{ delta: { content: '{"category":"other"}' } }] })
       const events = `data: ${chunk}\n\ndata: [DONE]\n\n`
       const server = yield* peer(answers(ok(events, ["content-type: text/event-stream"])))
       const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${server.port}`)))
-      assert.strictEqual(failed.detail, "The model server's answer is no chat completion")
+      assert.strictEqual(failed.detail, "The model server's response is not a chat completion.")
     })
   )
 
-  it.effect("gives its key away to nobody, not even where it names a field by it", () =>
+  it.effect("a failure does not reveal the key, even if the answer has a field named like the key", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const box = yield* SecretBox
       const key = "Aunt-Agatha-keeps-bees-in-the-attic"
       const contents = [{ category: "other", [key]: 1 }, `{"${key}":1,"${key}":2}`]
       for (const content of contents) {
-        const server = yield* startScriptedServer([says(content)])
+        const server = yield* startScriptedServer([completion(content)])
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const now = yield* DateTime.now
@@ -248,13 +272,13 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
     })
   )
 
-  it.effect("fails in our words, whatever nonsense it answers", () =>
+  it.effect("malformed responses and answers fail with a detail of this service", () =>
     Effect.gen(function* () {
-      const nonsense: Record<string, ScriptedReply> = {
+      const malformed: Record<string, ScriptedReply> = {
         "no choices": { status: 200, body: { choices: [] } },
-        "no object": { status: 200, body: 42 },
+        "not an object": { status: 200, body: 42 },
         "no body": { status: 200 },
-        "tokens that are none": {
+        "a negative number of tokens": {
           status: 200,
           body: { choices: [{ message: { content: "{}" } }], usage: { prompt_tokens: -1 } }
         },
@@ -262,9 +286,9 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
           status: 200,
           body: { choices: [{ message: { content: null, refusal: "I must not" } }] }
         },
-        "cut off": says('{"category": "shi', { finish_reason: "length" })
+        "truncated answer": completion('{"category": "shi', { finish_reason: "length" })
       }
-      for (const [kind, answer] of Object.entries(nonsense)) {
+      for (const [kind, answer] of Object.entries(malformed)) {
         const server = yield* startScriptedServer([answer])
         const failed = yield* Effect.flip(ask(provider(server.url)))
         assert.match(failed.detail, /^The model/, kind)
@@ -277,14 +301,14 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
         "[]",
         ""
       ]) {
-        const server = yield* startScriptedServer([says(content)])
+        const server = yield* startScriptedServer([completion(content)])
         const failed = yield* Effect.flip(ask(provider(server.url)))
-        assert.match(failed.detail, /^The model's answer does not fit/, content)
+        assert.match(failed.detail, /^The model's answer does not match the answer schema/, content)
       }
     })
   )
 
-  it.effect("fails where its answer is endless, is no HTTP, or breaks off", () =>
+  it.effect("an endless response and one that is not HTTP fail; closed connections are retried", () =>
     Effect.gen(function* () {
       const endless = yield* peer((socket) => {
         socket.write("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -296,16 +320,16 @@ layer(live, { excludeTestServices: true })("a provider that speaks chat completi
         more()
       })
       const large = yield* Effect.flip(ask(provider(`http://127.0.0.1:${endless.port}`)))
-      assert.strictEqual(large.detail, "The model server's answer is larger than 4 MiB")
+      assert.strictEqual(large.detail, "The model server's response is larger than 4 MiB.")
       const babble = yield* peer(answers("HELLO\r\n\r\n"))
       const failed = yield* Effect.flip(ask(provider(`http://127.0.0.1:${babble.port}`)))
-      assert.match(failed.detail, /^The model server did not answer: /)
-      const hangsUp = yield* startScriptedServer(["hang up", "hang up", says({ category: "other" })])
+      assert.match(failed.detail, /^The model server did not respond: /)
+      const hangsUp = yield* startScriptedServer(["hang up", "hang up", completion({ category: "other" })])
       assert.deepStrictEqual((yield* ask(provider(hangsUp.url))).answer, { category: "other" })
     })
   )
 
-  it.effect("is let go of where nobody waits for it any more", () =>
+  it.effect("the connection is closed when the run is interrupted", () =>
     Effect.gen(function* () {
       const silent = yield* peer(() => undefined)
       const asking = yield* Effect.forkChild(ask(provider(`http://127.0.0.1:${silent.port}`)))
