@@ -185,7 +185,10 @@ export class Datasets extends Context.Service<
               yield* acquireDatasetLock(sql, org_id, task_id)
               const task = yield* findTask(sql, org_id, task_id)
               // Schemas can change until the task's first run or version, so they may have changed since the check.
-              if (task.input_schema_digest !== checked.input_schema_digest || task.answer_schema_digest !== checked.answer_schema_digest) {
+              if (
+                task.input_schema_digest !== checked.input_schema_digest ||
+                task.answer_schema_digest !== checked.answer_schema_digest
+              ) {
                 yield* check(task)
               }
               const version = yield* beginVersion(sql, {

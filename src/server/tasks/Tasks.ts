@@ -236,9 +236,16 @@ export class Tasks extends Context.Service<
           return yield* atomically(
             Effect.gen(function* () {
               const row = yield* findTask(sql, org_id, id, "FOR NO KEY UPDATE")
-              const input = updatedSchema({ schema: row.input_schema, digest: row.input_schema_digest }, inputs)
-              const answer = updatedSchema({ schema: row.answer_schema, digest: row.answer_schema_digest }, answers)
-              const hasNewSchema = input.digest !== row.input_schema_digest || answer.digest !== row.answer_schema_digest
+              const input = updatedSchema(
+                { schema: row.input_schema, digest: row.input_schema_digest },
+                inputs
+              )
+              const answer = updatedSchema(
+                { schema: row.answer_schema, digest: row.answer_schema_digest },
+                answers
+              )
+              const hasNewSchema =
+                input.digest !== row.input_schema_digest || answer.digest !== row.answer_schema_digest
               if (hasNewSchema && (row.first_run_at !== null || row.dataset_id !== null)) {
                 return yield* new TaskInUse({
                   detail:

@@ -102,7 +102,10 @@ describe("MasterKeys", () => {
               }
             )
             assert.isTrue(outcome.ok, outcome.err)
-            assert.match(outcome.out, /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/)
+            assert.match(
+              outcome.out,
+              /^Resealed 340 secrets with master key [0-9a-f]{16}\. Once every replica/
+            )
             assert.includeMembers(yield* opened, secrets)
             assert.deepStrictEqual(yield* rotateMasterKey, { resealed: 0, unreadable: [] })
           })
