@@ -110,9 +110,9 @@ describe("countersign datasets", () => {
           [line("a", "other") + line("b", "sales")]: "line 2: #/answer/category",
           [line("a", "other") + "\n{not json}\n"]: "line 3: expected a JSON object",
           '{"input":{"text":"a","text":"b"},"answer":{"category":"other"}}': "line 1: ",
-          "\n\n": "there is no example in the file",
+          "\n\n": "the file contains no examples",
           // Within the limit in characters, but not in bytes.
-          [line("語".repeat(3_000_000), "other")]: "line 1: has more than 8388608 bytes"
+          [line("語".repeat(3_000_000), "other")]: "line 1: is longer than 8388608 bytes"
         }
         for (const [text, problem] of Object.entries(wrong)) {
           const refused = yield* run(
@@ -156,7 +156,7 @@ describe("countersign datasets", () => {
           yield* file(line("a", "other"))
         )
         assert.isFalse(refused.ok)
-        assert.include(refused.err, "There is no such task")
+        assert.include(refused.err, "No such task in this organization.")
       })
     )
   })
