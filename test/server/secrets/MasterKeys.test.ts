@@ -161,7 +161,10 @@ describe("MasterKeys", () => {
       assert.isFalse(outcome.ok)
       // The idempotency keys of the two create calls store their responses, which contain the secrets.
       assert.match(outcome.out, /^Resealed 5 secrets/)
-      assert.match(outcome.err, /1 of the secrets cannot be unsealed and are unchanged.*notification_endpoints\.secret of nep_/)
+      assert.match(
+        outcome.err,
+        /1 of the secrets cannot be unsealed and are unchanged.*notification_endpoints\.secret of nep_/
+      )
     })
   )
 
