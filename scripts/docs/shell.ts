@@ -22,6 +22,9 @@ import { type CodeBlock, codeBlocks, documents, report, root } from "./markdown.
 import { containsOutput, isOutput } from "./output.ts"
 import { Service } from "./Service.ts"
 
+/** Languages of shell blocks that would not be run. */
+const OTHER_SHELLS = new Set(["bash", "console", "shell", "zsh"])
+
 /** How long an output that a background block prints is waited for. */
 const BACKGROUND_MILLIS = 60_000
 
@@ -114,6 +117,8 @@ const runDocument = async (document: string): Promise<void> => {
   const blocks = codeBlocks(document)
   const checks: Array<() => Promise<void>> = []
   for (const [index, block] of blocks.entries()) {
+    if (OTHER_SHELLS.has(block.language))
+      faults.push(`${place(block)}: write \`sh\`; only such blocks are run`)
     if (block.language !== "sh") continue
     const reason = /^not run: (.+)$/.exec(block.directive ?? "")?.[1]
     if (reason !== undefined) {

@@ -29,6 +29,9 @@ const tsconfig = {
   include: ["*.ts"]
 }
 
+/** Languages of code blocks that would not be compiled. */
+const OTHER_SCRIPTS = new Set(["javascript", "js", "jsx", "tsx", "typescript"])
+
 const withoutSpace = (text: string): string => text.replaceAll(/\s+/g, "")
 
 const faults: Array<string> = []
@@ -39,6 +42,8 @@ writeFileSync(path.join(directory, "tsconfig.json"), JSON.stringify(tsconfig))
 writeFileSync(path.join(directory, "package.json"), JSON.stringify({ type: "module" }))
 writeFileSync(path.join(directory, "readers.d.ts"), readers)
 for (const { code, directive, document, language, line } of documents().flatMap(codeBlocks)) {
+  if (OTHER_SCRIPTS.has(language))
+    faults.push(`${document}:${line}: write \`ts\`; only such blocks are compiled`)
   if (language !== "ts") continue
   const source = /^quoted from (\S+)$/.exec(directive ?? "")?.[1]
   if (source === undefined) {
