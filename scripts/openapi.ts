@@ -1,7 +1,7 @@
 /** Writes `openapi.json` from the contract; with `--check` fails where the file differs from it. */
 import { readFileSync, writeFileSync } from "node:fs"
 import { format } from "prettier"
-import { openApiDocument } from "../src/api/Api.ts"
+import { openApiDocument } from "../src/api/openApiDocument.ts"
 
 const path = new URL("../openapi.json", import.meta.url)
 const text = await format(JSON.stringify(openApiDocument()), { parser: "json", printWidth: 110 })

@@ -9,22 +9,27 @@ import { page, pageQuery } from "./Pagination.ts"
 import { AdminRequired, NotFound, SelfApproval } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
-/** A person's verdict. Who decides is told by the key alone. */
 export const DecideRequest = Schema.Struct({
-  decision: Decision,
-  comment: Schema.optionalKey(Schema.NullOr(Comment))
-}).annotate({ identifier: "DecideRequest" })
+  decision: Decision.annotateKey({ description: "The verdict." }),
+  comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
+    description: "A comment for the record, at most 4,000 characters. Default null."
+  })
+}).annotate({
+  identifier: "DecideRequest",
+  description: "A person's verdict. It is attributed to the API key that sends it."
+})
 export type DecideRequest = typeof DecideRequest.Type
 
-/** Which approvals a list shows. */
+/** The filters of the list. */
 export const approvalFilter = {
-  status: Schema.optionalKey(ApprovalStatus),
-  session_id: Schema.optionalKey(SessionId),
-  task_id: Schema.optionalKey(TaskId)
+  status: Schema.optionalKey(ApprovalStatus).annotateKey({ description: "Only approvals of this status." }),
+  session_id: Schema.optionalKey(SessionId).annotateKey({
+    description: "Only approvals of this agent session."
+  }),
+  task_id: Schema.optionalKey(TaskId).annotateKey({ description: "Only approvals of this task." })
 }
 export type ApprovalFilter = Schema.Struct.Type<typeof approvalFilter>
 
-/** Approvals: what waits for a person, and what was decided. */
 export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
   .add(
     HttpApiEndpoint.get("list", "/", {
@@ -32,27 +37,43 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
       success: page("approvals", Approval, ApprovalId)
     })
       .middleware(requires("approvals.read"))
-      .annotate(
-        OpenApi.Description,
-        "Approvals, newest first, of one status, session or task where the query names it."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listApprovals",
+          summary: "List approvals",
+          description: "Lists approvals, newest first. Filters can be combined."
+        })
       ),
     HttpApiEndpoint.get("get", "/:id", {
-      params: { id: ApprovalId },
+      params: { id: ApprovalId.annotateKey({ description: "The approval's ID." }) },
       success: Approval,
       error: NotFound
     })
       .middleware(requires("approvals.read"))
-      .annotate(OpenApi.Description, "One approval, with the arguments of its step."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getApproval",
+          summary: "Get an approval",
+          description: "Returns one approval, with the arguments of its step."
+        })
+      ),
     HttpApiEndpoint.post("decide", "/:id/decide", {
-      params: { id: ApprovalId },
+      params: { id: ApprovalId.annotateKey({ description: "The approval's ID." }) },
       payload: DecideRequest,
       success: Approval,
       error: [NotFound, SelfApproval, AdminRequired, ApprovalAlreadyDecided, ApprovalExpired]
     })
       .middleware(requires("approvals.decide"))
-      .annotate(
-        OpenApi.Description,
-        "Approves or rejects what waits. One decision closes the approval, however many race for it; all others are 409, and show how it stands. In stage `admin` it takes `approvals.admin`, and no key decides what it asked for itself unless the rule allows that."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "decideApproval",
+          summary: "Decide an approval",
+          description: [
+            "Approves or rejects a pending approval. The first decision closes it; later ones get 409 with the approval as it is.",
+            "Repeating your own decision is idempotent.",
+            "In stage `admin` the key also needs `approvals.admin`. The key that submitted the step cannot decide it unless the rule sets `self_approval`."
+          ].join(" ")
+        })
       )
   )
   .prefix("/v1/agent-approvals")
@@ -61,6 +82,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
   .annotateMerge(
     OpenApi.annotations({
       title: "Approvals",
-      description: "One decision closes an approval, however many race for it; silence closes it by its rule."
+      description:
+        "An approval asks people to allow or reject one step of an agent. One decision closes it, however many are made concurrently; if nobody decides in time, the rule's timeout action applies."
     })
   ) {}

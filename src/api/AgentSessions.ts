@@ -13,38 +13,50 @@ import {
   StepMismatch,
   StepNotAllowed
 } from "./Problems.ts"
-import { EventCursor, SessionEventStream, streamDocument } from "./SessionStream.ts"
+import { eventCursor, SessionEventStream, streamDocument } from "./SessionStream.ts"
 import { Comment, Metadata, Name } from "./Text.ts"
 
-/** What a new session is made of. */
 export const NewAgentSession = Schema.Struct({
-  task_id: Schema.optionalKey(Schema.NullOr(TaskId)),
-  metadata: Schema.optionalKey(Metadata)
-}).annotate({ identifier: "NewAgentSession" })
+  task_id: Schema.optionalKey(Schema.NullOr(TaskId)).annotateKey({
+    description: "The task that the agent works on. Steps inherit it. Default null."
+  }),
+  metadata: Schema.optionalKey(Metadata).annotateKey({
+    description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
+  })
+}).annotate({ identifier: "NewAgentSession", description: "An agent session to create." })
 export type NewAgentSession = typeof NewAgentSession.Type
 
-/**
- * A step that asks before it acts. Sent again, unchanged, it is the resume: it is answered with the decision as it stands.
- * Absent arguments, `null` and `{}` are three different things.
- */
 export const StepRequest = Schema.Struct({
-  step_id: StepId,
-  task_id: Schema.optionalKey(Schema.NullOr(TaskId)),
-  tool: Name,
-  action_class: Name,
-  arguments: Schema.optionalKey(Schema.Json)
-}).annotate({ identifier: "StepRequest" })
+  step_id: StepId.annotateKey({
+    description:
+      "The agent's name for the step, unique in the session: 1 to 200 visible characters on one line, not `.` or `..`."
+  }),
+  task_id: Schema.optionalKey(Schema.NullOr(TaskId)).annotateKey({
+    description: "The task of the step. If absent, the session's task."
+  }),
+  tool: Name.annotateKey({ description: "The tool to use: 1 to 200 visible characters." }),
+  action_class: Name.annotateKey({
+    description:
+      "A class of actions that rules can match, such as `read` or `write`: 1 to 200 visible characters."
+  }),
+  arguments: Schema.optionalKey(Schema.Json).annotateKey({
+    description: "The tool's arguments: any JSON. Absent, `null` and `{}` are three different values."
+  })
+}).annotate({
+  identifier: "StepRequest",
+  description: "A step that the agent wants to execute. Send it again unchanged to poll its decision."
+})
 export type StepRequest = typeof StepRequest.Type
 
-/** What became of a step that was allowed. */
 export const OutcomeReport = Schema.Struct({
-  status: OutcomeStatus,
-  result: Schema.optionalKey(Schema.Json),
-  error: Schema.optionalKey(Schema.NullOr(Comment))
-}).annotate({ identifier: "OutcomeReport" })
+  status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
+  result: Schema.optionalKey(Schema.Json).annotateKey({ description: "The tool's result: any JSON." }),
+  error: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
+    description: "What went wrong, at most 4,000 characters. Default null."
+  })
+}).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type
 
-/** Agent sessions and their governed steps. */
 export class AgentSessionsApi extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.post("create", "/", {
@@ -55,62 +67,112 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     })
       .middleware(Idempotent)
       .middleware(requires("sessions.write"))
-      .annotate(OpenApi.Description, "Opens a session, under whose trace its steps are recorded."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createAgentSession",
+          summary: "Create an agent session",
+          description: "Creates a session. Its steps are recorded under its trace."
+        })
+      ),
     HttpApiEndpoint.get("list", "/", {
       query: pageQuery(SessionId),
       success: page("sessions", AgentSession, SessionId)
     })
       .middleware(requires("sessions.read"))
-      .annotate(OpenApi.Description, "Sessions, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listAgentSessions",
+          summary: "List agent sessions",
+          description: "Lists agent sessions, newest first."
+        })
+      ),
     HttpApiEndpoint.get("get", "/:id", {
-      params: { id: SessionId },
+      params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       success: AgentSession,
       error: NotFound
     })
       .middleware(requires("sessions.read"))
-      .annotate(OpenApi.Description, "One session."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getAgentSession",
+          summary: "Get an agent session",
+          description: "Returns one agent session."
+        })
+      ),
     HttpApiEndpoint.post("step", "/:id/steps", {
-      params: { id: SessionId },
+      params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       payload: StepRequest,
       success: GovernedStep,
       error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
-      .annotate(
-        OpenApi.Description,
-        "Asks before acting. The first rule that matches answers `allow` or `reject`; where a person is to decide, the answer is `pending`, with an approval. Asked again, unchanged, it answers with the decision as it stands; changed, it is 409 `STEP_MISMATCH`."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "submitStep",
+          summary: "Submit a governed step",
+          description: [
+            "Asks for a decision before the agent acts. The first rule that matches decides `allow` or `reject`, or requires approval by a person; then the decision is `pending` and `approval_id` is set.",
+            "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
+            "Body limit: 4 MiB."
+          ].join(" ")
+        })
       )
       .annotate(BodyLimit, ByteSize.mebibytes(4)),
     HttpApiEndpoint.post("complete", "/:id/steps/:step_id/outcome", {
-      params: { id: SessionId, step_id: StepId },
+      params: {
+        id: SessionId.annotateKey({ description: "The agent session's ID." }),
+        step_id: StepId.annotateKey({ description: "The step's ID, percent-encoded." })
+      },
       payload: OutcomeReport,
       success: StepOutcome,
       error: [NotFound, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
-      .annotate(
-        OpenApi.Description,
-        "Records how an allowed step went, once. The stream ends with its session, and what an agent did ends with it: report before you close."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "reportStepOutcome",
+          summary: "Report a step's outcome",
+          description: [
+            "Records how an allowed step went, once. Report outcomes before closing the session; afterwards they are rejected.",
+            "Body limit: 4 MiB."
+          ].join(" ")
+        })
       ),
     HttpApiEndpoint.get("stream", "/:id/events/stream", {
-      params: { id: SessionId },
-      headers: { "last-event-id": Schema.optionalKey(EventCursor) },
-      query: { after: Schema.optionalKey(EventCursor) },
+      params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
+      headers: {
+        "last-event-id": Schema.optionalKey(
+          eventCursor(
+            "Number of the last event received; the stream resumes after it. Sent by `EventSource` when it reconnects. Takes precedence over `after`."
+          )
+        )
+      },
+      query: {
+        after: Schema.optionalKey(
+          eventCursor(
+            "Number of the last event received; the stream resumes after it. 0 starts with the first event."
+          )
+        )
+      },
       success: [SessionEventStream, HttpApiSchema.NoContent],
       error: [NotFound, CursorExpired]
     })
       .middleware(requires("sessions.read"))
       .annotateMerge(streamDocument),
     HttpApiEndpoint.post("close", "/:id/close", {
-      params: { id: SessionId },
+      params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       success: AgentSession,
       error: NotFound
     })
       .middleware(requires("sessions.write"))
-      .annotate(
-        OpenApi.Description,
-        "Closes the session: what still waits in it is rejected, and its stream ends. Again: the same answer."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "closeAgentSession",
+          summary: "Close an agent session",
+          description:
+            "Closes the session: pending approvals are rejected and its event stream ends. Idempotent."
+        })
       )
   )
   .prefix("/v1/agent-sessions")
@@ -119,6 +181,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
   .annotateMerge(
     OpenApi.annotations({
       title: "Agent sessions",
-      description: "An agent asks before each governed step and is answered allow, reject or pending."
+      description:
+        "A session is one run of an agent. The agent submits each governed step before it acts and gets `allow`, `reject` or `pending`; it reports the outcome afterwards."
     })
   ) {}

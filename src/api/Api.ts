@@ -1,4 +1,4 @@
-import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentApprovalsApi } from "./AgentApprovals.ts"
 import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
@@ -6,19 +6,18 @@ import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
-import { publishDocument } from "./publishDocument.ts"
 import { FeedbackApi } from "./Feedback.ts"
-import { ProblemFrame, collectFieldErrors } from "./Middleware.ts"
+import { collectFieldErrors, ProblemFrame } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
 
 /**
- * The contract: every operation with its scope, its shapes and each error it can raise. Routes, the OpenAPI document, the typed
- * client and the tests that walk it are all derived from this one value.
+ * The API: every operation with its scope, its schemas and each problem it can fail with. Routes, the OpenAPI document, the typed client and
+ * the tests that cover every operation are derived from this one value.
  *
- * Naming: `group.endpoint` is the client's method and the operation's id. An endpoint is a short verb: `list create get update
- * remove`, else the domain's own.
+ * Naming: `group.endpoint` is the client's method. An endpoint is a short verb: `list create get update remove`, or the domain's own. The
+ * operation id, which names the method in generated clients, is annotated: verb and noun, such as `createApiKey`.
  */
 export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
@@ -34,28 +33,21 @@ export class Api extends HttpApi.make("countersign")
   .add(AuditLogApi)
   .add(TelemetryDestinationsApi)
   .annotate(HttpApi.ParseOptions, collectFieldErrors)
-  // What services answer was checked when it came in; checking each id again on its way out buys nothing.
+  // Responses are built from values that were validated on the way in, so their checks are not run again.
   .annotate(HttpApi.SuccessParseOptions, { disableChecks: true })
   .middleware(ProblemFrame)
   .annotateMerge(
     OpenApi.annotations({
       title: "Countersign",
       version: "1",
-      description:
-        "Feedback on task answers, telemetry export, and approvals with signed notifications, for teams that run AI tasks and agents.",
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a transform is given the document, by the type of any record
-      transform: (document) => publishDocument(document as OpenApi.OpenAPISpec, endpointOf)
+      summary: "Feedback, approvals and telemetry for AI tasks and agents.",
+      description: [
+        "Countersign records feedback on the answers of AI tasks, asks people to approve the steps of agents, and exports both as telemetry.",
+        "Authenticate with an API key as bearer token. Bodies are JSON (I-JSON, RFC 7493); unknown members are ignored, and responses can gain members. Times are RFC 3339 in UTC. IDs are opaque.",
+        "Lists are newest first: pass `next_cursor` as `cursor` to get the next page.",
+        "Errors are `application/problem+json` (RFC 9457) with a stable `code`. Every response has the header `x-request-id`. Create calls accept an `idempotency-key`."
+      ].join("\n\n"),
+      license: { name: "MIT", identifier: "MIT" },
+      servers: [{ url: "/", description: "The service that serves this document." }]
     })
   ) {}
-
-/** An operation by its id. Its type is spelt out, since what it looks into is made with it. */
-const endpointOf = (operationId: string): HttpApiEndpoint.Top | undefined => {
-  const groups: Readonly<
-    Record<string, { readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>
-  > = Api.groups
-  const [group = "", name = ""] = operationId.split(".")
-  return groups[group]?.endpoints[name]
-}
-
-/** What `/openapi.json` answers and `openapi.json` in the repository holds; `/docs` shows the same. */
-export const openApiDocument = (): OpenApi.OpenAPISpec => OpenApi.fromApi(Api)

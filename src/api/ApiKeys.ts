@@ -17,24 +17,36 @@ const EmailAddress = Schema.String.check(
   isVisibleLine
 )
 
-/** What a new key is made of. Without `preset` and `scopes` it can do nothing, so one of them is needed. */
 export const NewApiKey = Schema.Struct({
-  name: Name,
-  preset: Schema.optionalKey(Preset),
-  /** Instead of a preset, or beside one to narrow what it would give. */
-  scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)),
-  email: Schema.optionalKey(Schema.NullOr(EmailAddress)),
-  expires_at: Schema.optionalKey(Schema.NullOr(Timestamp))
-}).annotate({ identifier: "NewApiKey" })
+  name: Name.annotateKey({
+    description:
+      "A name that people recognize: 1 to 200 visible characters. Actions are attributed to it, so give each person their own key."
+  }),
+  preset: Schema.optionalKey(Preset).annotateKey({
+    description: "A named set of scopes. Required unless `scopes` is given."
+  }),
+  scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)).annotateKey({
+    description:
+      "The key's scopes. Required unless `preset` is given; with a preset, a subset of its scopes. The calling key must have each of them."
+  }),
+  email: Schema.optionalKey(Schema.NullOr(EmailAddress)).annotateKey({
+    description:
+      "Where approval emails for this reviewer go: an email address of at most 254 characters. Default null: no email."
+  }),
+  expires_at: Schema.optionalKey(Schema.NullOr(Timestamp)).annotateKey({
+    description: "When the key expires. Default null: it does not expire."
+  })
+}).annotate({ identifier: "NewApiKey", description: "An API key to create. Give a preset, scopes, or both." })
 export type NewApiKey = typeof NewApiKey.Type
 
-/** A key and, this once, its text. */
 export const CreatedApiKey = Schema.Struct({
-  key: ApiKey,
-  secret: Schema.String
-}).annotate({ identifier: "CreatedApiKey" })
+  key: ApiKey.annotateKey({ description: "The key." }),
+  secret: Schema.String.annotateKey({
+    description:
+      "The key's full text, to send as bearer token. Only this response contains it; store it safely."
+  })
+}).annotate({ identifier: "CreatedApiKey", description: "A new API key with its full text." })
 
-/** API keys of the organization. */
 export class ApiKeysApi extends HttpApiGroup.make("api_keys")
   .add(
     HttpApiEndpoint.get("list", "/", {
@@ -42,9 +54,12 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       success: page("keys", ApiKey, KeyId)
     })
       .middleware(requires("keys.write"))
-      .annotate(
-        OpenApi.Description,
-        "Keys with what they may do, newest first, those that were revoked or have expired among them; never their secret part."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listApiKeys",
+          summary: "List API keys",
+          description: "Lists the organization's API keys, newest first, including revoked and expired ones."
+        })
       ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
@@ -54,18 +69,25 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
     })
       .middleware(Idempotent)
       .middleware(requires("keys.write"))
-      .annotate(
-        OpenApi.Description,
-        "A key, whose `secret` is answered this once. It may do what its `preset` or its `scopes` say, none of which the asking key may lack."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createApiKey",
+          summary: "Create an API key",
+          description: "Creates an API key and returns its text, which is not shown again."
+        })
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {
-      params: { id: KeyId },
+      params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
       error: [NotFound, LastAdminKey]
     })
       .middleware(requires("keys.write"))
-      .annotate(
-        OpenApi.Description,
-        "The key is refused from then on. The last usable admin key is not: 409 `LAST_ADMIN_KEY`."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "revokeApiKey",
+          summary: "Revoke an API key",
+          description:
+            "Revokes the key. Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`."
+        })
       )
   )
   .prefix("/v1/api-keys")
@@ -74,6 +96,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
   .annotateMerge(
     OpenApi.annotations({
       title: "API keys",
-      description: "Keys are shown once, when they are made. A key cannot give a scope that it lacks."
+      description:
+        "API keys authenticate requests and carry scopes. A key's text is shown once, when it is created. A key cannot grant a scope that it lacks. Revocation and expiry take effect on every replica within five seconds."
     })
   ) {}

@@ -1,18 +1,20 @@
 import { Approval } from "../domain/approvals/Approval.ts"
 import { problem } from "./Problem.ts"
 
-/** Somebody decided already; `approval` shows how it stands. */
+const fields = { approval: Approval.annotateKey({ description: "The approval as it is now." }) }
+
 export class ApprovalAlreadyDecided extends problem<ApprovalAlreadyDecided>()(
   "APPROVAL_ALREADY_DECIDED",
   409,
-  "The approval is decided already",
-  { approval: Approval }
+  "Approval already decided",
+  "The approval was already decided. `approval` shows by whom and how.",
+  fields
 ) {}
 
-/** The approval closed without a person; `approval` shows how it stands. */
 export class ApprovalExpired extends problem<ApprovalExpired>()(
   "APPROVAL_EXPIRED",
   409,
-  "The approval has expired",
-  { approval: Approval }
+  "Approval expired",
+  "The approval closed before anyone decided. `approval` shows its outcome.",
+  fields
 ) {}

@@ -6,22 +6,24 @@ import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Middleware.ts"
 import { RulesChanged } from "./Problems.ts"
 
-/** The most rules an organization may have: each governed step walks the list. */
+/** Most rules of an organization: every governed step evaluates the list. */
 export const MAX_RULES = 1_000
 
-/** The ordered list: the first rule that matches a step decides. */
 export const ApprovalRules = Schema.Struct({
-  rules: Schema.Array(ApprovalRule),
-  /** Rises with every change. */
-  revision: Schema.Int
-}).annotate({ identifier: "ApprovalRules" })
+  rules: Schema.Array(ApprovalRule).annotateKey({ description: "The rules, in the order of evaluation." }),
+  revision: Schema.Int.annotateKey({ description: "Revision of the list. It increases with every change." })
+}).annotate({
+  identifier: "ApprovalRules",
+  description: "The organization's approval rules, in order. The first rule that matches a step decides."
+})
 export type ApprovalRules = typeof ApprovalRules.Type
 
 const { effect, ...fields } = ApprovalRule.fields
 
-/** A rule as it is written: only `effect` is needed. Without an id it is a new one. */
 export const NewApprovalRule = Schema.Struct({
-  id: Schema.optionalKey(RuleId),
+  id: Schema.optionalKey(RuleId).annotateKey({
+    description: "ID of an existing rule to keep. Absent for a new rule."
+  }),
   tool: Schema.optionalKey(fields.tool),
   action_class: Schema.optionalKey(fields.action_class),
   task_id: Schema.optionalKey(fields.task_id),
@@ -32,31 +34,44 @@ export const NewApprovalRule = Schema.Struct({
   timeout_action: Schema.optionalKey(fields.timeout_action),
   self_approval: Schema.optionalKey(fields.self_approval),
   reason: Schema.optionalKey(fields.reason)
-}).annotate({ identifier: "NewApprovalRule" })
+}).annotate({ identifier: "NewApprovalRule", description: "A rule to store. Only `effect` is required." })
 export type NewApprovalRule = typeof NewApprovalRule.Type
 
-/** The whole list at once. With `revision` it replaces only the list of that revision. */
 export const ReplaceApprovalRules = Schema.Struct({
-  rules: Schema.Array(NewApprovalRule).check(Schema.isMaxLength(MAX_RULES)),
-  revision: Schema.optionalKey(Schema.Int)
-}).annotate({ identifier: "ReplaceApprovalRules" })
+  rules: Schema.Array(NewApprovalRule).check(Schema.isMaxLength(MAX_RULES)).annotateKey({
+    description: "All rules, in the order of evaluation. At most 1,000. An empty list is allowed."
+  }),
+  revision: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "The revision that is to be replaced. If it is no longer current, the request fails. Absent: any."
+  })
+}).annotate({ identifier: "ReplaceApprovalRules", description: "The complete list of rules." })
 export type ReplaceApprovalRules = typeof ReplaceApprovalRules.Type
 
-/** Which steps are allowed, rejected, or held for a person. */
 export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
   .add(
     HttpApiEndpoint.get("list", "/", { success: ApprovalRules })
       .middleware(requires("approvals.read"))
-      .annotate(OpenApi.Description, "The rules in their order, and the revision of the list."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listApprovalRules",
+          summary: "List approval rules",
+          description: "Returns all rules in the order of evaluation, with the revision of the list."
+        })
+      ),
     HttpApiEndpoint.put("replace", "/", {
       payload: ReplaceApprovalRules,
       success: ApprovalRules,
       error: RulesChanged
     })
       .middleware(requires("rules.write"))
-      .annotate(
-        OpenApi.Description,
-        "Replaces the whole list, from the next step on. With `revision` only the list of that revision: otherwise 409 `RULES_CHANGED`."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replaceApprovalRules",
+          summary: "Replace the approval rules",
+          description:
+            "Replaces the complete list. It applies from the next step on. With `revision`, fails with 409 `RULES_CHANGED` if the rules changed since."
+        })
       )
   )
   .prefix("/v1/approval-rules")
@@ -66,6 +81,6 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
     OpenApi.annotations({
       title: "Approval rules",
       description:
-        "An ordered list; the first rule that matches a step decides. Without one a person is asked."
+        "An ordered list of rules that allow a step, reject it, or require approval. The first rule that matches decides. With no match, approval by a person is required, within one hour."
     })
   ) {}

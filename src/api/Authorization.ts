@@ -1,44 +1,50 @@
 /**
- * Who may do what, as types. `Authentication` turns a bearer key into a principal. An operation names the scope it asks
- * for by `.middleware(requires("approvals.decide"))`; that, and nothing else, provides `Authorized<"approvals.decide">`,
- * which the service behind it yields to learn for whom it works. An operation without the right scope does not compile.
+ * Authorization as types. `Authentication` turns a bearer key into a principal. An operation declares the scope it requires with
+ * `.middleware(requires("approvals.decide"))`. Only that middleware provides `Authorized<"approvals.decide">`, which the service behind it
+ * requires, so an operation without the right scope does not compile.
  */
 import { Context } from "effect"
-import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
+import { HttpApiMiddleware, HttpApiSecurity, OpenApi } from "effect/http-api"
 import type { Principal } from "../domain/identity/Principal.ts"
 import { type Scope, scopes } from "../domain/identity/Scope.ts"
 import { InsufficientScope, InvalidApiKey, RateLimited } from "./Problems.ts"
 
-/** The principal of the request that is being answered. */
+/** The principal of the current request. */
 export class CurrentPrincipal extends Context.Service<CurrentPrincipal, Principal>()(
   "countersign/api/CurrentPrincipal"
 ) {}
 
-/** `Authorization: Bearer <API_KEY>`. In a client the key is given by `HttpApiMiddleware.layerClient`. */
+const bearer = HttpApiSecurity.annotate(
+  HttpApiSecurity.bearer,
+  OpenApi.Description,
+  "An API key as bearer token: `Authorization: Bearer csk_…`. Each operation names the scope that the key needs."
+)
+
+/** `Authorization: Bearer <API key>`. A client supplies the key with `HttpApiMiddleware.layerClient`. */
 export class Authentication extends HttpApiMiddleware.Service<
   Authentication,
   { provides: CurrentPrincipal; requires: never }
 >()("countersign/api/Authentication", {
   requiredForClient: true,
-  security: { api_key: HttpApiSecurity.bearer },
+  security: { api_key: bearer },
   error: [InvalidApiKey, RateLimited]
 }) {}
 
-/** Proof that the principal of this request holds a scope. */
+/** Proof that the principal of the current request has scope `S`. */
 export interface Authorized<S extends Scope> {
   readonly "~countersign/api/Authorized": S
 }
 
 /**
- * The principal, known to hold the scope. Services yield this; only `requires` provides it. The proof is one of types alone: at run
- * time it is the principal itself, so that a gate adds nothing to what a request carries.
+ * The principal, proven to have the scope. Services require it; only `requires` provides it. The proof exists in types alone: at run time it
+ * is `CurrentPrincipal`, so a scope check adds nothing to the request's context.
  */
 export const Authorized = <const S extends Scope>(_scope: S): Context.Service<Authorized<S>, Principal> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only a gate satisfies
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only `requires` provides
   CurrentPrincipal as unknown as Context.Service<Authorized<S>, Principal>
 
-/** A gate in the requirements of an operation: what it provides, and what it needs to do so. */
-export interface GateId<S extends Scope> {
+/** The type-level identity of a scope's middleware. */
+export interface ScopeCheckId<S extends Scope> {
   readonly "~effect/http-api/HttpApiMiddleware": {
     readonly provides: Authorized<S>
     readonly requires: CurrentPrincipal
@@ -48,9 +54,9 @@ export interface GateId<S extends Scope> {
   }
 }
 
-/** The middleware of a scope. Its type is spelt out, since the declarations of a package cannot name a class that is local to a function. */
-export type Gate<S extends Scope> = HttpApiMiddleware.ServiceClass<
-  GateId<S>,
+/** The middleware of a scope. Written out, because declarations cannot name a class that is local to a function. */
+export type ScopeCheck<S extends Scope> = HttpApiMiddleware.ServiceClass<
+  ScopeCheckId<S>,
   `countersign/api/requires/${S}`,
   {
     requires: CurrentPrincipal
@@ -62,49 +68,49 @@ export type Gate<S extends Scope> = HttpApiMiddleware.ServiceClass<
   }
 >
 
-const gate = <const S extends Scope>(name: S): Gate<S> =>
-  HttpApiMiddleware.Service<GateId<S>, { provides: Authorized<S>; requires: CurrentPrincipal }>()(
+const makeMiddleware = <const S extends Scope>(name: S): ScopeCheck<S> =>
+  HttpApiMiddleware.Service<ScopeCheckId<S>, { provides: Authorized<S>; requires: CurrentPrincipal }>()(
     `countersign/api/requires/${name}`,
     { error: InsufficientScope }
   )
 
-/** One gate a scope, so that every operation that asks for it carries the same middleware. */
-const gates = new Map<Scope, unknown>(scopes.map((scope) => [scope, gate(scope)]))
+/** One middleware per scope, shared by all operations that require it. */
+const middlewares = new Map<Scope, unknown>(scopes.map((scope) => [scope, makeMiddleware(scope)]))
 
-/** The middleware that lets only holders of `scope` through: 403 `INSUFFICIENT_SCOPE` for others. */
-export const requires = <const S extends Scope>(scope: S): Gate<S> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map holds under each scope the gate of that scope
-  gates.get(scope) as Gate<S>
+/** The middleware that rejects keys without `scope` with 403 `INSUFFICIENT_SCOPE`. */
+export const requires = <const S extends Scope>(scope: S): ScopeCheck<S> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the map has an entry per scope
+  middlewares.get(scope) as ScopeCheck<S>
 
-/** Proof of one of two scopes, for what either lets its holder see. */
+/** Proof that the principal has one of two scopes, for operations that either allows. */
 export const AuthorizedEither = <const A extends Scope, const B extends Scope>(
   _first: A,
   _second: B
 ): Context.Service<Authorized<A | B>, Principal> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only a gate satisfies
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same value under the narrower type, which only `requires` provides
   CurrentPrincipal as unknown as Context.Service<Authorized<A | B>, Principal>
 
-/** The middleware that lets holders of one of two scopes through. The first is the one that others are told they lack. */
+/** The middleware that rejects keys with neither scope. The problem names the first as `required_scope`. */
 export const requiresEither = <const A extends Scope, const B extends Scope>(
   first: A,
   second: B
-): Gate<A | B> => {
+): ScopeCheck<A | B> => {
   const name = `${first}${OR}${second}`
-  const known = eitherGates.get(name)
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a gate of two scopes is named by both
-  const either = (known ?? gate(name as Scope)) as Gate<A | B>
-  eitherGates.set(name, either)
+  const known = eitherMiddlewares.get(name)
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a middleware of two scopes is named by both
+  const either = (known ?? makeMiddleware(name as Scope)) as ScopeCheck<A | B>
+  eitherMiddlewares.set(name, either)
   return either
 }
 
-/** One gate a pair, as `gates` has one a scope. */
-const eitherGates = new Map<string, unknown>()
+/** One middleware per pair of scopes. */
+const eitherMiddlewares = new Map<string, unknown>()
 
-/** The scopes of which a middleware key is the gate: none where it is no gate, two where either will do. */
+/** The scopes that a middleware requires, by its key: none if it is not a scope check, two if either suffices. */
 export const scopesOf = (key: string): ReadonlyArray<Scope> => {
-  const names = key.startsWith(GATE) ? key.slice(GATE.length).split(OR) : []
+  const names = key.startsWith(KEY_PREFIX) ? key.slice(KEY_PREFIX.length).split(OR) : []
   return scopes.filter((known) => names.includes(known))
 }
 
-const GATE = "countersign/api/requires/"
+const KEY_PREFIX = "countersign/api/requires/"
 const OR = " or "

@@ -9,76 +9,108 @@ import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { ComparisonUnfinished, InvalidUrl, LimitReached, NotFound, ProviderKeyExists } from "./Problems.ts"
 
-/** What is tried. What is not named is the task's working copy, and of the dataset the newest version. */
 export const NewComparison = Schema.Struct({
   candidate: Schema.optionalKey(
     Schema.Struct({
-      instructions: Schema.optionalKey(Instructions),
-      provider: Schema.optionalKey(NewProvider),
-      dataset_id: Schema.optionalKey(DatasetId)
+      instructions: Schema.optionalKey(Instructions).annotateKey({
+        description: "Instructions to try, at most 100,000 characters. Default: the task's working copy."
+      }),
+      provider: Schema.optionalKey(NewProvider).annotateKey({
+        description: "Provider to try. Default: the task's working copy."
+      }),
+      dataset_id: Schema.optionalKey(DatasetId).annotateKey({
+        description:
+          "Dataset version that the candidate's `examples` provider answers from. Default: the newest."
+      })
     })
-  )
-}).annotate({ identifier: "NewComparison" })
+  ).annotateKey({ description: "What to try. Default: the task's working copy." })
+}).annotate({ identifier: "NewComparison", description: "A comparison to start." })
 export type NewComparison = typeof NewComparison.Type
 
-/** A comparison as it was taken in, or stands. */
-export const AcceptedComparison = Schema.Struct({ comparison: Comparison }).annotate({
-  identifier: "AcceptedComparison"
-})
+export const AcceptedComparison = Schema.Struct({
+  comparison: Comparison.annotateKey({ description: "The comparison." })
+}).annotate({ identifier: "AcceptedComparison", description: "A comparison that was started." })
 
-/** A comparison with a page of its results, newest example first. */
 export const ComparisonDetail = Schema.Struct({
-  comparison: Comparison,
+  comparison: Comparison.annotateKey({ description: "The comparison." }),
   ...page("results", ComparisonResult, ExampleId).fields
-}).annotate({ identifier: "ComparisonDetail" })
+}).annotate({
+  identifier: "ComparisonDetail",
+  description: "A comparison with one page of its results, newest example first."
+})
 export type ComparisonDetail = typeof ComparisonDetail.Type
 
-/** What is made live: the candidate of a comparison, or an earlier release of the task again. */
 export const NewRelease = Schema.Union(
-  [Schema.Struct({ comparison_id: ComparisonId }), Schema.Struct({ release_id: ReleaseId })],
+  [
+    Schema.Struct({
+      comparison_id: ComparisonId.annotateKey({
+        description: "A completed comparison of the task, whose candidate becomes live."
+      })
+    }).annotate({ description: "Promote a comparison's candidate." }),
+    Schema.Struct({
+      release_id: ReleaseId.annotateKey({
+        description: "An earlier release of the task, which becomes live again."
+      })
+    }).annotate({ description: "Roll back to an earlier release." })
+  ],
   { mode: "oneOf" }
-).annotate({ identifier: "NewRelease" })
+).annotate({
+  identifier: "NewRelease",
+  description: "What to make live: a comparison's candidate or an earlier release."
+})
 export type NewRelease = typeof NewRelease.Type
 
-/** Candidates against the live release. */
 export class ComparisonsApi extends HttpApiGroup.make("comparisons")
   .add(
     HttpApiEndpoint.get("list", "/tasks/:task_id/comparisons", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ComparisonId),
       success: page("comparisons", Comparison, ComparisonId),
       error: NotFound
     })
       .middleware(requires("tasks.read"))
-      .annotate(OpenApi.Description, "A task's comparisons, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listComparisons",
+          summary: "List comparisons",
+          description: "Lists a task's comparisons, newest first."
+        })
+      ),
     HttpApiEndpoint.post("create", "/tasks/:task_id/comparisons", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewComparison,
       success: AcceptedComparison.pipe(HttpApiSchema.status(202)),
       error: [NotFound, InvalidUrl, LimitReached, ProviderKeyExists]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
-      .annotate(
-        OpenApi.Description,
-        [
-          "Has the candidate and the live release answer every example of the task's newest dataset version, in the background. It goes on where it was after a restart; `compared` of `example_count` says how far it is.",
-          "An answer agrees with the example's as JSON, whatever the order of keys: whole numbers exactly, others within a millionth.",
-          "An `api_key` of the candidate's provider is kept where the task has none for its base URL. Another than the one it has is `PROVIDER_KEY_EXISTS`, since what is live may use that: leave it out, or renew it by a PATCH of the task.",
-          "At most 20 comparisons of an organization are at work: one more is `LIMIT_REACHED` until one of them ends."
-        ].join(" ")
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createComparison",
+          summary: "Start a comparison",
+          description: [
+            "Runs the candidate and the live release on every example of the task's newest dataset version, in the background; it continues after a restart. `compared` of `example_count` shows the progress.",
+            "Answers are compared as JSON, in any order of keys: integers exactly, other numbers within a relative difference of 1e-6.",
+            "The `api_key` of the candidate's provider is stored if the task has none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it by updating the task.",
+            "At most 20 comparisons of an organization can run concurrently; another fails with `LIMIT_REACHED`."
+          ].join(" ")
+        })
       ),
     HttpApiEndpoint.get("get", "/comparisons/:id", {
-      params: { id: ComparisonId },
+      params: { id: ComparisonId.annotateKey({ description: "The comparison's ID." }) },
       query: pageQuery(ExampleId),
       success: ComparisonDetail,
       error: NotFound
     })
       .middleware(requires("tasks.read"))
-      .annotate(
-        OpenApi.Description,
-        "One comparison: how far it is, its figures, and a page of its examples with both answers."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getComparison",
+          summary: "Get a comparison",
+          description:
+            "Returns one comparison: its progress, its summary, and one page of examples with both answers."
+        })
       )
   )
   .prefix("/v1")
@@ -87,33 +119,43 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
   .annotateMerge(
     OpenApi.annotations({
       title: "Comparisons",
-      description: "A candidate against the live release, over the newest dataset version."
+      description:
+        "A comparison runs a candidate and the live release on every example of the newest dataset version and reports where they agree with the right answers."
     })
   ) {}
 
-/** What runs are answered by, and were before. */
 export class ReleasesApi extends HttpApiGroup.make("releases")
   .add(
     HttpApiEndpoint.get("list", "/tasks/:task_id/releases", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ReleaseId),
       success: page("releases", Release, ReleaseId),
       error: NotFound
     })
       .middleware(requires("tasks.read"))
-      .annotate(OpenApi.Description, "A task's releases, newest first: the first of them is live."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listReleases",
+          summary: "List releases",
+          description: "Lists a task's releases, newest first. The first is live."
+        })
+      ),
     HttpApiEndpoint.post("create", "/tasks/:task_id/releases", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewRelease,
       success: Release.pipe(HttpApiSchema.status(201)),
       error: [NotFound, ComparisonUnfinished]
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
-      .annotate(
-        OpenApi.Description,
-        "Makes the candidate of a finished comparison live, or by `release_id` an earlier release again, the first too: that is the way back. Nothing else changes what is live. Where it is live already, that release is answered."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createRelease",
+          summary: "Release a candidate or roll back",
+          description:
+            "Promotes a completed comparison's candidate, or rolls back to an earlier release by `release_id`. Idempotent: returns the live release if it already is."
+        })
       )
   )
   .prefix("/v1")
@@ -122,6 +164,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
   .annotateMerge(
     OpenApi.annotations({
       title: "Releases",
-      description: "What a task's runs are answered by, and its history."
+      description:
+        "A release is what answers a task's runs: instructions, provider and dataset version. Creating one is the only way to change what is live."
     })
   ) {}

@@ -1,6 +1,6 @@
 /**
- * What the console's page asks of its service beside the contract. It is no part of the contract: the page and the service come
- * from one build, and other clients have keys.
+ * The console's own operations, beside the public API. They are not part of it: the console's page and the service come from one build, and
+ * other clients use API keys.
  */
 import { Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
@@ -16,38 +16,39 @@ import { problem } from "./Problem.ts"
 import { InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
 
-/** Where the console is. */
+/** Path of the console. */
 export const CONSOLE_PATH = "/console"
 
-/** Where the operations of the contract are for who signed in: the same paths behind this one. */
+/** Path prefix under which a signed-in browser reaches the operations of the public API. */
 export const CONSOLE_API_PATH = "/console/api"
 
-/** Another site's page made the browser ask. */
 export class CrossSite extends problem<CrossSite>()(
   "CROSS_SITE",
   403,
-  "The request comes from another site"
+  "Cross-site request",
+  "The request was made by a page of another site."
 ) {}
 
-/** A key, and the cookie made of it, must not travel where others on the network can read them. */
+/** The key, and the session cookie, must not cross a network unencrypted. */
 export class InsecureAddress extends problem<InsecureAddress>()(
   "INSECURE_ADDRESS",
   403,
-  "Signing in asks for https, or for this machine"
+  "HTTPS required",
+  "Signing in requires HTTPS, except from the machine that runs the service."
 ) {}
 
-/** Who is signed in, and what the page may offer. */
+/** The signed-in key, and the scopes that decide what the page offers. */
 export const ConsoleSession = Schema.Struct({
   organization: Schema.String,
   key: Actor,
   scopes: Schema.Array(Scope),
   expires_at: Timestamp,
-  /** The service's time: what counts down on a page goes by it, not by the clock of the device. */
+  /** The service's time. Countdowns on the page use it instead of the device's clock. */
   now: Timestamp
 }).annotate({ identifier: "ConsoleSession" })
 export type ConsoleSession = typeof ConsoleSession.Type
 
-/** Signing in and out. */
+/** Sign in and out. */
 export class ConsoleSessionApi extends HttpApiGroup.make("session")
   .add(
     HttpApiEndpoint.post("sign_in", "/", {
@@ -55,34 +56,34 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
       success: ConsoleSession,
       error: [InvalidApiKey, InsecureAddress, RateLimited]
     }),
-    // Null: nobody is signed in, which a page that has just been opened may ask without it being a fault.
+    // Null means not signed in. A page that has just been opened asks for this, so it is not an error.
     HttpApiEndpoint.get("get", "/", { success: Schema.NullOr(ConsoleSession) }),
     HttpApiEndpoint.delete("sign_out", "/", {})
   )
   .prefix(`${CONSOLE_PATH}/session`)
   .middleware(RequestBody) {}
 
-/** The most approvals of one page: a few hundred bytes each. The first is what somebody waits to see, so it is small. */
+/** Approvals per page of the inbox, a few hundred bytes each. The first page is small, because a person waits for it. */
 export const INBOX_PAGE = 1_000
 export const INBOX_FIRST_PAGE = 100
 
-/** What waits for a person, in the order in which it closes. */
+/** Pending approvals, by deadline. */
 export const Inbox = Schema.Struct({
   approvals: Schema.Array(ApprovalSnapshot),
-  /** Whether others close after the last of these. */
+  /** Whether more approvals follow the last one. */
   more: Schema.Boolean
 }).annotate({ identifier: "Inbox" })
 export type Inbox = typeof Inbox.Type
 
-/** An approval as the inbox opens it. */
+/** An approval, opened from the inbox. */
 export const InboxItem = Schema.Struct({
   approval: Approval,
-  /** Whether who is signed in asked for the step, and its rule does not let them decide it: `SELF_APPROVAL`. */
+  /** Whether the signed-in key submitted the step and its rule does not allow self-approval: deciding gets `SELF_APPROVAL`. */
   own_request: Schema.Boolean
 }).annotate({ identifier: "InboxItem" })
 export type InboxItem = typeof InboxItem.Type
 
-/** The inbox, and word of what changes in it. */
+/** The inbox and the stream of its changes. */
 export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
   .add(
     HttpApiEndpoint.get("list", "/", {
@@ -102,23 +103,23 @@ export class ConsoleInboxApi extends HttpApiGroup.make("inbox")
   .middleware(RequestBody)
   .middleware(Authentication) {}
 
-/** How sending to a destination went in one stretch of time. */
+/** Delivery results of one destination in one hour. */
 export const HealthBucket = Schema.Struct({
-  /** When the stretch begins; each is an hour. */
+  /** Start of the hour. */
   at: Timestamp,
-  /** Attempts that the receiver took. */
+  /** Attempts that succeeded. */
   delivered: Schema.Int,
   failed: Schema.Int,
-  /** Of the attempts, the duration that half are within, and that 95 of 100 are within; null where there was none. */
+  /** Median and 95th percentile of the duration of attempts, in milliseconds; null if there were none. */
   median_ms: Schema.NullOr(Schema.Int),
   slow_ms: Schema.NullOr(Schema.Int)
 }).annotate({ identifier: "HealthBucket" })
 export type HealthBucket = typeof HealthBucket.Type
 
-/** The hours that a destination's health is shown for. */
+/** Hours of health to show. */
 export const HEALTH_HOURS = 48
 
-/** How destinations fare: notification endpoints and the telemetry destination alike. */
+/** Delivery health of webhook endpoints and of the telemetry destination. */
 export class ConsoleHealthApi extends HttpApiGroup.make("health")
   .add(
     HttpApiEndpoint.get("get", "/:id", {
@@ -130,32 +131,32 @@ export class ConsoleHealthApi extends HttpApiGroup.make("health")
   .middleware(RequestBody)
   .middleware(Authentication) {}
 
-/** The most differences of two versions that are told at once. */
+/** Most differences of two versions to return. */
 export const MOST_CHANGES = 100
 
-/** One difference of two versions: without `before` an example was added, without `after` removed, with both it took the other's place. */
+/** One difference of two versions: an example was added (`before` is null), removed (`after` is null) or replaced. */
 export const DatasetChange = Schema.Struct({
   before: Schema.NullOr(Example),
   after: Schema.NullOr(Example)
 }).annotate({ identifier: "DatasetChange" })
 export type DatasetChange = typeof DatasetChange.Type
 
-/** What a version changed of its base. */
+/** The differences of a version from an older one. */
 export const DatasetChanges = Schema.Struct({
   added: Schema.Int,
   replaced: Schema.Int,
   removed: Schema.Int,
-  /** The newest of them, at most `MOST_CHANGES`. */
+  /** The newest differences, at most `MOST_CHANGES`. */
   changes: Schema.Array(DatasetChange)
 }).annotate({ identifier: "DatasetChanges" })
 export type DatasetChanges = typeof DatasetChanges.Type
 
-/** How two versions of a task's dataset differ. */
+/** Differences of two versions of a task's dataset. */
 export class ConsoleDatasetsApi extends HttpApiGroup.make("dataset_changes")
   .add(
     HttpApiEndpoint.get("get", "/:id/changes", {
       params: { id: DatasetId },
-      /** The older version, of the same task. */
+      /** An older version of the same task. */
       query: { since: DatasetId },
       success: DatasetChanges,
       error: NotFound

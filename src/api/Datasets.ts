@@ -7,68 +7,105 @@ import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { DatasetBaseChanged, InvalidInput, NotFound } from "./Problems.ts"
 
-/**
- * The examples of a first version, or those that a next one adds: then `base_dataset_id` names the newest version there is. An example with
- * the very input of one of the base takes its place.
- */
 export const NewDataset = Schema.Struct({
-  base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)),
-  examples: Schema.NonEmptyArray(Schema.Struct({ input: JsonObject, answer: JsonObject }))
-}).annotate({ identifier: "NewDataset" })
+  base_dataset_id: Schema.optionalKey(Schema.NullOr(DatasetId)).annotateKey({
+    description: "The newest version of the task's dataset. Default null, for the first version."
+  }),
+  examples: Schema.NonEmptyArray(
+    Schema.Struct({
+      input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
+      answer: JsonObject.annotateKey({
+        description: "The right answer to it, valid against the task's answer schema."
+      })
+    })
+  ).annotateKey({
+    description:
+      "Examples to add, at least one. An example with the same input as one of the base replaces it."
+  })
+}).annotate({ identifier: "NewDataset", description: "A dataset version to create." })
 export type NewDataset = typeof NewDataset.Type
 
-/** The versions of tasks' datasets. */
 export class DatasetsApi extends HttpApiGroup.make("datasets")
   .add(
     HttpApiEndpoint.get("list", "/tasks/:task_id/datasets", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(DatasetId),
       success: page("datasets", Dataset, DatasetId),
       error: NotFound
     })
       .middleware(requires("datasets.read"))
-      .annotate(OpenApi.Description, "The versions of a task's dataset, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listDatasets",
+          summary: "List dataset versions",
+          description: "Lists the versions of a task's dataset, newest first."
+        })
+      ),
     HttpApiEndpoint.post("create", "/tasks/:task_id/datasets", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewDataset,
       success: Dataset.pipe(HttpApiSchema.status(201)),
       error: [NotFound, InvalidInput, DatasetBaseChanged]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))
-      .annotate(
-        OpenApi.Description,
-        "The task's first version, or the next one: then the examples are added to `base_dataset_id`, which must be the newest. What is live does not change."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createDataset",
+          summary: "Create a dataset version",
+          description:
+            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. The live release does not change."
+        })
       ),
     HttpApiEndpoint.get("get", "/datasets/:id", {
-      params: { id: DatasetId },
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       success: Dataset,
       error: NotFound
     })
       .middleware(requires("datasets.read"))
-      .annotate(OpenApi.Description, "One version: its number and how many examples it has."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getDataset",
+          summary: "Get a dataset version",
+          description: "Returns one version: its number, size and digest."
+        })
+      ),
     HttpApiEndpoint.get("examples", "/datasets/:id/examples", {
-      params: { id: DatasetId },
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: pageQuery(ExampleId),
       success: page("examples", Example, ExampleId),
       error: NotFound
     })
       .middleware(requires("datasets.read"))
-      .annotate(
-        OpenApi.Description,
-        "The examples of one version, newest first. A page may hold fewer than `limit` where examples are large; go on until `next_cursor` is null."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listDatasetExamples",
+          summary: "List the examples of a version",
+          description:
+            "Lists the examples of one version, newest first. A page of large examples can hold fewer than `limit`; continue until `next_cursor` is null."
+        })
       ),
     HttpApiEndpoint.get("export", "/datasets/:id/export", {
-      params: { id: DatasetId },
-      // Eight MiB of numbers such as 1e20 are five times as long where they are written out.
+      params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
+      // 8 MiB of numbers such as 1e20 take five times as much when written out.
       success: HttpApiSchema.StreamNdjson({ schema: Example, maxElementBytes: "64 MiB" }),
       error: NotFound
     })
       .middleware(requires("datasets.read"))
-      .annotate(
-        OpenApi.Description,
-        "The whole version as JSON Lines, an example a line, newest first, sent as it is read."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "exportDataset",
+          summary: "Export a dataset version",
+          description: "Streams the whole version as JSON Lines, one example per line, newest first.",
+          transform: (operation) => {
+            const { "200": streamed, ...others } = operation["responses"] ?? {}
+            return {
+              ...operation,
+              responses: { "200": { ...streamed, description: "The examples, as JSON Lines." }, ...others }
+            }
+          }
+        })
       )
   )
   .prefix("/v1")
@@ -77,6 +114,6 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
   .annotateMerge(
     OpenApi.annotations({
       title: "Datasets",
-      description: "Examples of right answers, in versions that never change."
+      description: "A dataset holds examples of right answers to a task, in versions that never change."
     })
   ) {}

@@ -10,7 +10,7 @@ import {
   SupersededCorrection
 } from "../domain/tasks/Feedback.ts"
 import { DatasetId, FeedbackId, TaskId, TraceId } from "../domain/Ids.ts"
-import { Timestamp } from "../domain/Time.ts"
+import { timestamp } from "../domain/Time.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
@@ -27,68 +27,96 @@ import {
 } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
-/** What is said of a run's answer. */
 export const NewFeedback = Schema.Struct({
-  /** The `trace_id` of the run's answer, which also came as `x-svc-trace-id`. One that is unknown is answered 404. */
-  inference_log_id: Schema.String,
-  score: Score,
-  /** The answer that should have been returned, in the task's answer shape. */
-  correction: Schema.optionalKey(Schema.NullOr(JsonObject))
-}).annotate({ identifier: "NewFeedback" })
+  inference_log_id: Schema.String.annotateKey({
+    description: "The `trace_id` of the run, also sent as `x-svc-trace-id`. An unknown one gets 404."
+  }),
+  score: Score.annotateKey({ description: "How good the answer was." }),
+  correction: Schema.optionalKey(Schema.NullOr(JsonObject)).annotateKey({
+    description: "The right answer, valid against the task's answer schema. Default null: a score alone."
+  })
+}).annotate({ identifier: "NewFeedback", description: "Feedback on the answer of one run." })
 export type NewFeedback = typeof NewFeedback.Type
 
-/** Which feedback a list shows. */
+/** The filters of the list. */
 export const feedbackFilter = {
-  task_id: Schema.optionalKey(TaskId),
-  status: Schema.optionalKey(FeedbackStatus),
-  score: Schema.optionalKey(Score),
-  inference_log_id: Schema.optionalKey(TraceId),
-  has_correction: Schema.optionalKey(Schema.Boolean),
-  /** From this time on. */
-  created_after: Schema.optionalKey(Timestamp),
-  /** Before this time. */
-  created_before: Schema.optionalKey(Timestamp)
+  task_id: Schema.optionalKey(TaskId).annotateKey({ description: "Only feedback on runs of this task." }),
+  status: Schema.optionalKey(FeedbackStatus).annotateKey({ description: "Only feedback of this status." }),
+  score: Schema.optionalKey(Score).annotateKey({ description: "Only feedback with this score." }),
+  inference_log_id: Schema.optionalKey(TraceId).annotateKey({
+    description: "Only feedback on the run with this `trace_id`."
+  }),
+  has_correction: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Only feedback with a correction (`true`) or without one (`false`)."
+  }),
+  created_after: Schema.optionalKey(timestamp("Only feedback of this time or later.")),
+  created_before: Schema.optionalKey(timestamp("Only feedback before this time."))
 }
 export type FeedbackFilter = Schema.Struct.Type<typeof feedbackFilter>
 
-/** The set of staged corrections that is promoted, as a preview showed it. */
 export const PromoteRequest = Schema.Struct({
-  base_dataset_id: Schema.NullOr(DatasetId),
-  expected_feedback_revision: Schema.String
-}).annotate({ identifier: "PromoteRequest" })
+  base_dataset_id: Schema.NullOr(DatasetId).annotateKey({
+    description: "`base_dataset_id` of the preview. Null if the task has no dataset yet."
+  }),
+  expected_feedback_revision: Schema.String.annotateKey({
+    description: "`feedback_revision` of the preview: identifies the set of corrections to promote."
+  })
+}).annotate({
+  identifier: "PromoteRequest",
+  description: "The set of staged corrections to promote, as previewed."
+})
 export type PromoteRequest = typeof PromoteRequest.Type
 
-/** What a promotion would do, as things stand now. */
 export const PromotionPreview = Schema.Struct({
-  /** The task's newest version; null where it has none, and the promotion makes the first. */
-  base_dataset_id: Schema.NullOr(DatasetId),
-  /** Opaque. Names the whole set of the task's staged corrections, whichever page of them this is. */
-  feedback_revision: Schema.String,
-  /** Those that would be promoted, newest first. A page may hold fewer than were asked for where they are large. */
-  corrections: Schema.Array(StagedCorrection),
+  base_dataset_id: Schema.NullOr(DatasetId).annotateKey({
+    description:
+      "The newest version of the task's dataset. Null if it has none; the promotion makes the first."
+  }),
+  feedback_revision: Schema.String.annotateKey({
+    description: "Opaque revision of the complete set of staged corrections. The same on every page."
+  }),
+  corrections: Schema.Array(StagedCorrection).annotateKey({
+    description:
+      "Corrections that would be promoted, newest first. A page of large ones can hold fewer than `limit`."
+  }),
   next_cursor: page("corrections", StagedCorrection, FeedbackId).fields.next_cursor,
-  /** How many would be promoted in all. */
-  correction_count: Schema.Int,
-  /** The first 1,000 of those that others of the same run take the place of. */
-  superseded: Schema.Array(SupersededCorrection),
-  superseded_count: Schema.Int,
-  /** Corrections whose input the base does not have. */
-  examples_added: Schema.Int,
-  /** Corrections that take the place of examples with the very same input. */
-  examples_replaced: Schema.Int
-}).annotate({ identifier: "PromotionPreview" })
+  correction_count: Schema.Int.annotateKey({
+    description: "How many corrections would be promoted in total."
+  }),
+  superseded: Schema.Array(SupersededCorrection).annotateKey({
+    description: "Corrections that later ones of the same run replace. At most the first 1,000."
+  }),
+  superseded_count: Schema.Int.annotateKey({
+    description: "How many corrections would be superseded in total."
+  }),
+  examples_added: Schema.Int.annotateKey({ description: "Corrections whose input is new to the dataset." }),
+  examples_replaced: Schema.Int.annotateKey({
+    description: "Corrections that replace an example with the same input."
+  })
+}).annotate({
+  identifier: "PromotionPreview",
+  description: "What promoting the task's staged corrections would do at this moment."
+})
 export type PromotionPreview = typeof PromotionPreview.Type
 
-/** A promotion that was made. */
 export const PromotionResult = Schema.Struct({
-  dataset: Dataset,
-  promoted: Schema.Array(FeedbackId),
-  /** Names what is staged now. */
-  feedback_revision: Schema.String
-}).annotate({ identifier: "PromotionResult" })
+  dataset: Dataset.annotateKey({ description: "The new dataset version." }),
+  promoted: Schema.Array(FeedbackId).annotateKey({ description: "IDs of the feedback that was promoted." }),
+  feedback_revision: Schema.String.annotateKey({
+    description: "Revision of the set of staged corrections after the promotion."
+  })
+}).annotate({ identifier: "PromotionResult", description: "A completed promotion." })
 export type PromotionResult = typeof PromotionResult.Type
 
-/** Feedback on the answers of runs, its review, and its way into the next version of a task's dataset. */
+export const RejectRequest = Schema.Struct({
+  note: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
+    description: "A note to the submitter, at most 4,000 characters. Default null."
+  })
+}).annotate({
+  identifier: "RejectRequest",
+  description: "Why the correction is rejected. The body can be left out."
+})
+
 export class FeedbackApi extends HttpApiGroup.make("feedback")
   .add(
     HttpApiEndpoint.post("create", "/v1/feedback", {
@@ -100,67 +128,102 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       .middleware(Idempotent)
       .middleware(requires("feedback.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
-      .annotate(
-        OpenApi.Description,
-        "Answered once it is committed. Credentials of the organization and recognizable secrets are removed from a correction before it is saved, whatever its fields are called; `redaction_warning` then names the fields. A credential of fewer than eight characters stands in ordinary texts too and is not looked for. A correction is searched whole or not taken: one with a text of more than 262,144 characters, or of more than 100,000 parts, is answered 413. `errors` names 20 fields at most. What is live does not change."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createFeedback",
+          summary: "Give feedback",
+          description: [
+            "Stores a score, optionally with a correction, and responds when it is committed.",
+            "Before a correction is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
+            "A correction with a string of more than 262,144 characters, or with more than 100,000 values, cannot be searched completely and gets 413. Body limit: 4 MiB.",
+            "The live release does not change."
+          ].join(" ")
+        })
       ),
     HttpApiEndpoint.get("list", "/v1/feedback", {
       query: { ...pageQuery(FeedbackId), ...feedbackFilter },
       success: page("feedback", FeedbackRecord, FeedbackId)
     })
       .middleware(requires("feedback.read"))
-      .annotate(
-        OpenApi.Description,
-        "Newest first. A page may hold fewer than were asked for where the corrections are large."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listFeedback",
+          summary: "List feedback",
+          description:
+            "Lists feedback, newest first. Filters can be combined. A page of large corrections can hold fewer than `limit`."
+        })
       ),
     HttpApiEndpoint.get("get", "/v1/feedback/:id", {
-      params: { id: FeedbackId },
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
       success: FeedbackDetail,
       error: NotFound
     })
       .middleware(requires("feedback.read"))
-      .annotate(OpenApi.Description, "One piece of feedback with the run that it is about."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getFeedback",
+          summary: "Get feedback",
+          description: "Returns one piece of feedback with the run that it is about."
+        })
+      ),
     HttpApiEndpoint.post("stage", "/v1/feedback/:id/stage", {
-      params: { id: FeedbackId },
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
       success: FeedbackRecord,
       error: [NotFound, FeedbackNotPending, LimitReached]
     })
       .middleware(requires("feedback.write"))
-      .annotate(
-        OpenApi.Description,
-        "Accepts a pending correction for the next promotion. Again: the same answer. A task has some 10,000 staged corrections at most: past that 409 `LIMIT_REACHED`."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "stageFeedback",
+          summary: "Stage a correction",
+          description:
+            "Accepts a pending correction for the next promotion. Idempotent. A task can have about 10,000 staged corrections; another fails with 409 `LIMIT_REACHED`."
+        })
       ),
     HttpApiEndpoint.post("reject", "/v1/feedback/:id/reject", {
-      params: { id: FeedbackId },
-      payload: [Schema.Struct({ note: Schema.optionalKey(Schema.NullOr(Comment)) }), HttpApiSchema.NoContent],
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
+      payload: [RejectRequest, HttpApiSchema.NoContent],
       success: FeedbackRecord,
       error: [NotFound, FeedbackNotPending]
     })
       .middleware(requires("feedback.write"))
-      .annotate(
-        OpenApi.Description,
-        "Refuses a pending correction, with a note for who gave it. Again: the same answer."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "rejectFeedback",
+          summary: "Reject a correction",
+          description: "Rejects a pending correction, optionally with a note to the submitter. Idempotent."
+        })
       ),
     HttpApiEndpoint.get("preview", "/v1/tasks/:task_id/feedback/preview", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(FeedbackId),
       success: PromotionPreview,
       error: NotFound
     })
       .middleware(requiresEither("feedback.read", "datasets.write"))
-      .annotate(OpenApi.Description, "What promoting the task's staged corrections would do."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "previewPromotion",
+          summary: "Preview a promotion",
+          description: "Shows what promoting the task's staged corrections would do."
+        })
+      ),
     HttpApiEndpoint.post("promote", "/v1/tasks/:task_id/feedback/promote", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: PromoteRequest,
       success: PromotionResult.pipe(HttpApiSchema.status(201)),
       error: [NotFound, DatasetBaseChanged, FeedbackChanged, NothingStaged]
     })
       .middleware(Idempotent)
       .middleware(requires("datasets.write"))
-      .annotate(
-        OpenApi.Description,
-        "Makes the next version of the task's dataset from its staged corrections: all of them, or nothing where the dataset or the set has changed since the preview. What is live does not change; the next comparison runs on the new version."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "promoteFeedback",
+          summary: "Promote staged corrections",
+          description:
+            "Makes the next version of the task's dataset from all of its staged corrections. Fails without any change if the dataset or the set of corrections changed since the preview. The live release does not change; the next comparison runs on the new version."
+        })
       )
   )
   .middleware(RequestBody)
@@ -169,6 +232,6 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
     OpenApi.annotations({
       title: "Feedback",
       description:
-        "Scores and corrections of answers: recorded, reviewed, and promoted into the next dataset version."
+        "Feedback scores the answer of a run and can correct it. Reviewers stage or reject corrections; a promotion makes the staged ones into the next dataset version."
     })
   ) {}

@@ -1,7 +1,4 @@
-/**
- * What every operation runs in: the answer to malformed requests, oversize bodies, lost stores and our own faults, in one
- * place. Implemented by `server/Frame.ts`.
- */
+/** The middleware of every operation, and the annotations that configure it. Implemented in `server/http`. */
 import { ByteSize, Context, Fiber, Schema, type SchemaAST } from "effect"
 import type { HttpServerRespondable } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
@@ -17,17 +14,22 @@ import {
   UnsupportedMediaType
 } from "./Problems.ts"
 
-/** Around every operation: gives each problem its `request_id`, and turns what no service names into a problem. */
+/**
+ * Wraps every operation: sets `request_id` on each problem, and turns malformed requests, database failures and unexpected errors into
+ * problems.
+ */
 export class ProblemFrame extends HttpApiMiddleware.Service<ProblemFrame>()("countersign/api/ProblemFrame", {
   error: [InvalidRequest, Unavailable, InternalError]
 }) {}
 
-/** Reads a body once, after the key was checked: at most `BodyLimit` bytes of UTF-8 JSON, at most 64 levels deep, as I-JSON (RFC 7493) has it. */
+/**
+ * Reads the body once, after authentication: at most `BodyLimit` bytes of UTF-8 I-JSON (RFC 7493), nested at most 64 levels deep.
+ */
 export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("countersign/api/RequestBody", {
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType]
 }) {}
 
-/** How many more faults of this request are gathered; undefined: no limit. */
+/** How many more field errors to collect for this request; undefined means no limit. */
 export const FieldErrorBudget = Context.Reference<{ count: number } | undefined>(
   "countersign/api/FieldErrorBudget",
   {
@@ -36,8 +38,8 @@ export const FieldErrorBudget = Context.Reference<{ count: number } | undefined>
 )
 
 /**
- * Every fault of a request is gathered, so that a caller mends them all at once; but only while `FieldErrorBudget` lasts. A fault costs some
- * microseconds and a body has room for a million: past that the next one is the only one that is told.
+ * Collects all field errors of a request, so that a client can fix them in one go, until `FieldErrorBudget` is used up; after that only the
+ * first one. Each error costs some microseconds, and a body can contain a million.
  */
 export const collectFieldErrors: SchemaAST.ParseOptions = {
   get errors() {
@@ -46,15 +48,15 @@ export const collectFieldErrors: SchemaAST.ParseOptions = {
   }
 }
 
-/** The most bytes a body may have: 1 MiB, unless an operation is annotated with more. */
+/** Largest body in bytes: 1 MiB unless an operation is annotated otherwise. */
 export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/BodyLimit", {
   defaultValue: () => ByteSize.mebibytes(1)
 })
 
 /**
- * On every operation that creates: the same `Idempotency-Key` with the same body and API key gives the same answer for 24 hours,
- * also where the first request and its answer were cut off. Only success is kept: a refused request created nothing and may
- * be sent again.
+ * For operations that create: a request repeated with the same `idempotency-key`, body and API key returns the first response for 24 hours,
+ * even if the connection broke before the client received it. Only successful responses are stored; a rejected request created nothing and
+ * can be sent again under its key.
  */
 export class Idempotent extends HttpApiMiddleware.Service<
   Idempotent,
@@ -70,14 +72,14 @@ export const idempotencyHeaders = {
       Schema.isPattern(/^[\x21-\x7e]+$/u, { expected: "1 to 255 visible ASCII characters" })
     ).annotate({
       description:
-        "The same key with the same request of the same API key gives the same answer for 24 hours; with another body, or of another API key of the organization, it is 409 `IDEMPOTENCY_KEY_REUSED`. A request that was refused leaves nothing behind: it may be sent again under its key."
+        "A unique value of your choice, such as a UUID: 1 to 255 visible ASCII characters. Repeating the request with the same key and body returns the first response for 24 hours instead of creating again. With another body, or from another API key of the organization, it fails with 409 `IDEMPOTENCY_KEY_REUSED`. A request that failed can be repeated under its key."
     })
   )
 }
 
 /**
- * The body fields whose fault has a code of its own, by name: an operation annotated with this answers with that problem, not
- * with `INVALID_REQUEST`, when such a field alone is wrong.
+ * Body fields with an error code of their own, by name. If such a field is invalid, the operation fails with the problem made here instead of
+ * `INVALID_REQUEST`.
  */
 export class FieldProblems extends Context.Service<
   FieldProblems,

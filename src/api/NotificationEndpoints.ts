@@ -4,7 +4,7 @@ import { ApprovalEventType } from "../domain/approvals/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId } from "../domain/Ids.ts"
 import { NotificationEndpoint } from "../domain/delivery/NotificationEndpoint.ts"
-import { Timestamp } from "../domain/Time.ts"
+import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
@@ -16,35 +16,53 @@ import {
   QueueFull
 } from "./Problems.ts"
 
-/** A selection of event types: at least one. Absent on creation it means all there are then. */
 const Events = Schema.NonEmptyArray(ApprovalEventType)
 
-/** What a new endpoint is made of. */
+const url = Schema.String.annotateKey({
+  description: "HTTPS URL on a public host, without credentials, for example `https://example.com/webhooks`."
+})
+
+const signingSecret = Schema.String.annotateKey({
+  description: "The signing secret: `whsec_` and base64. Only this response contains it; store it safely."
+})
+
 export const NewNotificationEndpoint = Schema.Struct({
-  url: Schema.String,
-  events: Schema.optionalKey(Events)
-}).annotate({ identifier: "NewNotificationEndpoint" })
+  url,
+  events: Schema.optionalKey(Events).annotateKey({
+    description: "The event types to receive, at least one. Default: every type that exists now."
+  })
+}).annotate({ identifier: "NewNotificationEndpoint", description: "A webhook endpoint to create." })
 export type NewNotificationEndpoint = typeof NewNotificationEndpoint.Type
 
-/** An endpoint and, this once, its signing secret. */
 export const CreatedNotificationEndpoint = Schema.Struct({
-  endpoint: NotificationEndpoint,
-  secret: Schema.String
-}).annotate({ identifier: "CreatedNotificationEndpoint" })
-
-/** The organization's endpoints, and whether reviewers are reached by mail. */
-export const NotificationEndpoints = Schema.Struct({
-  endpoints: Schema.Array(NotificationEndpoint),
-  email_notifier: Schema.Boolean
-}).annotate({ identifier: "NotificationEndpoints" })
-
-/** What is changed of an endpoint; at least one of the two. Its address and its secret stay. */
-export const NotificationEndpointChange = Schema.Struct({
-  /** Replaces the selection. */
-  events: Schema.optionalKey(Events),
-  /** While it is off, events make no deliveries for it, and what waits for it fails. On also ends what a 410 began. */
-  active: Schema.optionalKey(Schema.Boolean)
+  endpoint: NotificationEndpoint.annotateKey({ description: "The endpoint." }),
+  secret: signingSecret
+}).annotate({
+  identifier: "CreatedNotificationEndpoint",
+  description: "A new webhook endpoint with its signing secret."
 })
+
+export const NotificationEndpoints = Schema.Struct({
+  endpoints: Schema.Array(NotificationEndpoint).annotateKey({
+    description: "All webhook endpoints, newest first. At most 50."
+  }),
+  email_notifier: Schema.Boolean.annotateKey({
+    description: "Whether this service is configured to email reviewers."
+  })
+}).annotate({ identifier: "NotificationEndpoints", description: "The organization's webhook endpoints." })
+
+export const NotificationEndpointChange = Schema.Struct({
+  events: Schema.optionalKey(Events).annotateKey({
+    description: "The event types to receive from now on, at least one. Absent: unchanged."
+  }),
+  active: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Enables or disables the endpoint. A disabled endpoint gets no deliveries, and its queued deliveries fail. Enabling also undoes the effect of a 410 Gone response. Absent: unchanged."
+  })
+})
+  .annotate({
+    description: "Changes to a webhook endpoint; at least one member. Its URL and secret cannot change."
+  })
   .check(
     Schema.makeFilter(
       ({ active, events }) =>
@@ -54,22 +72,27 @@ export const NotificationEndpointChange = Schema.Struct({
   .annotate({ identifier: "NotificationEndpointChange" })
 export type NotificationEndpointChange = typeof NotificationEndpointChange.Type
 
-/** An endpoint's latest 50 deliveries, newest first. */
 export const NotificationDeliveries = Schema.Struct({
-  deliveries: Schema.Array(DeliveryRecord)
-}).annotate({ identifier: "NotificationDeliveries" })
-
-/** A delivery that waits to be sent again. */
-export const QueuedDelivery = Schema.Struct({
-  queued: Schema.Literal(true),
-  id: DeliveryId
-}).annotate({ identifier: "QueuedDelivery" })
-
-/** Which failed deliveries are queued again: those created from `since` on and before `until`, or until now. */
-export const ReplayWindow = Schema.Struct({
-  since: Timestamp,
-  until: Schema.optionalKey(Schema.NullOr(Timestamp))
+  deliveries: Schema.Array(DeliveryRecord).annotateKey({
+    description: "The latest 50 deliveries, newest first."
+  })
+}).annotate({
+  identifier: "NotificationDeliveries",
+  description: "The latest deliveries of a webhook endpoint."
 })
+
+export const QueuedDelivery = Schema.Struct({
+  queued: Schema.Literal(true).annotateKey({ description: "Always true." }),
+  id: DeliveryId.annotateKey({ description: "The delivery's ID." })
+}).annotate({ identifier: "QueuedDelivery", description: "A delivery that was queued again." })
+
+export const ReplayWindow = Schema.Struct({
+  since: timestamp("Replays failed deliveries that were created at this time or later."),
+  until: Schema.optionalKey(Schema.NullOr(Timestamp)).annotateKey({
+    description: "Replays failed deliveries that were created before this time. Default null: until now."
+  })
+})
+  .annotate({ description: "The time window of the deliveries to replay." })
   .check(
     Schema.makeFilter(({ since, until }) =>
       until === undefined || until === null || DateTime.isLessThan(since, until)
@@ -80,37 +103,47 @@ export const ReplayWindow = Schema.Struct({
   .annotate({ identifier: "ReplayWindow" })
 export type ReplayWindow = typeof ReplayWindow.Type
 
-/** How many failed deliveries of the window were queued, and how many found no room. */
 export const ReplayCounts = Schema.Struct({
-  queued: Schema.Int,
-  skipped: Schema.Int
-}).annotate({ identifier: "ReplayCounts" })
-
-/** A new signing secret, this once. */
-export const RotatedSecret = Schema.Struct({ secret: Schema.String }).annotate({
-  identifier: "RotatedSecret"
+  queued: Schema.Int.annotateKey({ description: "Deliveries that were queued again." }),
+  skipped: Schema.Int.annotateKey({ description: "Deliveries that were not, because the queue is full." })
+}).annotate({
+  identifier: "ReplayCounts",
+  description: "How many failed deliveries of the window were queued."
 })
 
-/** The delivery of a test event. `queued` is false where the queue was full: it is recorded as failed then. */
+export const RotatedSecret = Schema.Struct({ secret: signingSecret }).annotate({
+  identifier: "RotatedSecret",
+  description: "The new signing secret."
+})
+
 export const TestDelivery = Schema.Struct({
-  queued: Schema.Boolean,
-  id: DeliveryId
-}).annotate({ identifier: "TestDelivery" })
+  queued: Schema.Boolean.annotateKey({
+    description: "False if the queue was full; the delivery is then recorded as failed."
+  }),
+  id: DeliveryId.annotateKey({ description: "The delivery's ID." })
+}).annotate({ identifier: "TestDelivery", description: "The delivery of a test event." })
 export type TestDelivery = typeof TestDelivery.Type
 
-/** A wrong selection of events has a code of its own. */
+/** An invalid selection of events has its own code. */
 const eventsProblem = FieldProblems.context({
-  events: (errors) => new InvalidWebhookEvents({ detail: "Name at least one supported event type", errors })
+  events: (errors) =>
+    new InvalidWebhookEvents({ detail: "Select at least one supported event type.", errors })
 })
 
-/** HTTPS receivers of approval events. */
 export class NotificationEndpointsApi extends HttpApiGroup.make("notification_endpoints")
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: NotificationEndpoints
     })
       .middleware(requires("org_config.read"))
-      .annotate(OpenApi.Description, "The receivers, how they fare, and whether anybody is reached by mail."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listNotificationEndpoints",
+          summary: "List webhook endpoints",
+          description:
+            "Lists webhook endpoints with their delivery health, and whether reviewer email is configured."
+        })
+      ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewNotificationEndpoint,
@@ -119,90 +152,134 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "A receiver of the events it names. Its signing secret is answered this once. The URL must be public HTTPS."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createNotificationEndpoint",
+          summary: "Create a webhook endpoint",
+          description:
+            "Creates a webhook endpoint and returns its signing secret, which is not shown again. An organization can have 50."
+        })
       )
       .annotateMerge(eventsProblem),
     HttpApiEndpoint.patch("update", "/:id", {
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       payload: NotificationEndpointChange,
       success: NotificationEndpoint,
       error: [InvalidWebhookEvents, NotFound]
     })
       .middleware(requires("org_config.write"))
-      .annotate(OpenApi.Description, "Changes which events an endpoint is sent, or switches it on or off.")
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "updateNotificationEndpoint",
+          summary: "Update a webhook endpoint",
+          description: "Changes the event types of an endpoint, or enables or disables it."
+        })
+      )
       .annotateMerge(eventsProblem),
     HttpApiEndpoint.delete("remove", "/:id", {
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       error: NotFound
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Removes the endpoint: nothing more is sent to it, and its deliveries are gone."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "removeNotificationEndpoint",
+          summary: "Remove a webhook endpoint",
+          description: "Removes the endpoint and its deliveries. Nothing more is sent to it."
+        })
       ),
     HttpApiEndpoint.post("rotate_secret", "/:id/rotate-secret", {
       headers: idempotencyHeaders,
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: RotatedSecret,
       error: NotFound
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "A new signing secret, shown once. For 24 hours the one before it signs too, so that receivers can change over; of two rotations within them the newest two secrets sign."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "rotateNotificationEndpointSecret",
+          summary: "Rotate a signing secret",
+          description:
+            "Returns a new signing secret, which is not shown again. For 24 hours deliveries are signed with the previous secret as well, so that receivers can change over. After two rotations within 24 hours the newest two secrets sign."
+        })
       ),
     HttpApiEndpoint.post("test", "/:id/test", {
       headers: idempotencyHeaders,
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: TestDelivery.pipe(HttpApiSchema.status(202)),
       error: NotFound
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Sends an event of type `test`, its `approval` null, to this endpoint alone, whatever it subscribed to. An endpoint that is switched off is sent nothing: the delivery is recorded as failed and says so."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "testNotificationEndpoint",
+          summary: "Send a test event",
+          description:
+            "Queues an event of type `test`, with `approval` null, to this endpoint, whatever event types it selected. For a disabled endpoint the delivery is recorded as failed."
+        })
       ),
     HttpApiEndpoint.get("deliveries", "/:id/deliveries", {
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: NotificationDeliveries,
       error: NotFound
     })
       .middleware(requires("org_config.read"))
-      .annotate(OpenApi.Description, "The latest 50 deliveries, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listNotificationDeliveries",
+          summary: "List an endpoint's deliveries",
+          description: "Lists the latest 50 deliveries of a webhook endpoint, newest first."
+        })
+      ),
     HttpApiEndpoint.get("delivery", "/:id/deliveries/:delivery", {
-      params: { id: EndpointId, delivery: DeliveryId },
+      params: {
+        id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
+        delivery: DeliveryId.annotateKey({ description: "The delivery's ID." })
+      },
       success: DeliveryDetail,
       error: NotFound
     })
       .middleware(requires("org_config.read"))
-      .annotate(
-        OpenApi.Description,
-        "With its latest 100 attempts, oldest first. `delivering` is known to the process that sends; other replicas say `pending` meanwhile."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getNotificationDelivery",
+          summary: "Get a delivery",
+          description: "Returns one delivery with its latest 100 attempts, oldest first."
+        })
       ),
     HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
-      params: { id: EndpointId, delivery: DeliveryId },
+      params: {
+        id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
+        delivery: DeliveryId.annotateKey({ description: "The delivery's ID." })
+      },
       success: QueuedDelivery,
       error: [NotFound, NotReplayable, QueueFull]
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Queues a failed delivery again: the same event under the same id, after the endpoint's cooldown, with the whole retry schedule before it. Switch an endpoint on first that is off, or the delivery fails again, saying so."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replayNotificationDelivery",
+          summary: "Replay a delivery",
+          description:
+            "Queues a failed delivery again, with the same event and ID and the full retry schedule. An endpoint's cooldown delays it. Re-enable a disabled endpoint before replaying."
+        })
       ),
     HttpApiEndpoint.post("replay_window", "/:id/replay", {
-      params: { id: EndpointId },
+      params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       payload: ReplayWindow,
       success: ReplayCounts.pipe(HttpApiSchema.status(202)),
       error: NotFound
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Queues every failed delivery that was created in the window, oldest first, up to the queue's capacity; `skipped` counts those it had no room for. Arrival in order is not promised."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replayNotificationDeliveries",
+          summary: "Replay failed deliveries of a time window",
+          description:
+            "Queues every failed delivery that was created in the window, oldest first, until the queue is full; `skipped` counts the others. Delivery order is not guaranteed."
+        })
       )
   )
   .prefix("/v1/notification-endpoints")
@@ -211,6 +288,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
   .annotateMerge(
     OpenApi.annotations({
       title: "Notification endpoints",
-      description: "Signed, retried, replayable notifications of approval events."
+      description:
+        "Webhook endpoints receive approval events as signed HTTPS requests, with retries and replay. The webhooks section describes the requests."
     })
   ) {}

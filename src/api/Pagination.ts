@@ -3,35 +3,43 @@ import { Schema, SchemaGetter } from "effect"
 /** An identifier that a list is ordered by. */
 type Id = Schema.Codec<string, string>
 
-/** An opaque cursor on the wire; within the code the identifier that the last page ended with. */
-const cursor = <S extends Id>(id: S) =>
-  Schema.String.pipe(
+/** A keyset cursor: opaque on the wire; in code, the last identifier of the previous page. */
+const cursor = <S extends Id>(id: S, description: string) =>
+  Schema.String.annotate({ description }).pipe(
     Schema.decodeTo(id, {
       decode: SchemaGetter.decodeBase64UrlString(),
       encode: SchemaGetter.encodeBase64Url()
     })
-  ).annotate({ description: "Where the last page ended: its `next_cursor`, unchanged" })
+  )
 
-/** The items of a page when the query names no limit. */
+/** Items per page if the query names no limit. */
 export const DEFAULT_LIMIT = 50
 
-/** The query of a list: how many, and from where on. Lists are newest first. */
+/** Most items per page. */
+export const MAX_LIMIT = 100
+
+/** The query of a list, which is newest first. */
 export const pageQuery = <S extends Id>(id: S) => ({
   limit: Schema.optionalKey(
     Schema.Int.check(
-      Schema.isBetween({ minimum: 1, maximum: 100 }, { expected: "a whole number from 1 to 100" })
+      Schema.isBetween(
+        { minimum: 1, maximum: MAX_LIMIT },
+        { expected: `a whole number from 1 to ${MAX_LIMIT}` }
+      )
     )
-  ),
-  cursor: Schema.optionalKey(cursor(id))
+  ).annotateKey({ description: `Items per page, 1 to ${MAX_LIMIT}. Default ${DEFAULT_LIMIT}.` }),
+  cursor: Schema.optionalKey(
+    cursor(id, "Where to continue: the `next_cursor` of the previous page. Absent for the first page.")
+  )
 })
 
-/** What a list's query asks of a service. */
+/** A list's query, as a service receives it. */
 export interface PageRequest<Id extends string> {
   readonly limit?: number
   readonly cursor?: Id
 }
 
-/** A list's answer: the items under their noun, and where to go on; null at the end. */
+/** A page of a list: the items under their noun, and the cursor of the next page. */
 export const page = <const Noun extends string, Item extends Schema.Constraint, S extends Id>(
   noun: Noun,
   item: Item,
@@ -39,6 +47,10 @@ export const page = <const Noun extends string, Item extends Schema.Constraint, 
 ) =>
   Schema.Struct({
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a computed key widens to `string`; the noun is the one key
-    ...({ [noun]: Schema.Array(item) } as { readonly [N in Noun]: Schema.$Array<Item> }),
-    next_cursor: Schema.NullOr(cursor(id))
-  })
+    ...({
+      [noun]: Schema.Array(item).annotateKey({ description: "The items of this page, newest first." })
+    } as { readonly [N in Noun]: Schema.$Array<Item> }),
+    next_cursor: Schema.NullOr(cursor(id, "An opaque cursor.")).annotateKey({
+      description: "Pass it as `cursor` to get the next page. Null on the last page."
+    })
+  }).annotate({ description: "One page of the list, newest first." })

@@ -1,28 +1,36 @@
 import { Schema } from "effect"
 import { HttpApiError } from "effect/http-api"
 
-/** One field of a request that is at fault: a JSON Pointer (RFC 6901, in URI fragment form) and a sentence. */
 export const FieldError = Schema.Struct({
-  pointer: Schema.String.annotate({ examples: ["#/correction/items/1/qty"] }),
-  detail: Schema.String
-}).annotate({ identifier: "FieldError" })
+  pointer: Schema.String.annotate({ examples: ["#/correction/items/1/qty"] }).annotateKey({
+    description:
+      "JSON Pointer to the field, in URI fragment form (RFC 6901). For a missing or unexpected field it points to that field."
+  }),
+  detail: Schema.String.annotateKey({
+    description: "What is wrong with the field. Never contains the value."
+  })
+}).annotate({ identifier: "FieldError", description: "One invalid field of a request." })
 export type FieldError = typeof FieldError.Type
 
 const members = <Code extends string>(code: Code) => ({
-  /** Stable and upper snake case: what a client switches on. */
-  code: Schema.tag(code),
-  /** The `x-request-id` of the answer. Given by the frame that every operation runs in, never by a service. */
-  request_id: Schema.optionalKey(Schema.String),
-  /** The fields at fault, where a field is. */
-  errors: Schema.optionalKey(Schema.Array(FieldError))
+  code: Schema.tag(code).annotateKey({
+    description: "Stable code of the problem, in upper snake case. Branch on this."
+  }),
+  // Set by the middleware around every operation, never by a service.
+  request_id: Schema.optionalKey(Schema.String).annotateKey({
+    description: "ID of the request, also in the header `x-request-id`. Include it when you report a problem."
+  }),
+  errors: Schema.optionalKey(Schema.Array(FieldError)).annotateKey({
+    description: "The invalid fields, if the problem is about fields."
+  })
 })
 
 type Members<Code extends string> = ReturnType<typeof members<Code>>
 
 /**
- * Declares one error of the contract: a class whose instances are failed with (`yield* new NotFound({ detail })`) and
- * that reaches the caller as `application/problem+json` (RFC 9457) with its `code`, at its status. `detail` says what
- * to do about it and never holds a secret.
+ * Declares one problem of the API: a class to fail with (`yield* new NotFound({ detail })`), sent as `application/problem+json`
+ * (RFC 9457) with its `code` and status. `title` is a phrase without a period. `description` is for the reference. `detail`, given per
+ * instance, is full sentences: what happened, then what to do. It never contains a secret.
  */
 export const problem =
   <Self>() =>
@@ -30,6 +38,7 @@ export const problem =
     code: Code,
     status: Status,
     title: string,
+    description: string,
     fields?: Fields
   ): HttpApiError.ProblemClass<
     Self,
@@ -39,12 +48,13 @@ export const problem =
     Members<Code> & Fields,
     {}
   > =>
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Problem` answers with a conditional type over `Self`, which stays open until a class is made
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the library's return type is conditional on `Self`, which is unknown until a class is declared
     HttpApiError.Problem<Self>()(
       code,
       { type: `urn:problem-type:countersign:${code}`, status, title },
       {
         ...members(code),
         ...fields
-      }
+      },
+      { description }
     ) as never

@@ -1,123 +1,148 @@
-/** What `GET /v1/agent-sessions/:id/events/stream` sends and is asked with. */
+/** The server-sent events of `GET /v1/agent-sessions/:id/events/stream`. */
 import { Schema, SchemaTransformation, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
+import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval } from "../domain/approvals/Approval.ts"
 import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
-import { Timestamp } from "../domain/Time.ts"
+import { timestamp } from "../domain/Time.ts"
 
 const common = {
-  /** Counts the events of one session from 1, without a gap; the `id` of the server-sent event. */
-  id: Schema.Int,
-  session_id: SessionId,
-  occurred_at: Timestamp
+  id: Schema.Int.annotateKey({
+    description:
+      "Number of the event: 1 for the session's first, without gaps. Also the `id` of the server-sent event."
+  }),
+  session_id: SessionId.annotateKey({ description: "The agent session." }),
+  occurred_at: timestamp("When it happened.")
 }
 
-/** An approval as events show it: without the arguments, which may be secret. */
+const stepId = StepId.annotateKey({ description: "The step." })
+
 export const ApprovalSnapshot = Schema.Struct(Struct.omit(Approval.fields, ["arguments"])).annotate({
-  identifier: "ApprovalSnapshot"
+  identifier: "ApprovalSnapshot",
+  description: "An approval without the arguments of its step, which can be secret."
 })
 export type ApprovalSnapshot = typeof ApprovalSnapshot.Type
 
-/** A governed-step check was answered. */
 export const StepGovernedEvent = Schema.Struct({
   ...common,
-  type: Schema.Literal("step:governed"),
-  step_id: StepId,
-  tool: Schema.String,
-  action_class: Schema.String,
-  decision: StepDecision,
-  reason: Schema.String,
-  rule_id: Schema.NullOr(RuleId),
-  approval_id: Schema.NullOr(ApprovalId),
-  arguments_digest: Schema.String
-}).annotate({ identifier: "StepGovernedEvent" })
+  type: Schema.Literal("step:governed").annotateKey({ description: "Always `step:governed`." }),
+  step_id: stepId,
+  tool: Schema.String.annotateKey({ description: "The tool that the agent wants to use." }),
+  action_class: Schema.String.annotateKey({ description: "The class of action." }),
+  decision: StepDecision.annotateKey({ description: "The decision." }),
+  reason: Schema.String.annotateKey({ description: "Why, in one sentence." }),
+  rule_id: Schema.NullOr(RuleId).annotateKey({ description: "The rule that matched. Null if none did." }),
+  approval_id: Schema.NullOr(ApprovalId).annotateKey({
+    description: "The approval that the step waits for. Null if a rule decided."
+  }),
+  arguments_digest: Schema.String.annotateKey({
+    description: "SHA-256 of the step's content, as 64 lowercase hex digits."
+  })
+}).annotate({ identifier: "StepGovernedEvent", description: "A governed step was answered." })
 
-/** The agent said what became of a step. */
 export const ToolOutcomeEvent = Schema.Struct({
   ...common,
-  type: Schema.Literal("tool:outcome"),
-  step_id: StepId,
-  tool: Schema.String,
-  status: OutcomeStatus,
-  error: Schema.NullOr(Schema.String)
-}).annotate({ identifier: "ToolOutcomeEvent" })
+  type: Schema.Literal("tool:outcome").annotateKey({ description: "Always `tool:outcome`." }),
+  step_id: stepId,
+  tool: Schema.String.annotateKey({ description: "The tool that was used." }),
+  status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
+  error: Schema.NullOr(Schema.String).annotateKey({
+    description: "What went wrong, as the agent reported it. Null if it reported nothing."
+  })
+}).annotate({ identifier: "ToolOutcomeEvent", description: "The agent reported a step's outcome." })
 
-/** An approval was asked for, nears its deadline, went to the admins, or is closed (`approval:decided`, by whatever closed it). */
 export const ApprovalTransitionedEvent = Schema.Struct({
   ...common,
-  type: Schema.Literals([
-    "approval:requested",
-    "approval:expiring",
-    "approval:escalated",
-    "approval:decided"
-  ]),
-  step_id: StepId,
-  approval: ApprovalSnapshot
-}).annotate({ identifier: "ApprovalTransitionedEvent" })
+  type: documentedEnum({
+    "approval:requested": "A step waits for a decision.",
+    "approval:expiring": "The open review window is about to end.",
+    "approval:escalated": "The admins' escalation window is open.",
+    "approval:decided": "The approval closed: by a decision, a timeout, or because its session was closed."
+  }).annotateKey({ description: "What happened." }),
+  step_id: stepId,
+  approval: ApprovalSnapshot.annotateKey({ description: "The approval right after it happened." })
+}).annotate({
+  identifier: "ApprovalTransitionedEvent",
+  description: "An approval was requested, is about to expire, was escalated, or closed."
+})
 
-/** The session was closed. Nothing follows. */
 export const SessionClosedEvent = Schema.Struct({
   ...common,
-  type: Schema.Literal("session:closed"),
-  step_id: Schema.Null
-}).annotate({ identifier: "SessionClosedEvent" })
+  type: Schema.Literal("session:closed").annotateKey({ description: "Always `session:closed`." }),
+  step_id: Schema.Null.annotateKey({ description: "Always null." })
+}).annotate({ identifier: "SessionClosedEvent", description: "The session was closed. The last event." })
 
-/** One event of a session. */
 export const SessionEvent = Schema.Union([
   StepGovernedEvent,
   ToolOutcomeEvent,
   ApprovalTransitionedEvent,
   SessionClosedEvent
-]).annotate({ identifier: "SessionEvent" })
+]).annotate({ identifier: "SessionEvent", description: "One event of a session. `type` tells which." })
 export type SessionEvent = typeof SessionEvent.Type
 
-/** The number of the last event that was seen; 0: none was. On the wire decimal digits and nothing else. */
-export const EventCursor = Schema.String.check(
-  Schema.isPattern(/^(?:0|[1-9]\d{0,15})$/u, { expected: "the number of an event, in decimal digits" })
-).pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
+/** The number of the last event that the client received; 0 if none. On the wire: decimal digits only. */
+export const eventCursor = (description: string) =>
+  Schema.String.annotate({ description })
+    .check(
+      Schema.isPattern(/^(?:0|[1-9]\d{0,15})$/u, { expected: "the number of an event, in decimal digits" })
+    )
+    .pipe(Schema.decodeTo(Schema.Int, SchemaTransformation.numberFromString))
 
 /** A server-sent event of the stream (WHATWG HTML, 9.2). */
 export const StreamedEvent = Schema.Struct({
-  /** The event's number: the cursor to resume after it. */
-  id: Schema.String,
-  event: SessionEventType,
-  data: Schema.fromJsonString(SessionEvent)
-})
+  id: Schema.String.annotateKey({ description: "The event's number: the cursor to resume after it." }),
+  event: SessionEventType.annotateKey({ description: "The event's type." }),
+  data: Schema.fromJsonString(SessionEvent).pipe(
+    Schema.annotateEncoded({ description: "The event as JSON, on one line." })
+  )
+}).annotate({ description: "One server-sent event." })
 
-/** The stream as the contract knows it. */
+/** The response body of the stream. */
 export const SessionEventStream = HttpApiSchema.StreamSse({ events: StreamedEvent })
 
-/** What the generated document says of the stream beyond its shapes. */
+/** The stream's part of the API reference. */
 export const streamDocument = OpenApi.annotations({
-  summary: "Follow a session",
+  identifier: "streamSessionEvents",
+  summary: "Follow a session's events",
   description: [
-    "Server-sent events of one session, in order, each once. `id` is the event's number, `event` its type, `data` one line of JSON.",
-    "Without a cursor it starts with the first event that is kept. With one (`Last-Event-ID`, else `after`) it goes on after that event;",
-    "a cursor beyond the newest event is 400, one whose next event is no longer kept is 410 `CURSOR_EXPIRED`.",
-    "The stream ends after `session:closed`; asked to go on after that, it answers 204, at which an `EventSource` stops.",
-    "It also ends when the key is revoked or expires, when the reader does not read for half a minute, and when the service stops:",
-    "connect again with the last `id`. A comment comes every 15 seconds.",
-    "A process serves at most 20,000 streams, and 15,000 of one organization; one more is 503."
+    "Streams the events of one session as server-sent events, in order, each once. `id` is the event's number, `event` its type, `data` one line of JSON.",
+    "Without a cursor the stream starts with the first retained event. With `last-event-id`, or else `after`, it resumes after that event.",
+    "A cursor beyond the newest event gets 400; if the next event has been removed by retention, 410 `CURSOR_EXPIRED`.",
+    "The stream ends after `session:closed`. Resuming after that gets 204, at which an `EventSource` stops reconnecting.",
+    "It also ends when the API key is revoked or expires, when the client does not read for 30 seconds, and when the service shuts down:",
+    "reconnect with the last `id`. A comment is sent as heartbeat every 15 seconds.",
+    "A replica serves at most 20,000 streams, 15,000 per organization; another gets 503."
   ].join(" "),
   transform: (operation) => {
     const answer = operation["responses"]?.["200"]
-    // The failure event that the generator describes is never sent: an answer that has begun only ends.
-    delete answer?.content?.["text/event-stream"]?.["x-effect-stream"]
+    const body = answer?.content?.["text/event-stream"]
+    // The generator describes a failure event, which is never sent: a stream that has begun only ends.
+    delete body?.["x-effect-stream"]
+    // The generator drops the description of a property that is JSON in a string.
+    Object.assign(body?.schema?.properties?.data ?? {}, { description: "The event as JSON, on one line." })
     return {
       ...operation,
       responses: {
         ...operation["responses"],
         "200": {
           ...answer,
-          description: "The events, as they come",
+          description: "The events, as they happen.",
           headers: {
-            "cache-control": { schema: { type: "string", const: "no-store" }, required: true },
-            "x-accel-buffering": { schema: { type: "string", const: "no" }, required: true }
+            "cache-control": {
+              description: "Always `no-store`.",
+              schema: { type: "string", const: "no-store" },
+              required: true
+            },
+            "x-accel-buffering": {
+              description: "Always `no`: a proxy must not buffer the stream.",
+              schema: { type: "string", const: "no" },
+              required: true
+            }
           }
         },
-        "204": { description: "The session is closed and its last event was seen" }
+        "204": { description: "The session is closed and the cursor is its last event." }
       }
     }
   }

@@ -21,50 +21,73 @@ import {
 } from "./Problems.ts"
 import { Metadata, Name } from "./Text.ts"
 
-/** What a new task is made of. Without a provider its runs are answered by the nearest example of its dataset. */
 export const NewTask = Schema.Struct({
-  name: Name,
-  instructions: Schema.optionalKey(Instructions),
-  /** The shape of inputs: JSON Schema 2020-12, an object at its top. */
-  input_schema: JsonSchema,
-  /** The shape of answers, and of corrections. */
-  answer_schema: JsonSchema,
-  provider: Schema.optionalKey(NewProvider)
-}).annotate({ identifier: "NewTask" })
+  name: Name.annotateKey({ description: "A name that people recognize: 1 to 200 visible characters." }),
+  instructions: Schema.optionalKey(Instructions).annotateKey({
+    description:
+      "What the model is told besides the input and the answer schema, at most 100,000 characters. Default empty."
+  }),
+  input_schema: JsonSchema.annotateKey({
+    description: "JSON Schema 2020-12 of inputs, with an object at its top level, at most 64 KiB."
+  }),
+  answer_schema: JsonSchema.annotateKey({
+    description:
+      "JSON Schema 2020-12 of answers and corrections, with an object at its top level, at most 64 KiB."
+  }),
+  provider: Schema.optionalKey(NewProvider).annotateKey({
+    description: "What answers runs. Default `examples`: the answer of the nearest example of the dataset."
+  })
+}).annotate({ identifier: "NewTask", description: "A task to create." })
 export type NewTask = typeof NewTask.Type
 
-/** What is changed of a task; what is not named stays. Shapes are fixed once the task has a run or a dataset. */
 export const TaskChange = Schema.Struct({
-  name: Schema.optionalKey(Name),
-  instructions: Schema.optionalKey(Instructions),
-  input_schema: Schema.optionalKey(JsonSchema),
-  answer_schema: Schema.optionalKey(JsonSchema),
-  provider: Schema.optionalKey(NewProvider)
-}).annotate({ identifier: "TaskChange" })
+  name: Schema.optionalKey(Name).annotateKey({ description: "New name. Absent: unchanged." }),
+  instructions: Schema.optionalKey(Instructions).annotateKey({
+    description: "New working copy of the instructions, at most 100,000 characters. Absent: unchanged."
+  }),
+  input_schema: Schema.optionalKey(JsonSchema).annotateKey({
+    description: "New input schema. Fixed once the task has runs or a dataset. Absent: unchanged."
+  }),
+  answer_schema: Schema.optionalKey(JsonSchema).annotateKey({
+    description: "New answer schema. Fixed once the task has runs or a dataset. Absent: unchanged."
+  }),
+  provider: Schema.optionalKey(NewProvider).annotateKey({
+    description: "New working copy of the provider. Absent: unchanged."
+  })
+}).annotate({ identifier: "TaskChange", description: "Changes to a task. Absent members stay as they are." })
 export type TaskChange = typeof TaskChange.Type
 
-/** An input to answer; with `answer` a run that was made elsewhere, to be logged. */
 export const NewRun = Schema.Struct({
-  input: JsonObject,
-  answer: Schema.optionalKey(JsonObject),
-  session_id: Schema.optionalKey(Schema.NullOr(SessionId)),
-  metadata: Schema.optionalKey(Metadata)
-}).annotate({ identifier: "NewRun" })
+  input: JsonObject.annotateKey({ description: "The input, valid against the task's input schema." }),
+  answer: Schema.optionalKey(JsonObject).annotateKey({
+    description:
+      "An answer that you got from a model yourself, to be logged: valid against the answer schema. If absent, the live release answers."
+  }),
+  session_id: Schema.optionalKey(Schema.NullOr(SessionId)).annotateKey({
+    description: "The agent session that the run belongs to. Default null."
+  }),
+  metadata: Schema.optionalKey(Metadata).annotateKey({
+    description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
+  })
+}).annotate({ identifier: "NewRun", description: "A task to run, or a run to log." })
 export type NewRun = typeof NewRun.Type
 
-/** The header that says under which trace a run was logged, also where it failed. */
+/** Response header with the run's trace ID. Failed runs have it too. */
 export const TRACE_HEADER = "x-svc-trace-id"
 
 const runDocument = OpenApi.annotations({
+  identifier: "runTask",
   summary: "Run a task",
   description: [
-    "The live release answers the input, or, where `answer` is given, that answer is logged and no provider asked.",
-    "The run is logged before this is answered; one that failed is logged as failed and answered `PROVIDER_FAILED` with its `trace_id`.",
-    "A run starts a trace of its own; a `traceparent` that is sent along becomes a link of its span."
+    "Answers an input with the live release, or, if you send `answer`, logs that answer without calling a provider.",
+    "The run is logged before the response is sent. A failed run is logged as failed and gets 502 `PROVIDER_FAILED` with its `trace_id`.",
+    "Each run starts its own trace; a `traceparent` header becomes a link of its span.",
+    "With an `idempotency-key`, a repeated request returns the first run instead of calling the provider again.",
+    "Body limit: 4 MiB."
   ].join(" "),
   transform: (operation) => {
     const header = {
-      [TRACE_HEADER]: { schema: { type: "string" }, description: "The run's `trace_id`" }
+      [TRACE_HEADER]: { schema: { type: "string" }, description: "The run's `trace_id`." }
     }
     const responses = operation["responses"]
     return {
@@ -78,7 +101,6 @@ const runDocument = OpenApi.annotations({
   }
 })
 
-/** Tasks and their runs. */
 export class TasksApi extends HttpApiGroup.make("tasks")
   .add(
     HttpApiEndpoint.get("list", "/", {
@@ -86,7 +108,13 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       success: page("tasks", Task, TaskId)
     })
       .middleware(requires("tasks.read"))
-      .annotate(OpenApi.Description, "Tasks, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listTasks",
+          summary: "List tasks",
+          description: "Lists tasks, newest first."
+        })
+      ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
       payload: NewTask,
@@ -95,31 +123,51 @@ export class TasksApi extends HttpApiGroup.make("tasks")
     })
       .middleware(Idempotent)
       .middleware(requires("tasks.write"))
-      .annotate(
-        OpenApi.Description,
-        "A task with its first release, which is live at once and takes the task's first dataset version once that is made."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createTask",
+          summary: "Create a task",
+          description:
+            "Creates a task with its first release, which is live immediately and takes the task's first dataset version once that is created. An organization can have 10,000."
+        })
       ),
     HttpApiEndpoint.get("get", "/:task_id", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       success: Task,
       error: NotFound
     })
       .middleware(requires("tasks.read"))
-      .annotate(OpenApi.Description, "One task, with its working copy and what is live."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "getTask",
+          summary: "Get a task",
+          description: "Returns one task with its working copy and its live release."
+        })
+      ),
     HttpApiEndpoint.patch("update", "/:task_id", {
-      params: { task_id: TaskId },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: TaskChange,
       success: Task,
       error: [NotFound, InvalidSchema, InvalidUrl, TaskInUse]
     })
       .middleware(requires("tasks.write"))
-      .annotate(
-        OpenApi.Description,
-        "Changes the name and the working copy: what the next comparison tries. What is live stays as it is. A provider's key, given for the base URL that a release names, is used by that release from then on."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "updateTask",
+          summary: "Update a task",
+          description:
+            "Changes the name and the working copy, which the next comparison tries. The live release does not change, except that a new `api_key` for a base URL is used for every release with that base URL."
+        })
       ),
     HttpApiEndpoint.post("run", "/:task_id/run", {
-      params: { task_id: TaskId },
-      headers: { ...idempotencyHeaders, traceparent: Schema.optionalKey(Schema.String) },
+      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      headers: {
+        ...idempotencyHeaders,
+        traceparent: Schema.optionalKey(Schema.String).annotateKey({
+          description:
+            "W3C Trace Context of the caller's span. The run's span links to it. Ignored if invalid."
+        })
+      },
       payload: NewRun,
       success: TaskRun,
       error: [NotFound, InvalidInput, ProviderFailed, IdempotencyKeyReused, IdempotencyKeyInUse]
@@ -134,6 +182,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
   .annotateMerge(
     OpenApi.annotations({
       title: "Tasks",
-      description: "What an AI is asked over and over: shapes, instructions, a provider, and the log of runs."
+      description:
+        "A task is a question that a model is asked repeatedly: an input and an answer schema, instructions and a provider. Running it logs a run, which feedback refers to."
     })
   ) {}

@@ -15,55 +15,70 @@ import {
   RateLimited
 } from "./Problems.ts"
 
-/** What a new destination is made of. */
 export const NewTelemetryDestination = Schema.Struct({
-  /** Used as it is given; an empty path becomes `/v1/traces`. */
-  url: Schema.String,
-  /** Sent with each request, by name: what authenticates there. */
-  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /** Whether inputs, answers, arguments and results are exported too, secrets removed. Default false. */
-  content: Schema.optionalKey(Schema.Boolean)
-}).annotate({ identifier: "NewTelemetryDestination" })
+  url: Schema.String.annotateKey({
+    description:
+      "HTTPS URL of the collector's OTLP/HTTP endpoint, on a public host, without credentials. Used as given, except that an empty path becomes `/v1/traces`."
+  }),
+  headers: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)).annotateKey({
+    description:
+      "Headers to send with each request, by name, such as an authorization header. At most 10, none that belong to the connection, trace context or cookies. Stored encrypted, never returned. Default none."
+  }),
+  content: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether to export inputs, answers, arguments and results too, after redaction of secrets. Default false."
+  })
+}).annotate({ identifier: "NewTelemetryDestination", description: "A telemetry destination to create." })
 export type NewTelemetryDestination = typeof NewTelemetryDestination.Type
 
-/** A destination that was made. Its URL and its headers are not shown again. */
 export const CreatedTelemetryDestination = Schema.Struct({
-  id: TelemetryDestinationId,
-  url_hint: Schema.String
-}).annotate({ identifier: "CreatedTelemetryDestination" })
+  id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }),
+  url_hint: Schema.String.annotateKey({ description: "Scheme and host of the URL, with the path masked." })
+}).annotate({
+  identifier: "CreatedTelemetryDestination",
+  description: "A new telemetry destination. Its URL and headers are not shown again."
+})
 export type CreatedTelemetryDestination = typeof CreatedTelemetryDestination.Type
 
-/** The organization's destinations: one at most. */
 export const TelemetryDestinations = Schema.Struct({
-  destinations: Schema.Array(TelemetryDestination)
-}).annotate({ identifier: "TelemetryDestinations" })
-
-/** The collector accepted the test span. */
-export const AcceptedTest = Schema.Struct({ delivered: Schema.Literal(true) }).annotate({
-  identifier: "AcceptedTest"
+  destinations: Schema.Array(TelemetryDestination).annotateKey({
+    description: "The organization's telemetry destinations: none or one."
+  })
+}).annotate({
+  identifier: "TelemetryDestinations",
+  description: "The organization's telemetry destinations."
 })
 
-/** A destination's latest 50 deliveries, newest first. */
+export const AcceptedTest = Schema.Struct({
+  delivered: Schema.Literal(true).annotateKey({ description: "Always true." })
+}).annotate({ identifier: "AcceptedTest", description: "The collector accepted the test span." })
+
 export const TelemetryDeliveries = Schema.Struct({
-  deliveries: Schema.Array(TelemetryDelivery)
-}).annotate({ identifier: "TelemetryDeliveries" })
+  deliveries: Schema.Array(TelemetryDelivery).annotateKey({
+    description: "The latest 50 deliveries, newest first."
+  })
+}).annotate({
+  identifier: "TelemetryDeliveries",
+  description: "The latest deliveries of a telemetry destination."
+})
 
-/** A batch that waits to be sent again. */
 export const QueuedTelemetryDelivery = Schema.Struct({
-  queued: Schema.Literal(true),
-  id: TelemetryDeliveryId
-}).annotate({ identifier: "QueuedTelemetryDelivery" })
+  queued: Schema.Literal(true).annotateKey({ description: "Always true." }),
+  id: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." })
+}).annotate({ identifier: "QueuedTelemetryDelivery", description: "A batch of spans that was queued again." })
 
-/** The organization's OTLP/HTTP JSON trace collector. */
 export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_destinations")
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: TelemetryDestinations
     })
       .middleware(requires("org_config.read"))
-      .annotate(
-        OpenApi.Description,
-        "The organization's collector, with how its export fares; its URL and headers are never shown."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listTelemetryDestinations",
+          summary: "List telemetry destinations",
+          description: "Lists the organization's telemetry destination with its delivery health."
+        })
       ),
     HttpApiEndpoint.post("create", "/", {
       headers: idempotencyHeaders,
@@ -73,45 +88,70 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Runs, steps, outcomes, approvals and feedback are exported from here on as spans. The URL must be public HTTPS and hold no credentials; at most 10 headers, none that the connection, trace context or cookies own."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "createTelemetryDestination",
+          summary: "Create a telemetry destination",
+          description:
+            "From now on, runs, steps, outcomes, approvals and feedback are exported as spans to this collector. An organization can have one."
+        })
       ),
     HttpApiEndpoint.post("test", "/:id/test", {
-      params: { id: TelemetryDestinationId },
+      params: { id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }) },
       success: AcceptedTest,
       error: [NotFound, RateLimited, ExportFailed]
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Sends one span named `svc.test`, once, and waits for the collector's answer. Counts in no figure; once in 10 seconds."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "testTelemetryDestination",
+          summary: "Test a telemetry destination",
+          description:
+            "Sends one span named `svc.test`, without retries, and waits for the collector's response. Not counted in metrics. Limited to once per 10 s."
+        })
       ),
     HttpApiEndpoint.delete("remove", "/:id", {
-      params: { id: TelemetryDestinationId },
+      params: { id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }) },
       error: NotFound
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Spans that wait are dropped, and failed batches cannot be replayed any more."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "removeTelemetryDestination",
+          summary: "Remove a telemetry destination",
+          description:
+            "Removes the destination. Queued spans are dropped, and failed batches can no longer be replayed."
+        })
       ),
     HttpApiEndpoint.get("deliveries", "/:id/deliveries", {
-      params: { id: TelemetryDestinationId },
+      params: { id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }) },
       success: TelemetryDeliveries,
       error: NotFound
     })
       .middleware(requires("org_config.read"))
-      .annotate(OpenApi.Description, "The latest 50 batches, newest first."),
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "listTelemetryDeliveries",
+          summary: "List a telemetry destination's deliveries",
+          description: "Lists the latest 50 batches of spans, newest first."
+        })
+      ),
     HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
-      params: { id: TelemetryDestinationId, delivery: TelemetryDeliveryId },
+      params: {
+        id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }),
+        delivery: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." })
+      },
       success: QueuedTelemetryDelivery,
       error: [NotFound, NotReplayable, QueueFull]
     })
       .middleware(requires("org_config.write"))
-      .annotate(
-        OpenApi.Description,
-        "Queues a failed batch again, with the whole retry schedule before it. A batch is kept for 72 hours; one that was accepted in part is not replayed, since a collector does not say which spans it rejected."
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "replayTelemetryDelivery",
+          summary: "Replay a batch of spans",
+          description:
+            "Queues a failed batch again, with the full retry schedule. Batches are retained for 72 hours. A batch that was accepted in part cannot be replayed, because a collector does not say which spans it rejected."
+        })
       )
   )
   .prefix("/v1/telemetry-destinations")
@@ -120,6 +160,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
   .annotateMerge(
     OpenApi.annotations({
       title: "Telemetry destinations",
-      description: "Spans of runs, steps and approvals, sent to the organization's own collector."
+      description:
+        "A telemetry destination is the organization's own OpenTelemetry collector. It receives spans of runs, steps, approvals and feedback by OTLP/HTTP JSON."
     })
   ) {}

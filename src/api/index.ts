@@ -5,6 +5,7 @@
 export * from "./AgentApprovals.ts"
 export * from "./AgentSessions.ts"
 export * from "./Api.ts"
+export { openApiDocument } from "./openApiDocument.ts"
 export * from "./ApiKeys.ts"
 export * from "./ApprovalProblems.ts"
 export * from "./ApprovalRules.ts"

@@ -1,66 +1,141 @@
-/** What the document tells of the requests that this service sends: OpenAPI 3.1, `webhooks`. */
+/** The `webhooks` of the OpenAPI document: the requests that this service sends to webhook endpoints. */
 import type { WebhookEventType } from "../domain/approvals/ApprovalEvent.ts"
+import { webhookApprovalExample, webhookDecisionExample, webhookExample } from "./examples.ts"
 
-/** Each type with what it tells, and the status that its approval has then. */
-const events: Record<WebhookEventType, readonly [says: string, status: string | null]> = {
-  "approval.requested": ["A step waits for a person.", "pending"],
-  "approval.expiring": ["The window to decide in is nearly over.", "pending"],
-  "approval.escalated": ["The reviewers' window is over, and the admins' is open.", "pending"],
-  "approval.approved": ["A person approved the step.", "approved"],
-  "approval.rejected": ["A person rejected the step.", "rejected"],
-  "approval.expired": [
-    "The approval closed without a person: its time was over, or its session was closed.",
-    "expired"
-  ],
-  test: ["Sent where the endpoint's owner asked for it. Its `approval` is null.", null]
+/** An event type in the reference. */
+interface EventDocs {
+  readonly operationId: string
+  readonly summary: string
+  readonly says: string
+  /** The status of the approval in the event; null: `approval` is null. */
+  readonly status: string | null
 }
 
-const verifying = [
-  "Believe nothing before the signature holds, over the bytes of the body as they came. `X-Svc-Signature` is `t=<unix seconds>,v1=<hex>`: each `v1` is, in 64 lowercase hex digits, the HMAC-SHA256 of the digits of `t`, a full stop and the body, keyed with the UTF-8 text of the endpoint's secret exactly as it was answered, its `whsec_` included.",
-  "Compare in constant time; one `v1` that fits is enough, and for 24 hours after a rotation there are two; pass over parts of other names. Refuse where `t` lies more than five minutes from your clock: each attempt is signed anew.",
-  "Or verify by Standard Webhooks 1.0, with any of its libraries and the same secret: `webhook-signature` is a list, parted by spaces, of `v1,<base64>`, the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>` keyed with the bytes that the base64 after `whsec_` stands for.",
-  "Answer 2xx within five seconds, also to a `type` that you do not know. Anything else is sent again, for 15 hours; 410 switches the endpoint off. Deliveries come at least once and in any order: drop those whose `id` was handled. What stands now is read from the API."
+const events: Record<WebhookEventType, EventDocs> = {
+  "approval.requested": {
+    operationId: "onApprovalRequested",
+    summary: "Approval requested",
+    says: "A step waits for a decision.",
+    status: "pending"
+  },
+  "approval.expiring": {
+    operationId: "onApprovalExpiring",
+    summary: "Approval expiring",
+    says: "The open review window is about to end.",
+    status: "pending"
+  },
+  "approval.escalated": {
+    operationId: "onApprovalEscalated",
+    summary: "Approval escalated",
+    says: "The reviewers' window ended; the admins' escalation window is open.",
+    status: "pending"
+  },
+  "approval.approved": {
+    operationId: "onApprovalApproved",
+    summary: "Approval approved",
+    says: "A person approved the step.",
+    status: "approved"
+  },
+  "approval.rejected": {
+    operationId: "onApprovalRejected",
+    summary: "Approval rejected",
+    says: "A person rejected the step.",
+    status: "rejected"
+  },
+  "approval.expired": {
+    operationId: "onApprovalExpired",
+    summary: "Approval expired",
+    says: "The approval closed without a decision: its last window ended, or its session was closed.",
+    status: "expired"
+  },
+  test: {
+    operationId: "onTest",
+    summary: "Test event",
+    says: "Sent on request, by `testNotificationEndpoint`. Its `approval` is null.",
+    status: null
+  }
+}
+
+const verification = [
+  "Verify the signature against the raw request body before parsing it. `X-Svc-Signature` is `t=<unix seconds>,v1=<hex>`: each `v1` is the HMAC-SHA256, in 64 lowercase hex digits, of the digits of `t`, a full stop and the body. The key is the UTF-8 text of the endpoint's secret exactly as it was returned, including `whsec_`.",
+  "Compare in constant time and accept if any `v1` matches: for 24 hours after a rotation there are two. Ignore parts with other names. Reject the request if `t` is more than five minutes from your clock; each attempt is signed again.",
+  "Or verify with any Standard Webhooks 1.0 library and the same secret: `webhook-signature` is a space-separated list of `v1,<base64>`, the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>`, keyed with the bytes that the base64 after `whsec_` decodes to.",
+  "Respond with a 2xx status within five seconds, also for a `type` that you do not handle. Anything else is retried for 15 hours; 410 disables the endpoint. Delivery is at least once and in any order: ignore an `id` that you have handled, and read the current state from the API."
 ].join("\n\n")
 
-const text = (pattern?: string) => ({ type: "string", ...(pattern === undefined ? {} : { pattern }) })
-const id = (prefix: string) => text(`^${prefix}_[0-9a-f]{32}$`)
-const time = { type: "string", format: "date-time" }
-const orNull = (schema: object) => ({ anyOf: [schema, { type: "null" }] })
+const text = (description: string, pattern?: string) => ({
+  type: "string",
+  description,
+  ...(pattern === undefined ? {} : { pattern })
+})
+const id = (prefix: string, description: string) => text(description, `^${prefix}_[0-9a-f]{32}$`)
+const time = (description: string) => ({ type: "string", format: "date-time", description })
+const orNull = ({ description, ...schema }: { readonly description: string }) => ({
+  description,
+  anyOf: [schema, { type: "null" }]
+})
 
-/** An object that may gain members, those given all there. */
-const object = (properties: Readonly<Record<string, object>>) => ({
+/** An open object: it can gain members; the given ones are all required. */
+const object = (description: string, properties: Readonly<Record<string, object>>) => ({
   type: "object",
+  description,
   properties,
   required: Object.keys(properties)
 })
 
 const approvalOf = (status: string) =>
-  object({
-    approval_id: id("apr"),
-    session_id: id("ses"),
-    step_id: text(),
-    task_id: orNull(id("tsk")),
-    status: { const: status },
-    stage: { enum: ["reviewer", "admin"] },
-    requested_at: time,
-    review_deadline_at: time,
-    escalation_deadline_at: orNull(time),
-    expires_at: time,
-    ...(status === "approved" || status === "rejected"
-      ? { decided_at: time, decided_by: object({ id: id("key"), name: text() }) }
+  object("The approval when the event was recorded, without the arguments of its step.", {
+    approval_id: id("apr", "The approval's ID."),
+    session_id: id("ses", "The agent session of the step."),
+    step_id: text("The step, by the ID that the agent chose."),
+    task_id: orNull(id("tsk", "The task of the step. Null if it names none.")),
+    status: { const: status, description: "The approval's status." },
+    stage: {
+      enum: ["reviewer", "admin"],
+      description: "Whose window is open, or was open last. `admin` means that it was escalated."
+    },
+    requested_at: time("When the agent submitted the step."),
+    review_deadline_at: time("When the reviewers' window ends."),
+    escalation_deadline_at: orNull(
+      time("When the admins' escalation window ends. Null if the rule grants none.")
+    ),
+    expires_at: time("When the open window ends."),
+    ...(isDecision(status)
+      ? {
+          decided_at: time("When the person decided."),
+          decided_by: object("The API key that decided.", {
+            id: id("key", "The API key's ID."),
+            name: text("The API key's name.")
+          })
+        }
       : {})
   })
 
+const isDecision = (status: string) => status === "approved" || status === "rejected"
+
 const bodyOf = (type: string, status: string | null) =>
-  object({
-    id: { ...id("evt"), description: "The same over attempts and replays: what duplicates are known by." },
-    type: { const: type },
-    org_id: id("org"),
-    occurred_at: time,
-    approval: status === null ? { type: "null" } : approvalOf(status)
+  object("The event.", {
+    id: id("evt", "The event's ID, the same in every attempt and replay. Use it to ignore duplicates."),
+    type: { const: type, description: "The event's type." },
+    org_id: id("org", "The organization's ID."),
+    occurred_at: time("When it happened."),
+    approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status)
   })
 
-const header = (name: string, description: string, schema: object) => ({
+const exampleOf = (type: string, status: string | null) => ({
+  ...webhookExample,
+  type,
+  approval:
+    status === null
+      ? null
+      : { ...webhookApprovalExample, status, ...(isDecision(status) ? webhookDecisionExample : {}) }
+})
+
+const header = (
+  name: string,
+  description: string,
+  { description: _, ...schema }: Record<string, unknown>
+) => ({
   name,
   in: "header",
   required: true,
@@ -69,38 +144,41 @@ const header = (name: string, description: string, schema: object) => ({
 })
 
 const headersOf = (type: string) => [
-  header("X-Svc-Event-Id", "The event's `id`.", id("evt")),
-  header("X-Svc-Event-Type", "The event's `type`. Not signed: go by the body.", { const: type }),
-  header("X-Svc-Signature", "The signature, as described.", text("^t=[1-9][0-9]*(,v1=[0-9a-f]{64})+$")),
-  header("webhook-id", "The event's `id`, as Standard Webhooks names it.", id("evt")),
-  header("webhook-timestamp", "When this attempt was signed, in unix seconds.", text("^[1-9][0-9]*$")),
+  header("X-Svc-Event-Id", "The event's `id`.", id("evt", "")),
+  header("X-Svc-Event-Type", "The event's `type`. Not signed: use the one in the body.", { const: type }),
+  header("X-Svc-Signature", "The signature, as described.", text("", "^t=[1-9][0-9]*(,v1=[0-9a-f]{64})+$")),
+  header("webhook-id", "The event's `id`, as Standard Webhooks names it.", id("evt", "")),
+  header("webhook-timestamp", "When this attempt was signed, in Unix seconds.", text("", "^[1-9][0-9]*$")),
   header(
     "webhook-signature",
-    "The signature of Standard Webhooks.",
-    text("^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)*$")
+    "The signature by Standard Webhooks.",
+    text("", "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)*$")
   )
 ]
 
-/** Every notification: its headers, its body, and how a receiver verifies it. */
+/** Every webhook by its event type: its headers, its body, and how to verify it. */
 export const webhookDocs = Object.fromEntries(
-  Object.entries(events).map(([type, [says, status]]) => [
+  Object.entries(events).map(([type, { operationId, says, status, summary }]) => [
     type,
     {
       post: {
-        operationId: `notification.${type}`,
-        tags: ["Notification endpoints"],
-        summary: says,
-        description: verifying,
-        // What comes in bears no key of this service: its signature says where it is from.
+        operationId,
+        tags: ["Webhooks"],
+        summary,
+        description: `${says}\n\n${verification}`,
+        // Authenticated by its signature, not by an API key of this service.
         security: [],
         parameters: headersOf(type),
         requestBody: {
           required: true,
-          content: { "application/json": { schema: bodyOf(type, status) } }
+          description: "The event.",
+          content: {
+            "application/json": { schema: bodyOf(type, status), example: exampleOf(type, status) }
+          }
         },
         responses: {
-          "2XX": { description: "The event is taken." },
-          "410": { description: "There is no such receiver any more: the endpoint is switched off." }
+          "2XX": { description: "The event was received." },
+          "410": { description: "The receiver no longer exists: the endpoint is disabled." }
         }
       }
     }

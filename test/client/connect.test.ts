@@ -67,7 +67,7 @@ describe("connect", () => {
           status: 403,
           body: {
             type: "urn:problem-type:countersign:INSUFFICIENT_SCOPE",
-            title: "The API key lacks a scope",
+            title: "Missing scope",
             status: 403,
             code: "INSUFFICIENT_SCOPE",
             required_scope: "keys.write",

@@ -110,7 +110,7 @@ describe("times in the promise client", () => {
     }
     const problem = {
       type: "urn:problem-type:countersign:APPROVAL_ALREADY_DECIDED",
-      title: "The approval is decided already",
+      title: "Approval already decided",
       status: 409,
       code: "APPROVAL_ALREADY_DECIDED",
       approval

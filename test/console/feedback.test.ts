@@ -185,7 +185,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
       yield* admin.feedback.reject({ params: { id: feedback[0]!.id }, payload: { note: "Not this one" } })
       yield* Effect.promise(async () => {
         await page.keyboard.press("s")
-        await page.getByText("The correction is not pending").waitFor()
+        await page.getByText("Correction not pending").waitFor()
         await page.getByRole("button", { name: "Reload" }).click()
         await page.getByText("Rejected by Owner").waitFor()
         await page.getByText("Not this one").waitFor()

@@ -73,7 +73,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         await page.getByRole("button", { name: "Revoke" }).click()
         const dialog = page.getByRole("dialog")
         await dialog.getByRole("button", { name: "Revoke" }).click()
-        await dialog.getByText("This is the last usable admin key").waitFor()
+        await dialog.getByText("Last usable admin key").waitFor()
         await dialog.getByRole("button", { name: "Cancel" }).click()
         await page.getByText("Active").waitFor()
       })

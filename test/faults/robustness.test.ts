@@ -3,7 +3,7 @@ import { Effect, Redacted } from "effect"
 import { Pool } from "undici"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
-import { openApiDocument } from "../../src/api/Api.ts"
+import { openApiDocument } from "../../src/api/openApiDocument.ts"
 import { generateApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { nameServer } from "../support/dns.ts"
@@ -95,7 +95,7 @@ it.live(
         const document = openApiDocument()
         const definitions = definitionsOf(document)
         // The admin key must stay valid: the last admin key of an organization cannot be revoked.
-        const operations = operationsOf(document).filter(({ id }) => id !== "api_keys.revoke")
+        const operations = operationsOf(document).filter(({ id }) => id !== "revokeApiKey")
         const [firstOperation, ...otherOperations] = operations
         if (firstOperation === undefined) return assert.fail("The document has operations")
 

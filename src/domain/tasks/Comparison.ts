@@ -47,7 +47,7 @@ const bounds = {
 }
 
 const sideLatency = Schema.Struct({
-  mean: Schema.Finite.annotateKey({ description: "Mean." }),
+  mean: Schema.Finite.annotateKey({ description: "Arithmetic mean." }),
   p50: Schema.Finite.annotateKey({ description: "Median, within 5 %." }),
   p95: Schema.Finite.annotateKey({ description: "95th percentile, within 5 %." })
 })

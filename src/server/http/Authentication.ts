@@ -4,8 +4,8 @@ import {
   Authentication,
   type Authorized,
   CurrentPrincipal,
-  type Gate,
-  type GateId,
+  type ScopeCheck,
+  type ScopeCheckId,
   requires,
   requiresEither
 } from "../../api/Authorization.ts"
@@ -38,14 +38,14 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
   })
 )
 
-const layerGate = <const S extends Scope>(scope: S): Layer.Layer<GateId<S>> =>
+const layerGate = <const S extends Scope>(scope: S): Layer.Layer<ScopeCheckId<S>> =>
   layerGateOf(requires(scope), [scope])
 
 /** Lets holders of any of these scopes through. */
 const layerGateOf = <S extends Scope>(
-  gate: Gate<S>,
+  gate: ScopeCheck<S>,
   scopes: Arr.NonEmptyReadonlyArray<Scope>
-): Layer.Layer<GateId<S>> => {
+): Layer.Layer<ScopeCheckId<S>> => {
   const refused = Effect.fail(
     new InsufficientScope({
       detail: `The operation asks for ${scopes.join(" or ")}`,
@@ -80,4 +80,4 @@ export const layerGates: Layer.Layer<ScopeGates> = Layer.mergeAll(
 )
 
 /** What a layer with the gate of every scope provides. */
-export type ScopeGates = GateId<Scope>
+export type ScopeGates = ScopeCheckId<Scope>

@@ -1,6 +1,6 @@
 import { Effect, Layer, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { openApiDocument } from "../../api/Api.ts"
+import { openApiDocument } from "../../api/openApiDocument.ts"
 import { InvalidApiKey, NotFound, Unavailable } from "../../api/Problems.ts"
 import { makeReadiness } from "../store/Database/migrate.ts"
 import { problemResponse } from "./problemResponse.ts"

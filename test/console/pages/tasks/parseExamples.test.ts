@@ -27,7 +27,7 @@ describe("pasted examples", () => {
 
   it("which the service refuses are counted from one", () => {
     const failure = {
-      title: "The input does not fit the task's shape",
+      title: "Input does not match the schema",
       detail: "",
       code: "INVALID_INPUT",
       requestId: undefined,

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { Redacted, Result } from "effect"
 import type { OpenApi } from "effect/http-api"
-import { Api, openApiDocument } from "../../src/api/Api.ts"
+import { Api } from "../../src/api/Api.ts"
+import { openApiDocument } from "../../src/api/openApiDocument.ts"
 import { webhookDocs } from "../../src/api/webhookDocs.ts"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import * as Events from "../webhook/events.ts"
@@ -15,7 +16,7 @@ const operations = Object.values(paths).flatMap((item) =>
 
 const operation = (id: string) => operations.find(({ operationId }) => operationId === id)
 
-/** Every pattern that a part of the document holds its texts to, built as JSON Schema 2020-12 asks (6.4: with Unicode). */
+/** Every `pattern` in a part of the document, compiled as JSON Schema 2020-12 requires (section 6.4: as Unicode). */
 const patternsIn = (part: unknown): ReadonlyArray<RegExp> => {
   if (typeof part !== "object" || part === null) return []
   return Object.entries(part).flatMap(([key, inner]) =>
@@ -35,7 +36,7 @@ const outcome = "/v1/agent-sessions/{id}/steps/{step_id}/outcome"
 const stream = "/v1/agent-sessions/{id}/events/stream"
 const id = (prefix: string) => `${prefix}_${"0a".repeat(16)}`
 
-const published: ReadonlyArray<readonly [what: string, part: unknown, taken: string, refused: string]> = [
+const patterned: ReadonlyArray<readonly [name: string, part: unknown, valid: string, invalid: string]> = [
   ["an id in a path", parameter(outcome, "post", "id"), id("ses"), id("apr")],
   ["an id in a body", property("StepRequest", "task_id"), id("tsk"), id("tsk").toUpperCase()],
   ["a step's name in a path", parameter(outcome, "post", "step_id"), "...", ".."],
@@ -44,34 +45,34 @@ const published: ReadonlyArray<readonly [what: string, part: unknown, taken: str
   ["a time", property("ApiKey", "created_at"), "2026-11-21T02:33:05.123Z", "2026-11-21"],
   ["the header Idempotency-Key", parameter("/v1/tasks", "post", "idempotency-key"), "k-1", "k 1"],
   ["the header Last-Event-ID", parameter(stream, "get", "last-event-id"), "120", "0120"],
-  ["where a stream goes on", parameter(stream, "get", "after"), "0", "-1"],
+  ["the query parameter `after` of a stream", parameter(stream, "get", "after"), "0", "-1"],
   ["an email address", property("NewApiKey", "email"), "ada@example.com", "ada"],
   ["a provider's URL", property("OpenAiProvider", "base_url"), "https://example.com/v1", "https://a.b?c"]
 ]
 
-describe("the published document", () => {
-  it.each(published)("has the pattern of %s", (_, part, taken, refused) => {
+describe("openApiDocument", () => {
+  it.each(patterned)("the document has the pattern of %s", (_, part, valid, invalid) => {
     const patterns = patternsIn(part)
     assert.isNotEmpty(patterns)
-    assert.isTrue(patterns.every((pattern) => pattern.test(taken)))
-    assert.isFalse(patterns.every((pattern) => pattern.test(refused)))
+    assert.isTrue(patterns.every((pattern) => pattern.test(valid)))
+    assert.isFalse(patterns.every((pattern) => pattern.test(invalid)))
   })
 
-  it("names the scope of every operation, and says what it does", () => {
+  it("every operation names the scope that it requires", () => {
     const endpoints = Object.values(Api.groups).flatMap(({ endpoints }) => Object.keys(endpoints))
     assert.strictEqual(operations.length, endpoints.length)
     for (const { description, operationId, security } of operations) {
       assert.match(description ?? "", /^.{10,}\n\nScope: `[a-z_.]+`( or `[a-z_.]+`)?\.$/s, operationId)
       assert.isNotEmpty(security, operationId)
     }
-    assert.deepStrictEqual(operation("approvals.decide")?.security, [{ api_key: ["approvals.decide"] }])
-    assert.deepStrictEqual(operation("feedback.preview")?.security, [
+    assert.deepStrictEqual(operation("decideApproval")?.security, [{ api_key: ["approvals.decide"] }])
+    assert.deepStrictEqual(operation("previewPromotion")?.security, [
       { api_key: ["feedback.read"] },
       { api_key: ["datasets.write"] }
     ])
   })
 
-  it("has answers about the body where there is one", () => {
+  it("an operation lists 413 and 415 exactly if it has a body", () => {
     for (const { operationId, requestBody, responses } of operations) {
       for (const status of ["413", "415"]) {
         assert.strictEqual(status in responses, requestBody !== undefined, `${operationId} ${status}`)
@@ -80,19 +81,19 @@ describe("the published document", () => {
   })
 })
 
-describe("the notifications of the document", () => {
+describe("webhookDocs", () => {
   const secret = Redacted.make(`whsec_${"A".repeat(43)}=`)
   const key = Result.getOrThrow(makeSigningKey(secret))
   const ajv = new Ajv2020({ strict: false, formats: { "date-time": true } })
 
-  it("are those that are sent, with the headers they are sent with", () => {
+  it("every webhook that is sent matches its documented schema and headers", () => {
     assert.strictEqual(Object.keys(webhookDocs).length, Events.all.length)
     for (const body of Events.all.map(Object)) {
       const type = String(body.type)
       const post = webhookDocs[type]?.post
-      const fits = ajv.compile(post?.requestBody.content["application/json"].schema ?? false)
-      assert.isTrue(fits(body), JSON.stringify(fits.errors))
-      assert.isFalse(fits({ ...body, type: "another" }))
+      const isValid = ajv.compile(post?.requestBody.content["application/json"].schema ?? false)
+      assert.isTrue(isValid(body), JSON.stringify(isValid.errors))
+      assert.isFalse(isValid({ ...body, type: "unknown" }))
       const sent = signatureHeaders(
         { current: key, previous: key },
         { eventId: Events.test.id, eventType: type, timestamp: 1_795_228_385, body: JSON.stringify(body) }

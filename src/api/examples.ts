@@ -1,0 +1,522 @@
+/**
+ * The example values of the API reference: one story of a task that reads invoices and of an agent that refunds a customer. Keyed by the
+ * name of the component schema that the value is an example of. A test validates each against its schema.
+ */
+import type { Schema } from "effect"
+
+const id = (prefix: string, last: string) => `${prefix}_019abf51c3a27d4e8b90a1b2c3d4e5${last}`
+
+const ids = {
+  task: id("tsk", "01"),
+  release: id("rel", "02"),
+  nextRelease: id("rel", "03"),
+  dataset: id("dst", "04"),
+  nextDataset: id("dst", "05"),
+  example: id("exm", "06"),
+  feedback: id("fbk", "07"),
+  comparison: id("cmp", "08"),
+  session: id("ses", "09"),
+  approval: id("apr", "0a"),
+  rule: id("rul", "0b"),
+  key: id("key", "0c"),
+  agentKey: id("key", "0d"),
+  endpoint: id("nep", "0e"),
+  delivery: id("ndl", "0f"),
+  event: id("evt", "10"),
+  organization: id("org", "11"),
+  auditEntry: id("aud", "12"),
+  destination: id("tel", "13"),
+  telemetryDelivery: id("tdl", "14")
+} as const
+
+const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+const digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+const ada = { id: ids.key, name: "Ada Lovelace" }
+const agent = { id: ids.agentKey, name: "support-agent" }
+
+const input = { text: "Invoice 4711, total 129.90 EUR" }
+const answer = { number: "4711", total: 129.9, currency: "EUR" }
+const wrongAnswer = { number: "4711", total: 12.99, currency: "EUR" }
+
+const inputSchema = {
+  type: "object",
+  properties: { text: { type: "string" } },
+  required: ["text"],
+  additionalProperties: false
+}
+const answerSchema = {
+  type: "object",
+  properties: { number: { type: "string" }, total: { type: "number" }, currency: { type: "string" } },
+  required: ["number", "total", "currency"],
+  additionalProperties: false
+}
+
+const openAi = {
+  kind: "openai",
+  base_url: "https://api.openai.com/v1",
+  model: "gpt-5-mini",
+  temperature: 0,
+  structured_output: "json_schema",
+  timeout_seconds: 60,
+  price: { input_per_million: 0.25, output_per_million: 2 }
+}
+const instructions = "Read the invoice. Give the total as a number."
+
+const task = {
+  id: ids.task,
+  name: "Read invoices",
+  instructions,
+  input_schema: inputSchema,
+  answer_schema: answerSchema,
+  provider: openAi,
+  provider_key_set: true,
+  live_release_id: ids.release,
+  dataset_id: ids.dataset,
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: ada
+}
+
+const dataset = {
+  id: ids.dataset,
+  task_id: ids.task,
+  version: 1,
+  base_dataset_id: null,
+  example_count: 1,
+  content_digest: digest,
+  created_at: "2026-11-21T02:40:00.000Z",
+  created_by: ada
+}
+const nextDataset = {
+  ...dataset,
+  id: ids.nextDataset,
+  version: 2,
+  base_dataset_id: ids.dataset,
+  example_count: 2
+}
+
+const pendingFeedback = {
+  id: ids.feedback,
+  task_id: ids.task,
+  inference_log_id: trace,
+  score: -1,
+  correction: answer,
+  status: "pending",
+  created_at: "2026-11-21T03:02:11.004Z",
+  created_by: agent,
+  reviewed_at: null,
+  reviewed_by: null,
+  review_note: null,
+  dataset_id: null
+}
+const stagedFeedback = {
+  ...pendingFeedback,
+  status: "staged",
+  reviewed_at: "2026-11-21T03:10:00.000Z",
+  reviewed_by: ada
+}
+
+const side = {
+  agreed: 9,
+  agreement: 0.9,
+  agreement_interval: { low: 0.596, high: 0.982 },
+  failed: 0,
+  input_tokens: 1_840,
+  output_tokens: 310,
+  cost: 0.00108,
+  latency_ms: { mean: 812.4, p50: 771.2, p95: 1_340.9 }
+}
+const liveSide = {
+  ...side,
+  agreed: 7,
+  agreement: 0.7,
+  agreement_interval: { low: 0.397, high: 0.892 }
+}
+const comparison = {
+  id: ids.comparison,
+  task_id: ids.task,
+  status: "completed",
+  candidate: { instructions, provider: openAi, dataset_id: ids.dataset },
+  live_release_id: ids.release,
+  dataset_id: ids.dataset,
+  example_count: 10,
+  compared: 10,
+  summary: {
+    candidate: side,
+    live: liveSide,
+    difference: { value: 0.2, low: -0.13, high: 0.51 },
+    fields: [{ field: "total", compared: 10, candidate: 9, live: 7 }]
+  },
+  created_at: "2026-11-21T04:00:00.000Z",
+  created_by: ada,
+  finished_at: "2026-11-21T04:00:09.512Z"
+}
+const outcome = {
+  answer,
+  agrees: true,
+  disagreeing: [],
+  failure: null,
+  input_tokens: 184,
+  output_tokens: 31,
+  cost: 0.000108,
+  duration_ms: 771.2
+}
+const result = {
+  example_id: ids.example,
+  input,
+  expected: answer,
+  candidate: outcome,
+  live: { ...outcome, answer: wrongAnswer, agrees: false, disagreeing: ["total"] }
+}
+
+const release = {
+  id: ids.release,
+  task_id: ids.task,
+  instructions,
+  provider: openAi,
+  dataset_id: ids.dataset,
+  comparison_id: null,
+  restored_release_id: null,
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: ada
+}
+
+const session = {
+  session_id: ids.session,
+  task_id: null,
+  trace_id: trace,
+  metadata: { ticket: "T-1024" },
+  status: "open",
+  created_at: "2026-11-21T05:00:00.000Z",
+  created_by: agent,
+  closed_at: null
+}
+
+const step = {
+  step_id: "refund-1",
+  tool: "payments.refund",
+  action_class: "write",
+  arguments: { order: "4711", amount: 25.5 }
+}
+
+const approvalSnapshot = {
+  approval_id: ids.approval,
+  session_id: ids.session,
+  step_id: step.step_id,
+  task_id: null,
+  tool: step.tool,
+  action_class: step.action_class,
+  arguments_digest: digest,
+  status: "pending",
+  stage: "reviewer",
+  requested_at: "2026-11-21T05:00:02.250Z",
+  review_deadline_at: "2026-11-21T06:00:02.250Z",
+  escalation_deadline_at: null,
+  expires_at: "2026-11-21T06:00:02.250Z",
+  escalated_at: null,
+  timeout_action: "reject",
+  outcome: null,
+  decision_source: null,
+  decided_at: null,
+  decided_by: null,
+  comment: null
+}
+const approval = { ...approvalSnapshot, arguments: step.arguments }
+const decidedApproval = {
+  ...approval,
+  status: "approved",
+  outcome: "allow",
+  decision_source: "human",
+  decided_at: "2026-11-21T05:04:40.001Z",
+  decided_by: ada,
+  comment: "Order 4711 was damaged."
+}
+
+const rule = {
+  id: ids.rule,
+  tool: "payments.*",
+  action_class: "write",
+  task_id: null,
+  effect: "require_approval",
+  review_seconds: 3_600,
+  expiring_seconds: null,
+  escalation_seconds: 1_800,
+  timeout_action: "reject",
+  self_approval: false,
+  reason: "Payments need a second pair of eyes."
+}
+
+const apiKey = {
+  id: ids.key,
+  name: "Ada Lovelace",
+  hint: "csk_4Zr8mWq2LxT0aBcD_",
+  preset: "reviewer",
+  scopes: ["feedback.read", "approvals.read", "approvals.decide"],
+  email: "ada@example.com",
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: null,
+  expires_at: null,
+  revoked_at: null
+}
+
+const endpoint = {
+  id: ids.endpoint,
+  events: ["approval.requested", "approval.expired"],
+  active: true,
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: ada,
+  url_hint: "https://example.com/…",
+  cooldown_until: null,
+  consecutive_failures: 0,
+  pending_deliveries: 0
+}
+const delivery = {
+  id: ids.delivery,
+  event_id: ids.event,
+  label: `approval.requested ${ids.approval}`,
+  status: "failed",
+  attempts: 1,
+  replays: 0,
+  last_error: "status 500",
+  created_at: "2026-11-21T05:00:02.251Z",
+  finished_at: "2026-11-21T20:11:40.000Z"
+}
+const secret = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
+
+/** Examples by component schema. */
+export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
+  ApiKey: apiKey,
+  NewApiKey: { name: "Ada Lovelace", preset: "reviewer", email: "ada@example.com" },
+  CreatedApiKey: {
+    key: apiKey,
+    secret: "csk_4Zr8mWq2LxT0aBcD_EXAMPLEONLYEXAMPLEONLYEXAMPLEONLYEXAMPLEONLY0000"
+  },
+  Task: task,
+  NewTask: {
+    name: task.name,
+    instructions,
+    input_schema: inputSchema,
+    answer_schema: answerSchema,
+    provider: {
+      kind: "openai",
+      base_url: openAi.base_url,
+      model: openAi.model,
+      api_key: "sk-example"
+    }
+  },
+  TaskChange: { instructions: "Read the invoice. Give the total as a number, without the currency." },
+  NewRun: { input },
+  TaskRun: {
+    trace_id: trace,
+    task_id: ids.task,
+    release_id: ids.release,
+    dataset_id: ids.dataset,
+    answer: wrongAnswer,
+    usage: { input_tokens: 184, output_tokens: 31 },
+    created_at: "2026-11-21T03:00:00.000Z"
+  },
+  Dataset: dataset,
+  NewDataset: { base_dataset_id: null, examples: [{ input, answer }] },
+  Example: { id: ids.example, input, answer, source_feedback_id: null },
+  Comparison: comparison,
+  NewComparison: { candidate: { instructions } },
+  AcceptedComparison: {
+    comparison: {
+      ...comparison,
+      status: "running",
+      compared: 0,
+      finished_at: null,
+      summary: {
+        candidate: {
+          ...side,
+          agreed: 0,
+          agreement: null,
+          agreement_interval: { low: 0, high: 1 },
+          input_tokens: 0,
+          output_tokens: 0,
+          cost: null,
+          latency_ms: null
+        },
+        live: {
+          ...side,
+          agreed: 0,
+          agreement: null,
+          agreement_interval: { low: 0, high: 1 },
+          input_tokens: 0,
+          output_tokens: 0,
+          cost: null,
+          latency_ms: null
+        },
+        difference: { value: 0, low: -1, high: 1 },
+        fields: []
+      }
+    }
+  },
+  ComparisonDetail: { comparison, results: [result], next_cursor: null },
+  Release: release,
+  NewRelease: { comparison_id: ids.comparison },
+  Feedback: pendingFeedback,
+  NewFeedback: { inference_log_id: trace, score: -1, correction: answer },
+  FeedbackDetail: { ...pendingFeedback, input, answer: wrongAnswer },
+  RejectRequest: { note: "The total is right as it was." },
+  PromoteRequest: { base_dataset_id: ids.dataset, expected_feedback_revision: digest },
+  PromotionPreview: {
+    base_dataset_id: ids.dataset,
+    feedback_revision: digest,
+    corrections: [{ ...stagedFeedback, input }],
+    next_cursor: null,
+    correction_count: 1,
+    superseded: [],
+    superseded_count: 0,
+    examples_added: 1,
+    examples_replaced: 0
+  },
+  PromotionResult: { dataset: nextDataset, promoted: [ids.feedback], feedback_revision: digest },
+  AgentSession: session,
+  NewAgentSession: { metadata: { ticket: "T-1024" } },
+  StepRequest: step,
+  GovernedStep: {
+    step_id: step.step_id,
+    decision: "pending",
+    approval_id: ids.approval,
+    reason: rule.reason,
+    rule_id: ids.rule,
+    expires_at: "2026-11-21T06:00:02.250Z",
+    arguments_digest: digest
+  },
+  OutcomeReport: { status: "succeeded", result: { refund: "re_81" } },
+  StepOutcome: {
+    step_id: step.step_id,
+    status: "succeeded",
+    result: { refund: "re_81" },
+    error: null,
+    occurred_at: "2026-11-21T05:04:45.000Z"
+  },
+  Approval: decidedApproval,
+  ApprovalSnapshot: approvalSnapshot,
+  DecideRequest: { decision: "approve", comment: "Order 4711 was damaged." },
+  ApprovalRules: { rules: [rule], revision: 7 },
+  ReplaceApprovalRules: {
+    rules: [
+      { tool: "payments.*", action_class: "write", effect: "require_approval", escalation_seconds: 1_800 },
+      { tool: "*", effect: "allow" }
+    ],
+    revision: 6
+  },
+  NotificationEndpoint: endpoint,
+  NewNotificationEndpoint: {
+    url: "https://example.com/webhooks/countersign",
+    events: ["approval.requested", "approval.expired"]
+  },
+  CreatedNotificationEndpoint: { endpoint, secret },
+  NotificationEndpoints: { endpoints: [endpoint], email_notifier: true },
+  NotificationEndpointChange: { active: true },
+  RotatedSecret: { secret },
+  TestDelivery: { queued: true, id: ids.delivery },
+  NotificationDeliveries: { deliveries: [delivery] },
+  DeliveryDetail: {
+    ...delivery,
+    attempt_log: [
+      {
+        attempt: 1,
+        started_at: "2026-11-21T05:00:02.300Z",
+        duration_ms: 84,
+        status: 500,
+        error: "status 500"
+      }
+    ]
+  },
+  QueuedDelivery: { queued: true, id: ids.delivery },
+  ReplayWindow: { since: "2026-11-21T00:00:00.000Z", until: "2026-11-22T00:00:00.000Z" },
+  ReplayCounts: { queued: 12, skipped: 0 },
+  AuditEntry: {
+    id: ids.auditEntry,
+    action: "approval.approved",
+    target_id: ids.approval,
+    actor: ada,
+    occurred_at: "2026-11-21T05:04:40.001Z",
+    request_id: "req_019abf51c3a27d4e8b90a1b2c3d4e515",
+    detail: { session_id: ids.session, step_id: step.step_id, tool: step.tool }
+  },
+  TelemetryDestinations: {
+    destinations: [
+      {
+        id: ids.destination,
+        url_hint: "https://otel.example.com/…",
+        created_at: "2026-11-21T02:33:05.123Z",
+        last_delivered_at: "2026-11-21T05:05:00.000Z",
+        last_error: null,
+        pending_spans: 0,
+        dropped_spans: 0
+      }
+    ]
+  },
+  NewTelemetryDestination: {
+    url: "https://otel.example.com/v1/traces",
+    headers: { authorization: "Bearer example" },
+    content: false
+  },
+  CreatedTelemetryDestination: { id: ids.destination, url_hint: "https://otel.example.com/…" },
+  AcceptedTest: { delivered: true },
+  TelemetryDeliveries: {
+    deliveries: [
+      {
+        id: ids.telemetryDelivery,
+        status: "delivered",
+        span_count: 214,
+        rejected_spans: 0,
+        attempts: 1,
+        replays: 0,
+        http_status: 200,
+        last_error: null,
+        created_at: "2026-11-21T05:04:59.000Z",
+        finished_at: "2026-11-21T05:05:00.000Z"
+      }
+    ]
+  },
+  QueuedTelemetryDelivery: { queued: true, id: ids.telemetryDelivery }
+}
+
+/** The members that single problems have beside the common ones, by component schema. */
+export const problemExampleFields: Readonly<Record<string, Schema.JsonObject>> = {
+  InsufficientScope: { required_scope: "approvals.decide" },
+  InvalidRequest: { errors: [{ pointer: "#/name", detail: "Expected a string." }] },
+  StepMismatch: { mismatched: ["arguments"] },
+  RulesChanged: { current_revision: 7 },
+  DatasetBaseChanged: { current_dataset_id: ids.nextDataset },
+  FeedbackChanged: { current_dataset_id: ids.dataset, current_feedback_revision: digest },
+  CursorExpired: { first_kept: 120 },
+  RateLimited: { retry_after_seconds: 2 },
+  ApprovalAlreadyDecided: { approval: decidedApproval },
+  ApprovalExpired: {
+    approval: {
+      ...approval,
+      status: "expired",
+      outcome: "reject",
+      decision_source: "timeout",
+      decided_at: "2026-11-21T06:00:02.250Z"
+    }
+  }
+}
+
+/** The body of a webhook, without its `type` and `approval`. */
+export const webhookExample = {
+  id: ids.event,
+  org_id: ids.organization,
+  occurred_at: "2026-11-21T05:00:02.250Z"
+}
+
+/** The approval in a webhook, for a status that no person caused. */
+export const webhookApprovalExample = {
+  approval_id: ids.approval,
+  session_id: ids.session,
+  step_id: step.step_id,
+  task_id: null,
+  stage: "reviewer",
+  requested_at: "2026-11-21T05:00:02.250Z",
+  review_deadline_at: "2026-11-21T06:00:02.250Z",
+  escalation_deadline_at: null,
+  expires_at: "2026-11-21T06:00:02.250Z"
+}
+
+/** The two members of an approval in a webhook that a person decided. */
+export const webhookDecisionExample = { decided_at: "2026-11-21T05:04:40.001Z", decided_by: ada }
