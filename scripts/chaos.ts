@@ -1,6 +1,7 @@
 /**
- * The long form of the tests of faults: 200 kills of carriers, and the other faults between them, over more than 20,000 events. Prints
- * what it came to, and fails where a promise was broken. `node scripts/chaos.ts [kills]`; 200 take a quarter of an hour.
+ * The long run of the fault tests: 200 kills of replicas, with the other faults between them, over more than 20,000
+ * events. Prints a report, and fails if a guarantee was broken. `node scripts/chaos.ts [kills]`; 200 kills take a
+ * quarter of an hour.
  */
 import { Effect, Layer } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"

@@ -3,13 +3,13 @@ import type { SqlClient } from "effect/sql"
 import { persistently } from "./persistently.ts"
 import type { Receiver } from "./receiver.ts"
 
-/** A delivery that waits. */
+/** A pending delivery. */
 interface Pending {
   readonly event_id: string
   readonly attempts: number
 }
 
-/** What the store says of an event that was committed, and of its only delivery; `status` is null where it has none. */
+/** A committed event with its only delivery as the database has it; `status` is null if the delivery is missing. */
 export interface Entry {
   readonly event_id: string
   readonly status: string | null
@@ -18,26 +18,26 @@ export interface Entry {
   readonly numbers: number
 }
 
-/** What it all came to. */
+/** The result of comparing the receiver's log with the database. */
 export interface Totals {
-  /** Events that were committed. */
+  /** Committed events. */
   readonly events: number
-  /** Those of them that never arrived, or are not recorded as delivered. */
+  /** Events that never arrived, or are not recorded as delivered. */
   readonly lost: number
-  /** Arrivals that are not recorded as an attempt: the attempt was made again. */
+  /** Arrivals that are not recorded as an attempt, because the attempt was repeated. */
   readonly duplicates: number
-  /** Requests that were under way, or ended and not yet written down, at the moment of a fault. */
+  /** Requests in flight, or ended and not yet recorded, at the moment of a fault. */
   readonly inFlight: number
-  /** Duplicates of an event beyond those of its own requests that were in flight: what another's faults allow says nothing of it. */
+  /** Duplicates of an event beyond its own requests in flight at faults. */
   readonly unexplained: number
   /** Attempts that are recorded twice, miscounted, or were never seen by the receiver. */
   readonly stale: number
 }
 
-/** How long before a fault a request may have arrived whose result was not written down by then. */
+/** How long before a fault a request may have arrived whose result was not recorded by then. */
 const RECENT_MILLIS = 20_000
 
-/** What the store says, what arrived of each event, and how many of its requests were in flight at faults, held against each other. */
+/** Compares the database, the arrivals of each event, and the number of its requests in flight at faults. */
 export const tally = (
   list: ReadonlyArray<Entry>,
   arrived: ReadonlyMap<string, { readonly count: number }>,
@@ -57,8 +57,8 @@ export const tally = (
 }
 
 /**
- * Compares what the receiver saw with what the store says. Each arrival is an attempt that was recorded, or a duplicate; each duplicate
- * must be one of those that were in flight at a fault.
+ * Compares the receiver's log with the database. Each arrival is a recorded attempt or a duplicate; each duplicate must
+ * have been in flight at a fault.
  */
 export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
   const allowed = new Map<string, number>()
@@ -67,7 +67,7 @@ export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
     sql<Pending>`SELECT event_id, attempts FROM deliveries WHERE status = 'pending'`
   )
 
-  /** From the events on: one that was committed without its delivery is lost. */
+  /** Starts from the events: one committed without its delivery is lost. */
   const entries = persistently(
     sql<Entry>`
       SELECT
@@ -84,7 +84,7 @@ export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
   )
 
   return {
-    /** Notes what is in flight, of one carrier by its address, or of all. */
+    /** Notes the requests in flight, of one replica by its address, or of all. */
     fault: Effect.fnUntraced(function* (address?: string) {
       const since = performance.now() - RECENT_MILLIS
       for (const { attempts, event_id } of yield* pending) {
@@ -94,7 +94,7 @@ export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
         if (seen.count - attempts > before) allowed.set(event_id, before + 1)
       }
     }),
-    /** Whether nothing waits any more. */
+    /** Whether nothing is pending. */
     settled: Effect.map(pending, (list) => list.length === 0),
     totals: Effect.map(entries, (list) => tally(list, receiver.arrived, allowed))
   }

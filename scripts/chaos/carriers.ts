@@ -8,26 +8,29 @@ import { masterKey } from "../../test/support/delivery.ts"
 import { nameServer } from "../../test/support/dns.ts"
 import { persistently } from "./persistently.ts"
 
-/** A process that carries webhooks. */
+/** A replica that delivers webhooks. */
 export interface Carrier {
   readonly child: ChildProcess
-  /** What it is called among the owners of shards. */
+  /** Its id among the owners of shards. */
   readonly owner: string
-  /** Where its requests come to: every name that it asks for is at this address. */
+  /** The address its requests arrive at: every name it looks up resolves to this address. */
   readonly address: string
-  /** Done when it has ended; the exit status, or null after a signal. */
+  /** Completes when the process has ended, with its exit status, or null after a signal. */
   readonly ended: Promise<number | null>
 }
 
 const program = fileURLToPath(new URL("../../test/faults/deliveryProcess.ts", import.meta.url))
 
-/** The delay before each attempt, in seconds: a receiver that fails now and then is asked again soon. */
+/** The delay before each attempt, in seconds; short, because the receiver fails sometimes. */
 const DELAYS = "0,1,1,1,1,1,1,1"
 
-/** How often the owners are looked at until a new one is among them: 30 s. */
+/** How often the owners are polled until a new one appears: 30 s. */
 const OWNER_LOOKS = 600
 
-/** Starts carriers one after the other, so that each can be told by the owner that it adds. Killed when the scope closes. */
+/**
+ * Starts replicas one after the other, so that each can be identified by the owner that it adds. Killed when the scope
+ * closes.
+ */
 export const makeCarriers = (
   url: Redacted.Redacted
 ): Effect.Effect<() => Effect.Effect<Carrier, never, Scope.Scope | SqlClient.SqlClient>> =>
@@ -56,10 +59,10 @@ export const makeCarriers = (
       const ended = new Promise<number | null>((resume) => child.once("exit", (code) => resume(code)))
       const ready = once(child.stdout, "data").then(() => true)
       const up = yield* Effect.promise(() => Promise.race([ready, ended.then(() => false)]))
-      // One that finds no store when it starts ends, and whoever looks after processes starts it again.
+      // A replica that finds no database at start exits, and its supervisor starts it again.
       if (!up) return yield* start
       child.stdout.resume()
-      // It has tried to say that it lives; while the store restarts that may take another try.
+      // It has tried to send its heartbeat; while the database restarts that may take another try.
       const owner = yield* owners.pipe(
         Effect.map((list) => list.find((one) => !before.has(one))),
         Effect.tap((one) => (one === undefined ? Effect.sleep("50 millis") : Effect.void)),

@@ -1,7 +1,7 @@
 import { Effect, Schedule } from "effect"
 import type { SqlError } from "effect/sql"
 
-/** Tries a statement until the store answers: it is restarted here, and its connections are cut. */
+/** Retries a statement until the database responds: these tests restart it and break its connections. */
 export const persistently = <A, R>(
   self: Effect.Effect<A, SqlError.SqlError, R>
 ): Effect.Effect<A, never, R> =>

@@ -1,6 +1,9 @@
 import type { ChaosReport, Fault } from "./run.ts"
 
-/** So many kills, and between them the other faults: of ten kills one freeze, one stop and one cut, of forty one restart of the store. */
+/**
+ * The kills with the other faults between them: per ten kills one freeze, one stop and one broken connection, per forty
+ * one database restart.
+ */
 export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
   const faults: Array<Fault> = []
   for (let kill = 1; kill <= kills; kill++) {
@@ -13,7 +16,7 @@ export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
   return faults
 }
 
-/** What is promised of every delivery, and was not kept, a sentence each. */
+/** The guarantees that were broken, a sentence each. */
 export const brokenGuarantees = (report: ChaosReport): ReadonlyArray<string> => [
   ...(report.lost > 0 ? [`${report.lost} of ${report.events} events were lost`] : []),
   ...(report.unexplained > 0
@@ -24,8 +27,8 @@ export const brokenGuarantees = (report: ChaosReport): ReadonlyArray<string> => 
 ]
 
 /**
- * What came too late, a sentence each: within 15 s after a death, and within one after a signal to stop. `slack` times as late is let
- * pass where the machine has other things to do.
+ * The deadlines that were missed, a sentence each: takeover within 15 s after a death, drain within one second after a
+ * stop. `slack` multiplies both on a busy machine.
  */
 export const missedDeadlines = (report: ChaosReport, slack = 1): ReadonlyArray<string> => [
   ...(report.takeover > slack * 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),

@@ -1,26 +1,26 @@
 import { Effect, type Scope } from "effect"
 import { createServer } from "node:http"
 
-/** What has arrived of one event. */
+/** The arrivals of one event. */
 export interface Arrived {
   count: number
-  /** Which carrier sent the last one, by the address that it dialled, and when, in milliseconds on the monotonic clock. */
+  /** Which replica sent the last one, by the address it connected to, and when, in milliseconds on the monotonic clock. */
   by: string
   at: number
 }
 
-/** A receiver on all of loopback: the address that a request came to tells which carrier sent it. */
+/** A receiver on all of loopback: the address a request arrives at identifies the replica that sent it. */
 export interface Receiver {
   readonly port: number
   readonly arrived: ReadonlyMap<string, Arrived>
-  /** Requests that wait for their answers, of one carrier by its address, or of all. */
+  /** Requests waiting for a response, of one replica by its address, or of all. */
   readonly underWay: (address?: string) => number
 }
 
-/** The longest a request is held before it is answered, so that faults find some under way. */
+/** The longest delay of a response, so that faults find requests in flight. */
 const HOLD_MILLIS = 200
 
-/** Of so many requests one is answered 503, so that there are retries, too. */
+/** One request in this many is answered 503, so that there are retries as well. */
 const FAILS_ONE_IN = 40
 
 /** Listens until the scope closes. `random` is in [0, 1). */

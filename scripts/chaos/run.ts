@@ -1,6 +1,7 @@
 /**
- * Carriers of webhooks on one PostgreSQL, and what happens to them: killed in mid-delivery, frozen past their lease, told to stop; the
- * store's connections cut, and the store itself restarted under load. In the end the receiver's books are held against the store's.
+ * Replicas that deliver webhooks share one PostgreSQL and suffer faults: killed during attempts, frozen past their
+ * lease, stopped, disconnected from the database, and the database itself restarted under load. At the end the
+ * receiver's log is compared with the database.
  */
 import { Array as Arr, Effect, Fiber, type Redacted, Ref, Schedule, Scope } from "effect"
 import { SqlClient } from "effect/sql"
@@ -10,44 +11,44 @@ import { makeBooks, type Totals } from "./books.ts"
 import { persistently } from "./persistently.ts"
 import { startReceiver } from "./receiver.ts"
 
-/** What is done, in turns: each turn publishes its events and then strikes. */
+/** The faults; each round publishes its events and then causes one. */
 export type Fault = "kill" | "freeze" | "stop" | "cut connections" | "restart the store"
 
-/** How long and how hard. */
+/** Extent of a run. */
 export interface ChaosOptions {
   readonly url: Redacted.Redacted
-  /** Restarts the server of the store; done when it was told to. */
+  /** Restarts the database server; completes when the restart was requested. */
   readonly restartStore: Effect.Effect<void>
   readonly carriers: number
   readonly faults: ReadonlyArray<Fault>
   readonly eventsPerFault: number
-  /** In [0, 1), the same each time for the same run. */
+  /** In [0, 1), the same sequence for the same run. */
   readonly random: () => number
   readonly progress?: (line: string) => void
 }
 
-/** What it came to; times in milliseconds, the longest of each kind. */
+/** The result; times in milliseconds, the longest of each kind. */
 export interface ChaosReport extends Totals {
   readonly faults: Readonly<Record<Fault, number>>
-  /** From a kill, or the beginning of a freeze, until the carrier's last shard had another owner. */
+  /** From a kill, or the beginning of a freeze, until the replica's last shard had another owner. */
   readonly takeover: number
-  /** From the signal to stop until the carrier's last shard had another owner, and until the process was gone. */
+  /** From the stop signal until the replica's last shard had another owner, and until the process had exited. */
   readonly handover: number
   readonly gone: number
-  /** Processes that ended without being told to. */
+  /** Processes that exited without being told to. */
   readonly crashes: number
 }
 
 const ENDPOINTS = 20
 const PER_TRANSACTION = 10
-/** About as long as it takes to commit and send the events of one turn. */
+/** About as long as it takes to commit and send the events of one round. */
 const STRIKE_WITHIN_MILLIS = 300
-/** What was written to a socket before a kill arrives within this. */
+/** Bytes written to a socket before a kill arrive within this time. */
 const LATE_ARRIVAL_MILLIS = 100
-/** The longest wait for what is left at the end: every lease, and every retry. */
+/** The longest wait for the rest at the end: every lease, and every retry. */
 const SETTLE = "3 minutes"
 
-/** Runs it. Everything is killed when the scope closes. */
+/** Runs the faults. All processes are killed when the scope closes. */
 export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const sql = yield* SqlClient.SqlClient
   const receiver = yield* startReceiver(options.random)
@@ -85,7 +86,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const watch = (effect: Effect.Effect<unknown>) =>
     Effect.map(Effect.forkIn(effect, scope), (fiber) => void watches.push(fiber))
 
-  /** Until no shard is the carrier's, and none is nobody's. */
+  /** Waits until the replica owns no shard and no shard is unowned. */
   const handedOver = (owner: string) =>
     sql<{ readonly count: number }>`
       SELECT count(*)::int AS count FROM delivery_shards WHERE owner = ${owner} OR owner IS NULL
@@ -104,12 +105,12 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
         PER_TRANSACTION,
         () => endpoints[Math.floor(options.random() * ENDPOINTS)] ?? endpoints[0]
       )
-      // What was committed is what the store says in the end, also where the answer to a commit was lost.
+      // The database decides at the end which events were committed, also if the response to a commit was lost.
       yield* persistently(publishWebhookEvents(to, "{}"))
     }
   }).pipe(withoutEngine)
 
-  /** Strikes hit requests that are under way: each waits until there are some, or nothing comes any more. */
+  /** Faults must hit requests in flight: waits until there are some, or none will come any more. */
   type Busy = (address?: string) => Effect.Effect<void>
 
   const strike: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void>>> = {
@@ -133,7 +134,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
       carrier.child.kill("SIGSTOP")
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
       yield* books.fault(carrier.address)
-      // It thaws when all that it had is another's, says what it knows, and goes on: nobody else need take its place.
+      // It resumes when all its shards have another owner, and goes on; no replacement is needed.
       yield* watch(
         takenOver(carrier.owner, began).pipe(
           Effect.andThen(Effect.sync(() => void carrier.child.kill("SIGCONT"))),
@@ -178,9 +179,9 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   }
 
   for (const [index, fault] of options.faults.entries()) {
-    // A stop is judged by itself: what died before it has been taken over by then.
+    // A stop is measured alone: earlier deaths have been taken over by then.
     if (fault === "stop") for (const fiber of watches.splice(0)) yield* Fiber.join(fiber)
-    // It strikes at some moment while events are committed and sent.
+    // The fault happens at some moment while events are committed and sent.
     const publishing = yield* Effect.forkChild(publish)
     yield* Effect.sleep(options.random() * STRIKE_WITHIN_MILLIS)
     yield* strike[fault]((address) =>

@@ -5,14 +5,14 @@ import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/store/EmbeddedPostgres.ts"
 import { layerMigrated } from "../../src/server/store/Database/migrate.ts"
 
-/** A PostgreSQL to restart, migrated, until the scope closes. */
+/** A migrated PostgreSQL that can be restarted, until the scope closes. */
 export const startStore = (options: EmbeddedPostgresOptions) =>
   Effect.map(Layer.build(EmbeddedPostgres.layer(options)), (context) => {
     const { url } = Context.get(context, EmbeddedPostgres)
     return {
       url,
       layer: Layer.orDie(layerMigrated.pipe(Layer.provideMerge(Database.layer({ url })))),
-      /** Tells the server to stop, fast; whoever holds the embedded store, as this process does, starts it again. */
+      /** Tells the server to stop (fast shutdown); the embedded database of this process starts it again. */
       restart: Effect.sync(() => {
         const claim = readFileSync(path.join(options.dataDir, "postgres", "postmaster.pid"), "utf8")
         process.kill(Number.parseInt(claim, 10), "SIGINT")

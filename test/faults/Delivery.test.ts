@@ -28,7 +28,7 @@ import { eventually } from "../support/eventually.ts"
 const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
 const ok: ScriptedReply = { status: 200 }
 
-/** Another process that carries deliveries, killed at the end if it still lives. */
+/** Starts another replica that only delivers; killed at the end if it still runs. */
 const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestDatabase | Scope.Scope> =>
   Effect.gen(function* () {
     const { url } = yield* TestDatabase
@@ -60,9 +60,9 @@ const freeShards = Effect.flatMap(
   `
 ).pipe(Effect.map((rows) => rows[0]?.count ?? 0))
 
-describe("a process that carries deliveries", () => {
+describe("Delivery › a replica", () => {
   testWithWebhooks(
-    "dies by SIGKILL in the middle of an attempt: another one sends the event again, within 15 seconds",
+    "when a replica is killed during an attempt, another one sends the event again within 15 seconds",
     () =>
       Effect.gen(function* () {
         const receiver = yield* startScriptedServer(["never", ok])
@@ -85,7 +85,7 @@ describe("a process that carries deliveries", () => {
       })
   )
 
-  testWithWebhooks("was dead while an event was committed: it is sent by the next one", () =>
+  testWithWebhooks("an event committed while no replica runs is sent by the next one", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([ok])
       const endpoint = yield* insertEndpoint(receiver.url)
@@ -95,7 +95,7 @@ describe("a process that carries deliveries", () => {
     })
   )
 
-  testWithWebhooks("is told to stop: its shards are free and it is gone within a second", () =>
+  testWithWebhooks("a replica told to stop has released its shards and exited within a second", () =>
     Effect.gen(function* () {
       const child = yield* carrier()
       assert.strictEqual(yield* freeShards, 0)
@@ -107,7 +107,7 @@ describe("a process that carries deliveries", () => {
     })
   )
 
-  testWithWebhooks("is frozen for longer than its lease: what it says when it thaws changes nothing", () =>
+  testWithWebhooks("a replica frozen past its lease changes nothing when it resumes", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer(["never", ok])
       const endpoint = yield* insertEndpoint(receiver.url)
@@ -118,7 +118,7 @@ describe("a process that carries deliveries", () => {
       yield* Effect.gen(function* () {
         const [record] = yield* awaitRecords(endpoint, (list) => list[0]?.status === "delivered")
         child.kill("SIGCONT")
-        // It stops only after it has tried to write down how its attempt ended.
+        // It exits only after it has tried to record how its attempt ended.
         child.kill("SIGTERM")
         yield* ended(child)
         const [after] = yield* awaitRecords(endpoint, () => true)
@@ -129,16 +129,16 @@ describe("a process that carries deliveries", () => {
   )
 })
 
-describe("a store", () => {
+describe("Delivery › database connections", () => {
   testWithWebhooks(
-    "that drops every connection again and again loses nothing and repeats nothing that was written",
+    "deliveries survive repeated loss of every connection; nothing is lost, and recorded attempts are not repeated",
     () =>
       Effect.gen(function* () {
         const { url } = yield* TestDatabase
         const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
         yield* Effect.gen(function* () {
           const to = yield* Effect.replicateEffect(newDestination, 10)
-          // A client of its own cuts the connections of the engine's.
+          // A separate client terminates the engine's connections.
           const scope = yield* Effect.scope
           const other = yield* Layer.buildWithScope(
             Layer.fresh(PgClient.layer({ url, maxConnections: 1 })),

@@ -15,7 +15,7 @@ interface Replica {
   readonly client: CountersignClient
 }
 
-/** A store, a collector, and however many processes of the service share them. */
+/** A database, a collector, and any number of replicas that share them. */
 const house = Effect.fnUntraced(function* (
   answer: CollectorResponse,
   variables: Readonly<Record<string, string>>
@@ -49,7 +49,7 @@ const house = Effect.fnUntraced(function* (
     peer,
     first,
     replica,
-    /** Runs of which each is one span; answers with their traces. */
+    /** Makes runs of one span each; returns their traces. */
     runs: ({ client }: Replica, count: number) =>
       Effect.promise(() =>
         Promise.all(
@@ -79,15 +79,15 @@ const batchesOf = ({ client }: Replica) =>
     return (await client.telemetry_destinations.deliveries({ params: { id: one.id } })).deliveries
   })
 
-/** Spans in the store alone: what a replica says that has recorded none of them. */
+/** Waits until the database counts these spans, as seen by a replica that recorded none of them. */
 const inTheStore = (other: Replica, spans: number) =>
   eventually(counted(other), ([pending]) => pending === spans)
 
 const timeout = 90_000
 
-describe("spans of several processes", () => {
+describe("Spans of several replicas", () => {
   it.live(
-    "are counted alike by each of them: those that wait, and those that were dropped",
+    "every replica reports the same counts of pending and dropped spans",
     () =>
       Effect.gen(function* () {
         const { first, replica, runs } = yield* house("never", {
@@ -99,7 +99,7 @@ describe("spans of several processes", () => {
         yield* runs(second, 8)
         yield* inTheStore(first, 17)
         yield* inTheStore(second, 17)
-        // Three more have room, whoever they come to; each process drops what it cannot place.
+        // Three more spans fit, on either replica; each replica drops its excess.
         yield* Effect.all([runs(first, 10), runs(second, 10)], { concurrency: 2 })
         const all = ([pending, dropped]: readonly [number, number]) =>
           pending + dropped === 37 && pending <= 20
@@ -112,7 +112,7 @@ describe("spans of several processes", () => {
   )
 
   it.live(
-    "are lost with a process that is killed but for those it had flushed, which another one sends",
+    "a killed replica loses only its unflushed spans; another replica sends the flushed ones",
     () =>
       Effect.gen(function* () {
         const { first, peer, replica, runs } = yield* house("never", {
@@ -126,21 +126,21 @@ describe("spans of several processes", () => {
         yield* first.process.kill("SIGKILL")
         yield* first.process.ended
         peer.answer(accepted)
-        // Those in flight when the process died are sent again, by whoever takes over.
+        // Spans in flight when the replica died are sent again by the next owner of the shard.
         yield* eventually(batchesOf(second), (list) =>
           list.every(({ status }) => status === "delivered")
         ).pipe(Effect.retry({ times: 3 }))
         const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
         assert.isTrue(flushed.every((trace_id) => arrived.has(trace_id)))
         assert.deepStrictEqual(peer.faults, [])
-        // Nobody knows of those that were not flushed: they are not counted as waiting.
+        // Unflushed spans died with their replica: they are not counted as pending.
         assert.deepStrictEqual(yield* counted(second), [0, 0])
       }),
     timeout
   )
 
   it.live(
-    "are written by a process that is stopped, and sent by the next",
+    "a stopping replica stores its spans, and the next one sends them",
     () =>
       Effect.gen(function* () {
         const { first, peer, replica, runs } = yield* house("never", {

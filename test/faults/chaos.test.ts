@@ -9,12 +9,12 @@ import { dataDirectory } from "../support/embeddedPostgres.ts"
 
 const eventsPerFault = 60
 
-/** Other tests run beside this one, and have the machine as much as its processes do. */
+/** Other tests run concurrently and slow the machine down. */
 const SLACK = 2
 
-describe("several processes that carry deliveries", () => {
+describe("Chaos", () => {
   it.live(
-    "are killed, frozen, stopped and cut off from a store that restarts: nothing is lost, only what was in flight comes twice, and others are soon there",
+    "killed, frozen, stopped and disconnected replicas lose no event, repeat only requests in flight, and are taken over in time",
     () =>
       Effect.gen(function* () {
         const store = yield* startStore({ dataDir: yield* dataDirectory, sync: false })

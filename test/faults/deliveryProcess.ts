@@ -1,6 +1,6 @@
 /**
- * One process that carries webhooks and does nothing else: what the tests of faults kill, stop and freeze. It says "ready" once it has
- * looked for shards.
+ * A process that only delivers webhooks, for the fault tests to kill, stop and freeze. It prints "ready" once it has
+ * claimed shards.
  */
 import { NodeRuntime } from "@effect/platform-node"
 import { Duration, Effect, Layer, Redacted, Result } from "effect"
@@ -13,7 +13,7 @@ import * as WebhookChannel from "../../src/server/notifications/Notifications/We
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
 
-/** The store's URL, the key of secrets, the lease, a name server to ask, and the delay before each attempt in seconds. */
+/** The database URL, the master key, the lease, a name server, and the delay before each attempt in seconds. */
 const [url = "", masterKey = "", leaseMillis = "10000", dnsServer = "", delays = ""] = process.argv.slice(2)
 const lease =
   leaseMillis === "10000"

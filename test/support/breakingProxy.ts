@@ -2,15 +2,15 @@ import { Effect } from "effect"
 import { createServer, connect as dial, type Socket } from "node:net"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
-/** A relay before a service that breaks connections on the way, as networks do. */
+/** A proxy in front of a service that breaks connections, as networks do. */
 export interface BreakingProxy {
-  /** Where it listens: `http://127.0.0.1:PORT`. */
+  /** Its base URL: `http://127.0.0.1:PORT`. */
   readonly url: string
   /** How many connections it broke. */
   readonly breaks: () => number
 }
 
-/** Numbers from 0 to 1 that look random and are the same each time (mulberry32). */
+/** A seeded random number generator for [0, 1) (mulberry32). */
 export const seededRandom = (seed: number) => (): number => {
   seed = (seed + 0x6d2b79f5) | 0
   let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
@@ -19,8 +19,8 @@ export const seededRandom = (seed: number) => (): number => {
 }
 
 /**
- * Relays to a port of loopback and cuts `breaks` connections, each after up to `bytes` bytes from the service: in the middle of a
- * line as well as of a character. After that it is a relay like any other.
+ * Proxies to a loopback port and breaks `breaks` connections, each after up to `bytes` bytes from the service, also in
+ * the middle of a line or of a character. After that it is an ordinary proxy.
  */
 export const breakingProxy = (options: {
   readonly port: number

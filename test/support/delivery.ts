@@ -30,10 +30,10 @@ import { StoreClock } from "../../src/server/store/StoreClock.ts"
 import { eventually } from "./eventually.ts"
 import { TestDatabase } from "./postgres.ts"
 
-/** Longest test, on a machine that has much else to do. */
+/** Timeout of a test on a busy machine. */
 const TEST_MILLIS = 60_000
 
-/** An attempt that a test's channel holds until the test says how it ends. */
+/** An attempt that is in flight until the test completes it. */
 export interface ManualAttempt {
   readonly delivery: DeliveryRef
   readonly complete: (outcome: AttemptOutcome) => Effect.Effect<void>
@@ -42,7 +42,7 @@ export interface ManualAttempt {
 export const delivered: AttemptOutcome = { _tag: "Delivered", status: 200 }
 export const failing: AttemptOutcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
 
-/** Shard 0 as its owner holds it, for long. */
+/** Shard 0 as its owner holds it, with an endless lease. */
 export const ownedShard = (open: number): OwnedShard => ({
   shard: 0,
   epoch: 1,
@@ -57,7 +57,7 @@ export const ownedShard = (open: number): OwnedShard => ({
 
 const zeros = "0".repeat(32)
 
-/** A row of the queue as it is read: the first delivery of a destination of shard 0, due now; each `seq` is of an event of its own. */
+/** A queue row as it is read: the first delivery to a destination of shard 0, due now. Each `seq` has its own event. */
 export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
   const digits = String(change.seq ?? 1).padStart(32, "0")
   return {
@@ -79,14 +79,14 @@ export const queueRow = (change: Partial<QueueRow> = {}): QueueRow => {
   }
 }
 
-/** A policy whose waits are milliseconds. */
+/** A policy whose delays are milliseconds. */
 export const quickPolicy = (policy: Partial<ChannelPolicy> = {}): ChannelPolicy => ({
   ...defaultChannelPolicy,
   retry: { ...defaultChannelPolicy.retry, delaysMillis: [0, 5, 5, 5] },
   ...policy
 })
 
-/** A channel whose attempts a test takes one by one and ends as it likes. */
+/** A channel whose attempts the test takes one by one and completes with any outcome. */
 export const manualChannel = (policy: ChannelPolicy) =>
   Effect.map(Queue.unbounded<ManualAttempt>(), (attempts) => {
     const channel: Channel = {
@@ -107,7 +107,7 @@ export const manualChannel = (policy: ChannelPolicy) =>
     return { channel, attempts }
   })
 
-/** A channel that answers for each ref at once, and tells a queue what it sent. */
+/** A channel that completes each attempt immediately, and offers what it sent to a queue. */
 export const respondingChannel = (
   policy: ChannelPolicy,
   answer: (ref: DeliveryRef, nth: number) => AttemptOutcome
@@ -132,7 +132,7 @@ export const respondingChannel = (
     return { channel, sent }
   })
 
-/** Runs with an engine of its own, which stops in an orderly way at the end. */
+/** Runs an effect with its own engine, which shuts down gracefully at the end. */
 export const withEngine =
   (channels: ReadonlyArray<Channel>, options: DeliveryOptions = {}) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) =>
@@ -142,7 +142,7 @@ export const withEngine =
       { local: true }
     )
 
-/** An engine that lives as long as a scope. */
+/** Starts an engine that lives as long as a scope. */
 export const startEngine = (
   scope: Scope.Scope,
   channels: ReadonlyArray<Channel>,
@@ -156,7 +156,7 @@ export const startEngine = (
     (context) => Context.get(context, Delivery)
   )
 
-/** A destination of an organization, both new. */
+/** A new destination of a new organization. */
 export const newDestination = Effect.all({ org_id: OrgId.generate, destination_id: EndpointId.generate })
 
 /** Commits events for a destination, as a service does. */
@@ -174,16 +174,16 @@ export const publish = (
     return events
   })
 
-/** The records of a destination, once they hold. */
+/** Waits until the records of a destination satisfy a predicate. */
 export const awaitRecords = (
   to: { readonly org_id: OrgId; readonly destination_id: string },
   holds: (list: Effect.Success<ReturnType<Delivery["Service"]["list"]>>) => boolean
 ) => Effect.flatMap(Delivery, (delivery) => eventually(delivery.list(to.org_id, to.destination_id), holds))
 
-/** The key of endpoints' secrets: another process opens them with it, too. */
+/** The master key of endpoint secrets, shared with child processes. */
 export const masterKey = Redacted.make(randomBytes(32).toString("base64"))
 
-/** What the webhook channel needs: loopback is let through, without TLS. */
+/** The dependencies of the webhook channel: loopback is allowed, without TLS. */
 export const layerWebhookDependencies = Layer.mergeAll(
   Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
   Egress.layer({
@@ -195,7 +195,7 @@ export const layerWebhookDependencies = Layer.mergeAll(
   })
 )
 
-/** A test on a database of its own, since engines take every shard there is, with the real clock. */
+/** A test with the real clock on its own database, since an engine claims every shard. */
 export const testWithDatabase = <E>(
   name: string,
   effect: () => Effect.Effect<void, E, SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Scope.Scope>
@@ -206,7 +206,7 @@ export const testWithDatabase = <E>(
     TEST_MILLIS
   )
 
-/** The same with real sockets and what webhooks need. */
+/** The same with real sockets and the dependencies of the webhook channel. */
 export const testWithWebhooks = <E>(
   name: string,
   effect: () => Effect.Effect<
@@ -224,7 +224,7 @@ export const testWithWebhooks = <E>(
     TEST_MILLIS
   )
 
-/** Runs with the webhook channel on an engine. */
+/** Runs an effect with an engine that has the webhook channel. */
 export const withWebhookEngine =
   (options: WebhookChannel.WebhookOptions = {}, engine: DeliveryOptions = {}) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) =>
@@ -236,7 +236,7 @@ export const withWebhookEngine =
       { local: true }
     )
 
-/** Commits as another process does that carries nothing: those that do are told. */
+/** Runs an effect like a replica without an engine: it commits, and notifies the replicas that deliver. */
 export const withoutEngineFor =
   (channel: Channel) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) =>
@@ -266,7 +266,7 @@ export const withoutEngineFor =
 export const withoutEngine = <A, E, R>(use: Effect.Effect<A, E, R>) =>
   Effect.flatMap(WebhookChannel.make(), (channel) => withoutEngineFor(channel)(use))
 
-/** An endpoint at a URL, and its secret. */
+/** Inserts an endpoint with this URL; returns it with its secret. */
 export const insertEndpoint = Effect.fnUntraced(function* (url: string) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
@@ -276,7 +276,7 @@ export const insertEndpoint = Effect.fnUntraced(function* (url: string) {
   return { org_id, destination_id, secret: Redacted.value(secret) }
 })
 
-/** Commits events with a body for endpoints, one for each. */
+/** Commits one event with a body for each endpoint. */
 export const publishWebhookEvents = Effect.fnUntraced(function* (
   to: ReadonlyArray<{ readonly org_id: OrgId; readonly destination_id: string }>,
   body: string
@@ -303,27 +303,27 @@ export const publishWebhookEvents = Effect.fnUntraced(function* (
 export const allHaveStatus = (status: string) => (list: ReadonlyArray<{ readonly status: string }>) =>
   list.length > 0 && list.every((record) => record.status === status)
 
-/** The id of a record that is there. */
+/** The id of a record that must exist. */
 export const recordId = (record: DeliveryLogEntry | undefined): string => {
   assert.isDefined(record)
   return record?.id ?? ""
 }
 
-/** One attempt. */
+/** A policy of one attempt. */
 export const singleAttempt = { ...quickPolicy().retry, delaysMillis: [0] }
 
-/** No failure leads to a cooldown. */
+/** A policy without cooldowns. */
 export const noCooldown = { failureThreshold: 1_000, firstMillis: 1, longestMillis: 1 }
 
-/** How many deliveries wait in the queue. */
+/** The number of deliveries in the queue. */
 export const queueLength = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM delivery_queue`
 ).pipe(Effect.map((rows) => rows[0]?.count))
 
 /**
- * Makes all that there is older than is kept, where that is an hour: ids tell their time, too. The run that each start begins with is
- * over by then, and removes nothing of it.
+ * Makes everything older than a retention of one hour, including ids, which contain their time. The retention run at
+ * start is over by then and deletes nothing of it.
  */
 export const ageAllDeliveries = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -334,7 +334,7 @@ export const ageAllDeliveries = Effect.gen(function* () {
   yield* sql`UPDATE deliveries SET delivery_id = ${older}, created_at = created_at - interval '1 day'`
 })
 
-/** What is published to another destination is the next that is sent, and nothing else is. */
+/** Asserts that an event for another destination is the next one sent, and the only one. */
 export const assertOnlyOtherDestinationIsSent = Effect.fnUntraced(function* (
   attempts: Queue.Dequeue<ManualAttempt>
 ) {

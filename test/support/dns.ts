@@ -2,10 +2,10 @@ import { Effect, type Scope } from "effect"
 import { NetAddress } from "effect/net"
 import * as Dgram from "node:dgram"
 
-/** What a name answers: addresses of both families, or one of the ways not to answer. */
+/** What a name server returns for a name: addresses of both families, an error, or no response. */
 export type Zone = ReadonlyArray<string> | "NXDOMAIN" | "SERVFAIL" | "silence"
 
-/** A question as it came in. */
+/** A query as received. */
 export interface Question {
   readonly name: string
   readonly type: "A" | "AAAA"
@@ -14,7 +14,7 @@ export interface Question {
 /** A name server on the loopback address. */
 export interface NameServer {
   readonly address: NetAddress.InetAddress
-  /** Every question so far, in order, with those asked again. */
+  /** Every query so far, in order, including retries. */
   readonly questions: ReadonlyArray<Question>
 }
 
@@ -43,7 +43,7 @@ const octets = (address: string): Uint8Array => {
   )
 }
 
-/** One resource record that points at the question's name, with a time to live of a day: nothing may keep it. */
+/** A resource record that points at the question's name, with a TTL of a day, which no client may rely on. */
 const record = (type: number, data: Uint8Array): Buffer => {
   const head = Buffer.alloc(12)
   head.writeUInt16BE(0xc000 | headerBytes, 0)
@@ -64,8 +64,8 @@ const reply = (query: Buffer, end: number, rcode: number, records: ReadonlyArray
 }
 
 /**
- * Runs a name server until the scope closes. `zone` is asked for each question, with how often this very question
- * was asked before: a name can move between two look-ups.
+ * Runs a name server until the scope closes. `zone` is called for each query with the number of earlier queries for the
+ * same name and type, so a name can move between two lookups.
  */
 export const nameServer = (
   zone: (question: Question, before: number) => Zone

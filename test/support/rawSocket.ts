@@ -1,15 +1,15 @@
 import { Effect } from "effect"
 import * as Net from "node:net"
 
-/** What came over a connection until it was closed. */
+/** Everything received on a connection until it was closed. */
 export interface Exchange {
-  /** Everything, as it was on the wire. */
+  /** All bytes as text. */
   readonly text: string
-  /** The status of the first answer; NaN where there was none. */
+  /** The status of the first response; NaN without one. */
   readonly status: number
-  /** The headers of the first answer, by lower-case name. */
+  /** The headers of the first response, by lower-case name. */
   readonly headers: ReadonlyMap<string, string>
-  /** The body of the first answer, where it is a JSON object. */
+  /** The body of the first response, if it is a JSON object. */
   readonly body: Readonly<Record<string, unknown>>
 }
 
@@ -39,13 +39,13 @@ const asRecord = (text: string): Readonly<Record<string, unknown>> => {
   }
 }
 
-/** Writes bytes to a port of loopback as they stand, and reads until the other side closes the connection. */
+/** Writes bytes to a loopback port unchanged, and reads until the other side closes the connection. */
 export const exchange = (port: number, bytes: string | Uint8Array): Effect.Effect<Exchange> =>
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
     const socket = Net.connect(port, "127.0.0.1")
     socket.on("data", (chunk: Buffer) => chunks.push(chunk))
-    // A connection that is reset has been closed too; what came before it counts.
+    // A reset closes the connection too; what was received before it counts.
     socket.on("error", () => undefined)
     socket.on("close", () => resume(Effect.succeed(read(Buffer.concat(chunks).toString("utf8")))))
     socket.write(bytes)

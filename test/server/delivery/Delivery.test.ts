@@ -27,7 +27,7 @@ import {
 import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 
 describe("Delivery", () => {
-  testWithDatabase("sends what was committed, and nothing else", () =>
+  testWithDatabase("a delivery is sent once its transaction commits, and never if it rolls back", () =>
     Effect.gen(function* () {
       const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
@@ -52,12 +52,12 @@ describe("Delivery", () => {
     })
   )
 
-  testWithDatabase("carries what this process committed though nobody reads the queue", () =>
+  testWithDatabase("a delivery committed by this replica is sent without a read of the queue", () =>
     Effect.gen(function* () {
       const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
         const to = yield* newDestination
-        // One of them a read that every start begins with may find.
+        // The first of them may be found by a read that every start begins with.
         for (let count = 0; count < 5; count++) {
           const [event_id] = yield* publish(to)
           assert.strictEqual((yield* Queue.take(sent)).event_id, event_id)
@@ -67,29 +67,31 @@ describe("Delivery", () => {
     })
   )
 
-  testWithDatabase("carries nothing of a part that was rolled back when the rest is committed", () =>
-    Effect.gen(function* () {
-      const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
-      yield* Effect.gen(function* () {
-        const undone = yield* newDestination
-        const kept = yield* newDestination
-        yield* transaction(
-          Effect.andThen(
-            Effect.flip(transaction(Effect.andThen(publish(undone), Effect.fail("rolled back")))),
-            publish(kept)
+  testWithDatabase(
+    "deliveries of a rolled-back savepoint are not sent when the outer transaction commits",
+    () =>
+      Effect.gen(function* () {
+        const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
+        yield* Effect.gen(function* () {
+          const undone = yield* newDestination
+          const kept = yield* newDestination
+          yield* transaction(
+            Effect.andThen(
+              Effect.flip(transaction(Effect.andThen(publish(undone), Effect.fail("rolled back")))),
+              publish(kept)
+            )
           )
-        )
-        yield* awaitRecords(kept, allHaveStatus("delivered"))
-        const refs = yield* Queue.takeAll(sent)
-        assert.deepStrictEqual(
-          refs.map((ref) => ref.destination_id),
-          [kept.destination_id]
-        )
-      }).pipe(withEngine([channel]))
-    })
+          yield* awaitRecords(kept, allHaveStatus("delivered"))
+          const refs = yield* Queue.takeAll(sent)
+          assert.deepStrictEqual(
+            refs.map((ref) => ref.destination_id),
+            [kept.destination_id]
+          )
+        }).pipe(withEngine([channel]))
+      })
   )
 
-  testWithDatabase("tries again until it arrives, and tells of each attempt", () =>
+  testWithDatabase("a failed delivery is retried until it succeeds, and the log shows every attempt", () =>
     Effect.gen(function* () {
       const { channel } = yield* respondingChannel(quickPolicy(), (_, nth) => (nth < 3 ? failing : delivered))
       yield* Effect.gen(function* () {
@@ -111,7 +113,7 @@ describe("Delivery", () => {
     })
   )
 
-  testWithDatabase("spreads the wait before a first attempt as those before the others", () =>
+  testWithDatabase("jitter applies to the delay before the first attempt as well", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const retry = { ...quickPolicy().retry, delaysMillis: [60_000], jitter: 0.2 }
@@ -130,7 +132,7 @@ describe("Delivery", () => {
     })
   )
 
-  testWithDatabase("drops what waits for a destination that is removed", () =>
+  testWithDatabase("removing a destination cancels its queued deliveries", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
       yield* Effect.gen(function* () {
@@ -140,7 +142,7 @@ describe("Delivery", () => {
         const held = yield* Queue.take(attempts)
         yield* transaction(delivery.discard(to.org_id, to.destination_id))
         yield* held.complete(failing)
-        // A channel finds the destination gone when it reads it; this one does not read.
+        // A real channel finds the destination gone when it loads a delivery; this one does not load.
         for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* awaitRecords(to, allHaveStatus("failed"))
         assert.strictEqual(yield* queueLength, 0)
@@ -153,74 +155,74 @@ describe("Delivery", () => {
     })
   )
 
-  testWithDatabase(
-    "removes a destination without holding what whoever writes results down comes to later",
-    () =>
-      Effect.gen(function* () {
-        const { channel } = yield* manualChannel(quickPolicy())
-        yield* Effect.gen(function* () {
-          const sql = yield* SqlClient.SqlClient
-          const delivery = yield* Delivery
-          const to = yield* newDestination
-          yield* publish(to, 2)
-          // The second is due first.
-          yield* sql`UPDATE delivery_queue SET due_at = now() - seq * interval '1 second'`
-          const [first, second] = yield* sql<{ readonly seq: number }>`
+  testWithDatabase("removing a destination locks queue rows in the order in which results are recorded", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* manualChannel(quickPolicy())
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* newDestination
+        yield* publish(to, 2)
+        // The second row is due first.
+        yield* sql`UPDATE delivery_queue SET due_at = now() - seq * interval '1 second'`
+        const [first, second] = yield* sql<{ readonly seq: number }>`
           SELECT seq::float8 AS seq FROM delivery_queue ORDER BY seq
         `
-          const lock = (row: typeof first) => sql`
+        const lock = (row: typeof first) => sql`
           SELECT seq FROM delivery_queue WHERE seq = ${row?.seq ?? 0}::float8::bigint FOR UPDATE NOWAIT
         `
-          const locked = yield* Deferred.make<void>()
-          const waited = yield* Deferred.make<void>()
-          const writer = yield* Effect.forkChild(
-            transaction(
-              lock(first).pipe(
-                Effect.andThen(Deferred.succeed(locked, undefined)),
-                Effect.andThen(Deferred.await(waited)),
-                Effect.andThen(lock(second))
-              )
+        const locked = yield* Deferred.make<void>()
+        const waited = yield* Deferred.make<void>()
+        const writer = yield* Effect.forkChild(
+          transaction(
+            lock(first).pipe(
+              Effect.andThen(Deferred.succeed(locked, undefined)),
+              Effect.andThen(Deferred.await(waited)),
+              Effect.andThen(lock(second))
             )
           )
-          yield* Deferred.await(locked)
-          const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
-          yield* waitForBlockedStatements(1)
-          yield* Deferred.succeed(waited, undefined)
-          yield* Fiber.join(writer)
-          yield* Fiber.join(removal)
-          assert.strictEqual(yield* queueLength, 0)
-        }).pipe(withoutEngineFor(channel))
-      })
-  )
-
-  testWithDatabase("sends and writes while callers' transactions hold every connection of theirs", () =>
-    Effect.gen(function* () {
-      const { attempts, channel } = yield* manualChannel(quickPolicy())
-      yield* Effect.gen(function* () {
-        const to = yield* newDestination
-        yield* publish(to)
-        const begun = yield* Queue.unbounded<void>()
-        const release = yield* Deferred.make<void>()
-        const holder = transaction(Effect.andThen(Queue.offer(begun, undefined), Deferred.await(release)))
-        const holders = yield* Effect.forkChild(
-          Effect.all(
-            Array.from({ length: MAX_CONNECTIONS }, () => holder),
-            { concurrency: "unbounded" }
-          )
         )
-        for (let i = 0; i < MAX_CONNECTIONS; i++) yield* Queue.take(begun)
-        yield* (yield* Queue.take(attempts)).complete(failing)
-        // It comes again only once the first result has been written.
-        yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* Deferred.succeed(release, undefined)
-        yield* Fiber.join(holders)
-        const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
-        assert.strictEqual(record?.attempts, 2)
-      }).pipe(withEngine([channel]))
+        yield* Deferred.await(locked)
+        const removal = yield* Effect.forkChild(transaction(delivery.discard(to.org_id, to.destination_id)))
+        yield* waitForBlockedStatements(1)
+        yield* Deferred.succeed(waited, undefined)
+        yield* Fiber.join(writer)
+        yield* Fiber.join(removal)
+        assert.strictEqual(yield* queueLength, 0)
+      }).pipe(withoutEngineFor(channel))
     })
   )
 
-  testWithDatabase("carries several channels, each under its own ids, sizes and ends", () =>
+  testWithDatabase(
+    "the engine sends and records while callers' transactions hold every connection of their pool",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        yield* Effect.gen(function* () {
+          const to = yield* newDestination
+          yield* publish(to)
+          const begun = yield* Queue.unbounded<void>()
+          const release = yield* Deferred.make<void>()
+          const holder = transaction(Effect.andThen(Queue.offer(begun, undefined), Deferred.await(release)))
+          const holders = yield* Effect.forkChild(
+            Effect.all(
+              Array.from({ length: MAX_CONNECTIONS }, () => holder),
+              { concurrency: "unbounded" }
+            )
+          )
+          for (let i = 0; i < MAX_CONNECTIONS; i++) yield* Queue.take(begun)
+          yield* (yield* Queue.take(attempts)).complete(failing)
+          // It is sent again only once the first result has been recorded.
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* Deferred.succeed(release, undefined)
+          yield* Fiber.join(holders)
+          const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
+          assert.strictEqual(record?.attempts, 2)
+        }).pipe(withEngine([channel]))
+      })
+  )
+
+  testWithDatabase("each channel keeps its own ids, sizes, outcomes and completion hooks", () =>
     Effect.gen(function* () {
       const partial: AttemptOutcome = { _tag: "Partial", rejected: 3, error: "3 were rejected", status: 200 }
       const refusal: AttemptOutcome = { _tag: "Failed", error: "HTTP 400", status: 400 }
@@ -254,7 +256,7 @@ describe("Delivery", () => {
         assert.strictEqual(record?.status_code, 200)
         assert.strictEqual(record?.attempts, 2)
         assert.strictEqual(record?.last_error, "3 were rejected")
-        // Its end is told once; the attempt that was made again is no end.
+        // The channel is notified once; the retried attempt is not final.
         assert.deepStrictEqual(
           settled.map(({ outcome, delivery, status }) => [status, delivery.delivery_id, outcome]),
           [["partial", recordId(record), partial]]
@@ -269,76 +271,76 @@ describe("Delivery", () => {
         const [failed] = yield* awaitRecords(final, allHaveStatus("failed"))
         assert.strictEqual(failed?.attempts, 1)
         assert.strictEqual(failed?.status_code, 400)
-        // Retention finds each channel's ids.
+        // Retention finds the ids of each channel.
         yield* ageAllDeliveries
         assert.strictEqual((yield* delivery.runRetention).deliveries, 3)
       }).pipe(withEngine([held.channel, other, strict], { retention: { keep: "1 hour" } }))
     })
   )
 
-  testWithDatabase("gives up when the time of the policy is over, counted from the queueing", () =>
-    Effect.gen(function* () {
-      const retry = {
-        ...quickPolicy().retry,
-        delaysMillis: Array.from({ length: 500 }, () => 20),
-        maxElapsedMillis: 400
-      }
-      const { channel } = yield* respondingChannel(
-        quickPolicy({ cooldown: noCooldown, retry }),
-        () => failing
-      )
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* newDestination
-        yield* publish(to)
-        const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
-        const first = record?.attempts ?? 0
-        assert.isAbove(first, 1)
-        assert.isBelow(first, 40)
-        // A replay has as much time again.
-        yield* delivery.replay(to.org_id, to.destination_id, recordId(record))
-        const [again] = yield* awaitRecords(to, allHaveStatus("failed"))
-        assert.isAbove(again?.attempts ?? 0, first + 1)
-      }).pipe(withEngine([channel]))
-    })
-  )
-
   testWithDatabase(
-    "ends in time what waits for who hangs and is sent to one by one, and keeps it for a replay",
+    "a delivery fails when the time limit of the retry policy has passed since it was queued",
     () =>
       Effect.gen(function* () {
-        const within = 400
         const retry = {
           ...quickPolicy().retry,
           delaysMillis: Array.from({ length: 500 }, () => 20),
-          maxElapsedMillis: within
+          maxElapsedMillis: 400
         }
-        const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
-        const { channel: well } = yield* respondingChannel(quickPolicy({ retry, cooldown }), () => delivered)
-        let hangs = true
-        let sent = 0
-        const channel: Channel = {
-          ...well,
-          policy: { ...well.policy, deadlineMillis: 100 },
-          load: (ref) =>
-            Effect.suspend(() => {
-              sent++
-              return hangs ? Effect.succeed(Effect.never) : well.load(ref)
-            })
-        }
+        const { channel } = yield* respondingChannel(
+          quickPolicy({ cooldown: noCooldown, retry }),
+          () => failing
+        )
         yield* Effect.gen(function* () {
           const delivery = yield* Delivery
           const to = yield* newDestination
-          // More than a lane holds: one by one they would take twenty seconds.
-          for (let count = 0; count < 10; count++) yield* publish(to, 10)
-          yield* eventually(queueLength, (count) => count === 0)
-          assert.isBelow(sent, 30)
-          const list = yield* awaitRecords(to, allHaveStatus("failed"))
-          assert.deepInclude(list[0], { attempts: 0, last_error: "expired in queue before it could be sent" })
-          hangs = false
-          yield* delivery.replay(to.org_id, to.destination_id, recordId(list[0]))
-          yield* awaitRecords(to, (after) => after[0]?.status === "delivered")
+          yield* publish(to)
+          const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
+          const first = record?.attempts ?? 0
+          assert.isAbove(first, 1)
+          assert.isBelow(first, 40)
+          // A replay gets the full time again.
+          yield* delivery.replay(to.org_id, to.destination_id, recordId(record))
+          const [again] = yield* awaitRecords(to, allHaveStatus("failed"))
+          assert.isAbove(again?.attempts ?? 0, first + 1)
         }).pipe(withEngine([channel]))
       })
+  )
+
+  testWithDatabase("deliveries to a hanging destination expire in time and can be replayed", () =>
+    Effect.gen(function* () {
+      const within = 400
+      const retry = {
+        ...quickPolicy().retry,
+        delaysMillis: Array.from({ length: 500 }, () => 20),
+        maxElapsedMillis: within
+      }
+      const cooldown = { failureThreshold: 2, firstMillis: 0, longestMillis: 0 }
+      const { channel: well } = yield* respondingChannel(quickPolicy({ retry, cooldown }), () => delivered)
+      let hangs = true
+      let sent = 0
+      const channel: Channel = {
+        ...well,
+        policy: { ...well.policy, deadlineMillis: 100 },
+        load: (ref) =>
+          Effect.suspend(() => {
+            sent++
+            return hangs ? Effect.succeed(Effect.never) : well.load(ref)
+          })
+      }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* newDestination
+        // More than a lane holds in memory. Sent one at a time they would take twenty seconds.
+        for (let count = 0; count < 10; count++) yield* publish(to, 10)
+        yield* eventually(queueLength, (count) => count === 0)
+        assert.isBelow(sent, 30)
+        const list = yield* awaitRecords(to, allHaveStatus("failed"))
+        assert.deepInclude(list[0], { attempts: 0, last_error: "expired in queue before it could be sent" })
+        hangs = false
+        yield* delivery.replay(to.org_id, to.destination_id, recordId(list[0]))
+        yield* awaitRecords(to, (after) => after[0]?.status === "delivered")
+      }).pipe(withEngine([channel]))
+    })
   )
 })

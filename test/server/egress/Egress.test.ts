@@ -6,32 +6,34 @@ import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
 
 const hooks = "hooks.acme.com"
 
-/** A name server that knows one name and gives its n-th look-up the n-th zone, the last one from then on. */
+/** A name server that resolves one name. The n-th lookup returns the n-th zone, later ones the last. */
 const moving = (...zones: ReadonlyArray<Zone>) =>
   nameServer((question, before) =>
     question.name === hooks ? (zones[Math.min(before, zones.length - 1)] ?? "NXDOMAIN") : "NXDOMAIN"
   )
 
-describe("a look-up", () => {
-  it.live("is made once for each attempt, a query for each family, also over a kept-open connection", () =>
-    Effect.gen(function* () {
-      const dns = yield* moving(["127.0.0.1"])
-      const receiver = yield* peer(answers(ok()))
-      const { send } = yield* egress({ dns: dns.address })
-      for (let attempt = 1; attempt <= 3; attempt++) {
-        const answer = yield* send(post(`http://${hooks}:${receiver.port}/`))
-        assert.strictEqual(answer.status, 200)
-        assert.deepStrictEqual(dns.questions.map(({ name, type }) => `${name} ${type}`).toSorted(), [
-          ...Array.from({ length: attempt }, () => `${hooks} A`),
-          ...Array.from({ length: attempt }, () => `${hooks} AAAA`)
-        ])
-      }
-      assert.strictEqual(receiver.connections(), 1)
-      assert.include(receiver.requests[0], `host: ${hooks}:${receiver.port}\r\n`)
-    })
+describe("Egress › DNS lookup", () => {
+  it.live(
+    "each attempt looks its host up once per address family, also when a connection is kept alive",
+    () =>
+      Effect.gen(function* () {
+        const dns = yield* moving(["127.0.0.1"])
+        const receiver = yield* peer(answers(ok()))
+        const { send } = yield* egress({ dns: dns.address })
+        for (let attempt = 1; attempt <= 3; attempt++) {
+          const answer = yield* send(post(`http://${hooks}:${receiver.port}/`))
+          assert.strictEqual(answer.status, 200)
+          assert.deepStrictEqual(dns.questions.map(({ name, type }) => `${name} ${type}`).toSorted(), [
+            ...Array.from({ length: attempt }, () => `${hooks} A`),
+            ...Array.from({ length: attempt }, () => `${hooks} AAAA`)
+          ])
+        }
+        assert.strictEqual(receiver.connections(), 1)
+        assert.include(receiver.requests[0], `host: ${hooks}:${receiver.port}\r\n`)
+      })
   )
 
-  it.live("is not made for a literal address", () =>
+  it.live("a literal IP address is not looked up", () =>
     Effect.gen(function* () {
       const dns = yield* moving(["127.0.0.1"])
       const receiver = yield* peer(answers(ok()))
@@ -42,7 +44,7 @@ describe("a look-up", () => {
   )
 
   it.live(
-    "whose second answer is another address does not reach it, with or without a connection kept open",
+    "a host that moves to a refused address is not reached, with or without a kept-alive connection",
     () =>
       Effect.gen(function* () {
         const receiver = yield* peer(answers(ok()))
@@ -61,7 +63,7 @@ describe("a look-up", () => {
   )
 
   it.live(
-    "whose second answer is another open address dials that, not the connection kept to the first",
+    "a host that moves to another allowed address is reached there, not over the connection to the first",
     () =>
       Effect.gen(function* () {
         const first = yield* peer(answers(ok("first")))
@@ -75,7 +77,7 @@ describe("a look-up", () => {
       })
   )
 
-  it.live("that moves at random reaches an address only when all it says is open", () =>
+  it.live("a host with random addresses is reached only if all of them are allowed", () =>
     Effect.gen(function* () {
       const open = ["127.0.0.1", "127.0.0.3"]
       const closed = [
@@ -110,7 +112,7 @@ describe("a look-up", () => {
     [["127.0.0.1", "::ffff:127.0.0.1"]],
     [["127.0.0.1", "64:ff9b::7f00:1"]],
     [["127.0.0.1", "169.254.169.254", "8.8.8.8"]]
-  ])("with one refused address among %j is refused whole", ([addresses]) =>
+  ])("a host with one refused address among %j is refused", ([addresses]) =>
     Effect.gen(function* () {
       const dns = yield* moving(addresses ?? [])
       const receiver = yield* peer(answers(ok()))
@@ -127,7 +129,7 @@ describe("a look-up", () => {
     ["no address", [], "NameNotFound"],
     ["a server's failure", "SERVFAIL", "LookupFailed"],
     ["65 addresses", Array.from({ length: 65 }, (_, index) => `127.0.0.${index + 1}`), "LookupFailed"]
-  ] as const)("answered with %s fails", ([, zone, reason]) =>
+  ] as const)("a lookup answered with %s fails", ([, zone, reason]) =>
     Effect.gen(function* () {
       const dns = yield* moving(zone)
       const { send, vet } = yield* egress({ dns: dns.address })
@@ -136,7 +138,7 @@ describe("a look-up", () => {
     })
   )
 
-  it.live("that is never answered ends with the deadline, or by itself after two seconds", () =>
+  it.live("a lookup without a response ends at the attempt's deadline, or by itself after two seconds", () =>
     Effect.gen(function* () {
       const dns = yield* moving("silence")
       const { send, vet } = yield* egress({ dns: dns.address })
@@ -147,7 +149,7 @@ describe("a look-up", () => {
     })
   )
 
-  it.live("answered for one family alone gives that family's addresses", () =>
+  it.live("a lookup answered for one address family uses that family's addresses", () =>
     Effect.gen(function* () {
       const dns = yield* nameServer((question) => (question.type === "A" ? ["127.0.0.1"] : "SERVFAIL"))
       const receiver = yield* peer(answers(ok()))
@@ -156,7 +158,7 @@ describe("a look-up", () => {
     })
   )
 
-  it.live("finds names with underscores", () =>
+  it.live("host names with underscores are looked up", () =>
     Effect.gen(function* () {
       const dns = yield* nameServer(() => ["127.0.0.1"])
       const { vet } = yield* egress({ dns: dns.address })
@@ -166,7 +168,7 @@ describe("a look-up", () => {
     })
   )
 
-  it.live("leads on to the name's next address when one takes no connection", () =>
+  it.live("the next address of a name is tried when one refuses the connection", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { host: "127.0.0.3" })
       const dns = yield* moving(["127.0.0.2", "127.0.0.3"])
@@ -177,8 +179,8 @@ describe("a look-up", () => {
   )
 })
 
-describe("a name with many addresses", () => {
-  it.live("is tried at four of them, and no further", () =>
+describe("Egress › host with many addresses", () => {
+  it.live("at most four addresses of a name are tried", () =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()), { host: "127.0.0.6" })
       const dns = yield* moving(["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6"])
@@ -190,8 +192,8 @@ describe("a name with many addresses", () => {
   )
 })
 
-describe("an address that is not open", () => {
-  it.live("is not connected to, however it is written", () =>
+describe("Egress › refused address", () => {
+  it.live("a refused address is not connected to, however the URL spells it", () =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()))
       const { send, vet } = yield* egress({ allow: "" })
@@ -212,7 +214,7 @@ describe("an address that is not open", () => {
     })
   )
 
-  it.live.each([301, 302, 303, 307, 308])("is not reached over a %i", (status) =>
+  it.live.each([301, 302, 303, 307, 308])("a refused address is not reached over a %i redirect", (status) =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()), { host: "127.0.0.2" })
       for (const target of [
@@ -232,7 +234,7 @@ describe("an address that is not open", () => {
     })
   )
 
-  it.live("stays closed when it is denied, also where it is let through", () =>
+  it.live("a denied network stays refused even if it is allowed as well", () =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()))
       const { send, vet } = yield* egress({ deny: "127.0.0.1/32" })
@@ -244,8 +246,8 @@ describe("an address that is not open", () => {
   )
 })
 
-describe("vet", () => {
-  it.live("returns the URL, and refuses with a sentence for the caller", () =>
+describe("Egress.vet", () => {
+  it.live("vet returns the parsed URL, or a reason with a sentence for the caller", () =>
     Effect.gen(function* () {
       const dns = yield* nameServer((question) =>
         question.name === "inside.acme.com"
@@ -274,8 +276,8 @@ describe("vet", () => {
   )
 })
 
-describe("the environment", () => {
-  it.live("names no proxy for us", () =>
+describe("Egress › environment", () => {
+  it.live("proxy variables of the environment are ignored", () =>
     Effect.gen(function* () {
       const canary = yield* peer(answers(ok()))
       const receiver = yield* peer(answers(ok()))

@@ -10,74 +10,82 @@ import { startScriptedServer } from "../../support/scripted.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 import { sortingTask } from "../../support/tasks.ts"
 
-/** Spans as text. */
+/** Serializes spans as text. */
 const shownAs = (spans: unknown): string =>
   JSON.stringify(spans, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value))
 
-/** Spans go out when a test says so; model servers are on loopback. */
+/** Spans are flushed only by the tests; model servers are on loopback. */
 const environment = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300", COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" }
 
-layer(service({ environment }), { excludeTestServices: true })("spans", (it) => {
-  it.effect("tell a run and its calls to a model, in the trace of its answer, linked to the caller's", () =>
-    Effect.gen(function* () {
-      const { admin, key, peer } = yield* newTelemetryOrg("runs")
-      const spans = yield* Spans
-      const model = yield* startScriptedServer([
-        {
-          status: 200,
-          body: {
-            choices: [
-              { message: { role: "assistant", content: `{"category":"other"}` }, finish_reason: "stop" }
-            ],
-            usage: { prompt_tokens: 11, completion_tokens: 3 }
+layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => {
+  it.effect(
+    "a run and its model calls are spans in the trace of its response, linked to the caller's trace",
+    () =>
+      Effect.gen(function* () {
+        const { admin, key, peer } = yield* newTelemetryOrg("runs")
+        const spans = yield* Spans
+        const model = yield* startScriptedServer([
+          {
+            status: 200,
+            body: {
+              choices: [
+                { message: { role: "assistant", content: `{"category":"other"}` }, finish_reason: "stop" }
+              ],
+              usage: { prompt_tokens: 11, completion_tokens: 3 }
+            }
+          },
+          { status: 400, body: { error: { message: "secret words" } } }
+        ])
+        const { id: task_id } = yield* admin.tasks.create({
+          payload: {
+            ...sortingTask,
+            provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" }
           }
-        },
-        { status: 400, body: { error: { message: "secret words" } } }
-      ])
-      const { id: task_id } = yield* admin.tasks.create({
-        payload: { ...sortingTask, provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" } }
-      })
-      const caller = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" }
-      const run = () =>
-        send(`/v1/tasks/${task_id}/run`, {
-          key,
-          method: "POST",
-          headers: { traceparent: `00-${caller.trace}-${caller.span}-01` },
-          body: JSON.stringify({ input: { text: "a secret" } })
         })
-      const answered = yield* run()
-      const failed = yield* run()
-      assert.deepStrictEqual([answered.status, failed.status], [200, 502])
-      yield* spans.flush
-      yield* peer.arrived(1)
-      assert.deepStrictEqual(peer.faults, [])
-      const of = (answer: Answer) =>
-        peer.spans().filter(({ traceId }) => traceId === answer.headers.get("x-svc-trace-id"))
-      const [root, call, ...others] = of(answered)
-      assert.lengthOf(others, 0)
-      assert.strictEqual(root?.traceId, answered.body["trace_id"])
-      assert.strictEqual(root?.name, "invoke_workflow sort messages")
-      assert.deepStrictEqual(root?.links, [{ traceId: caller.trace, spanId: caller.span }])
-      assert.strictEqual(root?.attributes["svc.task.id"], task_id)
-      assert.strictEqual(call?.name, "chat small")
-      assert.strictEqual(call?.kind, 3)
-      assert.strictEqual(call?.parentSpanId, root?.spanId)
-      assert.deepInclude(call?.attributes, {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.request.model": "small",
-        "gen_ai.usage.input_tokens": 11n,
-        "gen_ai.usage.output_tokens": 3n
+        const caller = { trace: "0af7651916cd43dd8448eb211c80319c", span: "b7ad6b7169203331" }
+        const run = () =>
+          send(`/v1/tasks/${task_id}/run`, {
+            key,
+            method: "POST",
+            headers: { traceparent: `00-${caller.trace}-${caller.span}-01` },
+            body: JSON.stringify({ input: { text: "a secret" } })
+          })
+        const answered = yield* run()
+        const failed = yield* run()
+        assert.deepStrictEqual([answered.status, failed.status], [200, 502])
+        yield* spans.flush
+        yield* peer.arrived(1)
+        assert.deepStrictEqual(peer.faults, [])
+        const of = (answer: Answer) =>
+          peer.spans().filter(({ traceId }) => traceId === answer.headers.get("x-svc-trace-id"))
+        const [root, call, ...others] = of(answered)
+        assert.lengthOf(others, 0)
+        assert.strictEqual(root?.traceId, answered.body["trace_id"])
+        assert.strictEqual(root?.name, "invoke_workflow sort messages")
+        assert.deepStrictEqual(root?.links, [{ traceId: caller.trace, spanId: caller.span }])
+        assert.strictEqual(root?.attributes["svc.task.id"], task_id)
+        assert.strictEqual(call?.name, "chat small")
+        assert.strictEqual(call?.kind, 3)
+        assert.strictEqual(call?.parentSpanId, root?.spanId)
+        assert.deepInclude(call?.attributes, {
+          "gen_ai.operation.name": "chat",
+          "gen_ai.provider.name": "openai",
+          "gen_ai.request.model": "small",
+          "gen_ai.usage.input_tokens": 11n,
+          "gen_ai.usage.output_tokens": 3n
+        })
+        assert.isAtLeast(call?.startMillis ?? 0, root?.startMillis ?? Infinity)
+        const [failure, refused] = of(failed)
+        assert.deepStrictEqual(
+          [failure?.statusCode, failure?.attributes["error.type"]],
+          [2, "provider_failed"]
+        )
+        assert.deepStrictEqual([refused?.statusCode, refused?.attributes["error.type"]], [2, "400"])
+        assert.notInclude(shownAs(peer.spans()), "secret")
       })
-      assert.isAtLeast(call?.startMillis ?? 0, root?.startMillis ?? Infinity)
-      const [failure, refused] = of(failed)
-      assert.deepStrictEqual([failure?.statusCode, failure?.attributes["error.type"]], [2, "provider_failed"])
-      assert.deepStrictEqual([refused?.statusCode, refused?.attributes["error.type"]], [2, "400"])
-      assert.notInclude(shownAs(peer.spans()), "secret")
-    })
   )
 
-  it.effect("hold content where the organization asks for it, without secrets", () =>
+  it.effect("content is exported redacted if the organization enabled it", () =>
     Effect.gen(function* () {
       const { admin, params, peer } = yield* newTelemetryOrg("content")
       const spans = yield* Spans
@@ -103,7 +111,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     })
   )
 
-  it.effect("go on without content where an organization's own secrets cannot be read", () =>
+  it.effect("spans are exported without content if the organization's own secrets cannot be decrypted", () =>
     Effect.gen(function* () {
       const { admin, key, org_id, params, peer } = yield* newTelemetryOrg("unreadable")
       const other = yield* newTelemetryOrg("readable")
@@ -113,7 +121,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
       yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
       const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
       yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
-      // As if the master key that it was sealed with had been removed.
+      // As if the master key that sealed it had been removed.
       yield* sql`UPDATE notification_endpoints SET secret = set_byte(secret, 3, 255) WHERE org_id = ${org_id}`
       const run = yield* send(`/v1/tasks/${task_id}/run`, {
         key,
@@ -130,7 +138,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     })
   )
 
-  it.effect("let others have their turn between any two that take long to make", () =>
+  it.effect("encoding yields to the event loop between spans that take long to build", () =>
     Effect.gen(function* () {
       const { org_id } = yield* newTelemetryOrg("long")
       const spans = yield* Spans
@@ -157,7 +165,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     }).pipe(Effect.scoped)
   )
 
-  it.effect("tell a session's steps, outcomes and approvals in its trace", () =>
+  it.effect("a session's steps, outcomes and approvals are spans in its trace", () =>
     Effect.gen(function* () {
       const { admin, peer } = yield* newTelemetryOrg("steps")
       const spans = yield* Spans
@@ -210,7 +218,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     })
   )
 
-  it.effect("tell feedback on a run in the run's trace, below it, and nothing of what was said", () =>
+  it.effect("feedback on a run is a span below the run, without the correction", () =>
     Effect.gen(function* () {
       const { admin, peer } = yield* newTelemetryOrg("feedback")
       const spans = yield* Spans
@@ -253,7 +261,7 @@ layer(service({ environment }), { excludeTestServices: true })("spans", (it) => 
     })
   )
 
-  it.effect("tell who decided an approval, and which nobody decided in time", () =>
+  it.effect("approval spans name the person who decided, or the timeout", () =>
     Effect.gen(function* () {
       const { admin, peer } = yield* newTelemetryOrg("decided")
       const spans = yield* Spans

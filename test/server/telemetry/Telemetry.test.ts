@@ -14,7 +14,7 @@ import { sendSpans, newTelemetryOrg } from "../../support/otlp/telemetry.ts"
 import { send, service } from "../../support/service.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
 
-/** An admin of an organization of its own, and a collector. */
+/** An admin of a new organization, and a collector. */
 const setUp = Effect.fnUntraced(function* (
   organization: string,
   answers?: CollectorResponse | ReadonlyArray<CollectorResponse>
@@ -32,8 +32,8 @@ const only = (client: ClientCalls) =>
     return destinations[0] ?? assert.fail("a destination")
   })
 
-layer(service(), { excludeTestServices: true })("telemetry destinations", (it) => {
-  it.effect("show what the seed names and nothing else", () =>
+layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) => {
+  it.effect("the API shows only the contract's members of a destination", () =>
     Effect.gen(function* () {
       const { admin, key, peer } = yield* setUp("shown")
       const made = yield* send("/v1/telemetry-destinations", {
@@ -66,7 +66,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
     })
   )
 
-  it.effect("are one to an organization, whoever asks first", () =>
+  it.effect("an organization has at most one destination, also under concurrent creation", () =>
     Effect.gen(function* () {
       const { admin, key, peer } = yield* setUp("one")
       const create = send("/v1/telemetry-destinations", {
@@ -85,7 +85,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
     })
   )
 
-  it.effect("refuse each URL and each header by name and reason", () =>
+  it.effect("each refused URL and header is reported with its pointer and reason", () =>
     Effect.gen(function* () {
       const { key } = yield* setUp("refused")
       const create = (body: unknown) =>
@@ -120,7 +120,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
         assert.deepStrictEqual([pointer, status, body["code"]], [pointer, 400, "INVALID_HEADERS"])
         assert.strictEqual(errors[0]?.pointer, pointer)
       }
-      // An own property of this name is one to JSON; what a program makes of it must not lose it.
+      // `__proto__` is an own property in JSON; the decoded object must not lose it.
       const prototype = yield* send("/v1/telemetry-destinations", {
         key,
         method: "POST",
@@ -132,7 +132,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
     })
   )
 
-  it.effect("are removed without holding what whoever writes results down comes to later", () =>
+  it.effect("removing a destination locks rows in the order in which results are recorded", () =>
     Effect.gen(function* () {
       const { admin, peer } = yield* setUp("removed")
       const sql = yield* SqlClient.SqlClient
@@ -169,7 +169,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
     })
   )
 
-  it.effect("tell the audit log and the service's own how many spans went with them", () =>
+  it.effect("the audit log and the service log count the spans dropped with a destination", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("dropped", "never")
       yield* sendSpans(org_id, 3)
@@ -199,7 +199,7 @@ layer(service(), { excludeTestServices: true })("telemetry destinations", (it) =
     })
   )
 
-  it.effect("are nobody else's", () =>
+  it.effect("other organizations get 404 for a destination", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { admin, peer } = yield* setUp("mine")

@@ -4,20 +4,20 @@ import { gunzipSync } from "node:zlib"
 import { readRequest, type ReadSpan } from "./validate.ts"
 import { listenOnFreePort } from "../listenOnFreePort.ts"
 
-/** What a collector does with a request that it has read. */
+/** How the collector responds to a request it has read. */
 export type CollectorResponse =
   | {
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
-      /** JSON, unless it is text. */
+      /** JSON, unless it is a string. */
       readonly body?: unknown
     }
   | "never"
   | "hang up"
-  /** Writes an answer of its own, well-formed or not. */
+  /** Writes a custom response, well-formed or not. */
   | ((response: ServerResponse, request: IncomingMessage) => void)
 
-/** One request, read by the strict rules. */
+/** A request, parsed by the strict rules. */
 export interface Export {
   readonly headers: IncomingMessage["headers"]
   readonly path: string
@@ -25,27 +25,27 @@ export interface Export {
   readonly bytes: number
 }
 
-/** A collector on loopback that takes nothing which is not OTLP/HTTP in JSON to the letter. */
+/** A collector on loopback that accepts only exact OTLP/HTTP in JSON. */
 export interface Collector {
   readonly url: string
   readonly exports: ReadonlyArray<Export>
-  /** What was not to the letter. Empty, or the test fails. */
+  /** Violations of OTLP/HTTP; a test asserts that there are none. */
   readonly faults: ReadonlyArray<string>
   readonly spans: () => ReadonlyArray<ReadSpan>
-  /** Ends when so many requests have come. */
+  /** Completes when this many requests have arrived. */
   readonly arrived: (count: number) => Effect.Effect<void>
-  /** From now on. */
+  /** Sets the responses from now on. */
   readonly answer: (next: CollectorResponse | ReadonlyArray<CollectorResponse>) => void
 }
 
-/** As the OpenTelemetry Collector answers. */
+/** The response of the OpenTelemetry Collector. */
 export const accepted: CollectorResponse = { status: 200, body: { partialSuccess: {} } }
 
 const isList = (
   answers: CollectorResponse | ReadonlyArray<CollectorResponse>
 ): answers is ReadonlyArray<CollectorResponse> => Array.isArray(answers)
 
-/** Runs until the scope closes. Answers are taken in turn; the last one stays. */
+/** Runs a collector until the scope closes. Responses are used in order; the last one is repeated. */
 export const startCollector = (
   answers: CollectorResponse | ReadonlyArray<CollectorResponse> = accepted
 ): Effect.Effect<Collector, never, Scope.Scope> =>

@@ -8,7 +8,7 @@ import { readRequest, type ReadSpan } from "./validate.ts"
 
 const program = process.env["COUNTERSIGN_TEST_OTELCOL"]
 
-/** Whether there is an OpenTelemetry Collector to try: any distribution with the OTLP receiver and the OTLP/HTTP exporter. */
+/** Whether an OpenTelemetry Collector is available: any distribution with the OTLP receiver and the OTLP/HTTP exporter. */
 export const hasCollector = program !== undefined && program !== ""
 
 if (!hasCollector) {
@@ -17,14 +17,14 @@ if (!hasCollector) {
   )
 }
 
-/** A Collector that hands on what it takes in. */
+/** A Collector that forwards what it accepts. */
 export interface OpenTelemetryCollector {
   readonly url: string
-  /** What it has handed on so far. */
+  /** The spans it has forwarded so far. */
   readonly spans: () => ReadonlyArray<ReadSpan>
 }
 
-/** A port that was free a moment ago: the Collector cannot be asked which one it took. */
+/** A port that was free a moment ago, because the Collector does not report the port it chose. */
 const freePort = Effect.gen(function* () {
   const server = createServer()
   const port = yield* Effect.promise(() => listenOnFreePort(server))
@@ -32,7 +32,7 @@ const freePort = Effect.gen(function* () {
   return port
 })
 
-/** Where the Collector hands spans on to, as JSON. */
+/** Receives forwarded spans as JSON. */
 const sink = Effect.gen(function* () {
   const spans: Array<ReadSpan> = []
   const server = createServer((request, response) => {
@@ -58,7 +58,7 @@ const sink = Effect.gen(function* () {
 
 const ended = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null
 
-/** Ends once somebody listens at the port; dies with what the process said where it ends before. */
+/** Completes once the port accepts connections; dies with the process's output if it exits first. */
 const answers = (port: number, child: ChildProcess, said: () => string) =>
   Effect.callback<boolean>((resume) => {
     const socket = connect(port, "127.0.0.1")
@@ -74,7 +74,7 @@ const answers = (port: number, child: ChildProcess, said: () => string) =>
     Effect.repeat({ until: (here) => here })
   )
 
-/** Runs the program that the environment names until the scope closes. */
+/** Runs the program named by the environment until the scope closes. */
 export const openTelemetryCollector: Effect.Effect<OpenTelemetryCollector, never, Scope.Scope> = Effect.gen(
   function* () {
     const { spans, url } = yield* sink

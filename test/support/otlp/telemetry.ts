@@ -10,10 +10,10 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
 import { startCollector, type CollectorResponse } from "./collector.ts"
 
-/** What no store, log or answer may show. */
+/** A secret that no database row, log or response may contain. */
 export const TOKEN = "s3cr3t-t0ken-of-the-collector"
 
-/** An admin of an organization of its own, whose spans go to a collector that answers as it is told. */
+/** An admin of a new organization whose spans go to a collector with these responses. */
 export const newTelemetryOrg = Effect.fnUntraced(function* (
   organization: string,
   answers?: CollectorResponse | ReadonlyArray<CollectorResponse>
@@ -41,7 +41,7 @@ export const newTelemetryOrg = Effect.fnUntraced(function* (
   }
 })
 
-/** A span that says nothing. */
+/** A minimal span. */
 export const someSpan = (trace_id: TraceId, index = 0): Span => ({
   trace_id,
   span_id: spanIdOf((index + 1).toString(16).padStart(16, "0")),
@@ -67,14 +67,14 @@ export const recordSpans = (org_id: OrgId, traces: number, spansEach = 1) =>
     }
   })
 
-/** Records, and writes to the store what was recorded. */
+/** Records traces and stores them. */
 export const sendSpans = (org_id: OrgId, traces: number, spansEach = 1) =>
   Effect.andThen(
     recordSpans(org_id, traces, spansEach),
     Effect.flatMap(Spans, (spans) => spans.flush)
   )
 
-/** The destination's deliveries, once they hold. */
+/** Waits until the destination's deliveries satisfy a predicate. */
 export const awaitBatches = (
   client: ClientCalls,
   id: TelemetryDestinationId,
@@ -85,14 +85,14 @@ export const awaitBatches = (
     holds
   )
 
-/** The one delivery there is, once it has this status. */
+/** Waits until the destination's only delivery has this status. */
 export const awaitOnlyBatch = (client: ClientCalls, id: TelemetryDestinationId, status: string) =>
   Effect.map(
     awaitBatches(client, id, (list) => list.length === 1 && list[0]?.status === status),
     ([batch]) => batch ?? assert.fail("a delivery")
   )
 
-/** The organization's destination as it is shown. */
+/** The organization's destination as the API returns it. */
 export const shownDestination = (client: ClientCalls) =>
   Effect.map(
     client.telemetry_destinations.list(),

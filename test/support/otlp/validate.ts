@@ -1,9 +1,9 @@
 /**
- * A strict reading of `ExportTraceServiceRequest` in JSON, written from OTLP 1.x ("JSON Protobuf Encoding") and the protobuf files of
- * opentelemetry-proto 1.11, apart from the encoder: what receivers would let pass is refused here.
+ * A strict parser of `ExportTraceServiceRequest` in JSON, written from OTLP 1.x ("JSON Protobuf Encoding") and the
+ * protobuf files of opentelemetry-proto 1.11, independently of the encoder. It rejects what receivers would tolerate.
  */
 
-/** A span as a collector keeps it. */
+/** A span as a collector stores it. */
 export interface ReadSpan {
   readonly traceId: string
   readonly spanId: string
@@ -32,7 +32,7 @@ const refuse = (path: string, why: string): never => {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** An object with these fields and no others; each that is `required` is there. */
+/** Checks that an object has only `known` fields and all `required` ones. */
 const object = (
   value: unknown,
   path: string,
@@ -214,7 +214,7 @@ const span = (value: unknown, path: string, resource: Record<string, unknown>, s
   }
 }
 
-/** The spans of a request, one at least; throws with the place and the reason where it is not OTLP. */
+/** Parses the spans of a request, at least one. Throws with the path and the reason if it is not OTLP. */
 export const readRequest = (json: string): ReadonlyArray<ReadSpan> => {
   const parsed: unknown = JSON.parse(json)
   const root = object(parsed, "$", ["resourceSpans"], ["resourceSpans"])

@@ -26,7 +26,7 @@ const item: QueuedDelivery = {
   giveUpAt: Infinity
 }
 
-/** Makes one attempt of a channel; what becomes of it, in a queue. */
+/** Makes one attempt on a channel. Returns a queue with its end. */
 const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
   const clock = yield* Clock.Clock
   const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
@@ -47,8 +47,8 @@ const attempt = Effect.fnUntraced(function* (load: Channel["load"]) {
   return ends
 })
 
-describe("an attempt", () => {
-  it.effect("is put back when the store does not say what is to be sent", () =>
+describe("Attempt", () => {
+  it.effect("a delivery whose load hangs is requeued", () =>
     Effect.gen(function* () {
       const ends = yield* attempt(() => Effect.never)
       yield* TestClock.adjust("6 seconds")
@@ -56,7 +56,7 @@ describe("an attempt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("ends also where reading or sending throws, or is interrupted by others", () =>
+  it.effect("an attempt ends also when load or send throws or is interrupted", () =>
     Effect.gen(function* () {
       const throwing = attempt(() => {
         throw new Error("a fault of the channel")
@@ -68,7 +68,7 @@ describe("an attempt", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("is cut off when its channel does not end it", () =>
+  it.effect("an attempt that its channel does not end is interrupted at the deadline", () =>
     Effect.gen(function* () {
       const ends = yield* attempt(() => Effect.succeed(Effect.never))
       yield* TestClock.adjust("6 seconds")

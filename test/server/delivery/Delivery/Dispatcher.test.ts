@@ -18,7 +18,7 @@ import {
   quickPolicy
 } from "../../../support/delivery.ts"
 
-/** A dispatcher with shard 0, which `regain` loses and gains again. */
+/** A dispatcher that owns shard 0; `regain` makes it lose the shard and gain it again. */
 const setUp = Effect.fnUntraced(function* (channel: Channel) {
   const owned = new Map<number, OwnedShard>([[0, ownedShard(0)]])
   const shards = {
@@ -36,7 +36,7 @@ const setUp = Effect.fnUntraced(function* (channel: Channel) {
 })
 
 describe("Dispatcher", () => {
-  it.effect("sends nothing of what it held of a shard that was lost and came back", () =>
+  it.effect("lanes read before a shard was lost and regained send nothing", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
       const { dispatcher, regain } = yield* setUp(channel)
@@ -53,7 +53,7 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("sends nothing that was being read when its shard went, though the shard came back", () =>
+  it.effect("a delivery loaded while its shard was lost and regained is not sent", () =>
     Effect.gen(function* () {
       const store = yield* Deferred.make<void>()
       const reading = yield* Queue.unbounded<void>()
@@ -79,7 +79,7 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("judges no destination by an attempt that ended after its shard went", () =>
+  it.effect("an attempt that ends after its shard was lost does not change the destination's health", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       const { dispatcher, regain } = yield* setUp(channel)
@@ -96,7 +96,7 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("sends one by one to who fails and is never left alone, until something gets through", () =>
+  it.effect("a failing destination without cooldown is probed one attempt at a time until one succeeds", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 3, firstMillis: 0, longestMillis: 0 }
       const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 4, cooldown }))
@@ -113,7 +113,7 @@ describe("Dispatcher", () => {
       const first = yield* Queue.takeN(attempts, 4)
       const after: Array<number> = []
       for (const held of first) after.push(yield* endedThen(held, failing))
-      // Two places are filled again; from the third failure on none is while another is under way.
+      // Two slots are filled again; from the third failure on none is while another attempt is in flight.
       assert.deepStrictEqual(after, [1, 2, 2, 2])
       for (const held of yield* Queue.takeN(attempts, 2)) yield* endedThen(held, failing)
       for (let probe = 0; probe < 3; probe++) {
@@ -124,53 +124,50 @@ describe("Dispatcher", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.effect("ends without an attempt what waited past its time for who fails, and sends what is new", () =>
-    Effect.gen(function* () {
-      const cooldown = { failureThreshold: 1, firstMillis: 0, longestMillis: 0 }
-      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown }))
-      const { dispatcher } = yield* setUp(channel)
-      dispatcher.offer(
-        [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
-        0
-      )
-      const endOne = Effect.fnUntraced(function* (outcome: AttemptOutcome) {
-        yield* (yield* Queue.take(attempts)).complete(outcome)
-        return yield* Queue.take(dispatcher.results)
-      })
-      yield* endOne(failing)
-      yield* TestClock.adjust("2 seconds")
-      dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
-      const ended = yield* Queue.takeN(dispatcher.results, 2)
-      assert.deepStrictEqual(
-        ended.map(({ delivery, outcome }) => [delivery.seq, outcome._tag]),
-        [
-          [3, "Refused"],
-          [4, "Refused"]
-        ]
-      )
-      assert.strictEqual((yield* endOne(delivered)).delivery.seq, 2)
-      // They say nothing of the destination: it had one failure, and one success.
-      assert.strictEqual((yield* endOne(delivered)).delivery.seq, 5)
-      assert.deepStrictEqual([...dispatcher.unsavedHealth(10).values()], [healthy])
-    }).pipe(Effect.scoped)
-  )
-
   it.effect(
-    "makes a first attempt however late it is where nothing is against the destination, and no other",
+    "overdue deliveries to a failing destination expire without an attempt, and new ones are sent",
     () =>
       Effect.gen(function* () {
-        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const cooldown = { failureThreshold: 1, firstMillis: 0, longestMillis: 0 }
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown }))
         const { dispatcher } = yield* setUp(channel)
         dispatcher.offer(
-          [queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })],
+          [1, 2, 3, 4].map((seq) => queueRow({ seq, left_ms: 1_000 })),
           0
         )
-        assert.strictEqual((yield* Queue.take(dispatcher.results)).delivery.seq, 1)
-        assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 2 }).event_id)
+        const endOne = Effect.fnUntraced(function* (outcome: AttemptOutcome) {
+          yield* (yield* Queue.take(attempts)).complete(outcome)
+          return yield* Queue.take(dispatcher.results)
+        })
+        yield* endOne(failing)
+        yield* TestClock.adjust("2 seconds")
+        dispatcher.offer([queueRow({ seq: 5, left_ms: 1_000 })], 2_000)
+        const ended = yield* Queue.takeN(dispatcher.results, 2)
+        assert.deepStrictEqual(
+          ended.map(({ delivery, outcome }) => [delivery.seq, outcome._tag]),
+          [
+            [3, "Refused"],
+            [4, "Refused"]
+          ]
+        )
+        assert.strictEqual((yield* endOne(delivered)).delivery.seq, 2)
+        // Expired deliveries do not count for the destination: it had one failure, then one success.
+        assert.strictEqual((yield* endOne(delivered)).delivery.seq, 5)
+        assert.deepStrictEqual([...dispatcher.unsavedHealth(10).values()], [healthy])
       }).pipe(Effect.scoped)
   )
 
-  it.effect("takes a delivery in again that could not be read and whose lane was let go meanwhile", () =>
+  it.effect("an overdue first attempt to a healthy destination is made, an overdue retry is not", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy())
+      const { dispatcher } = yield* setUp(channel)
+      dispatcher.offer([queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })], 0)
+      assert.strictEqual((yield* Queue.take(dispatcher.results)).delivery.seq, 1)
+      assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 2 }).event_id)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("a delivery whose load failed after its lane was dropped is accepted again", () =>
     Effect.gen(function* () {
       const store = yield* Deferred.make<never, SqlError>()
       const reading = yield* Queue.unbounded<void>()

@@ -21,9 +21,9 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-describe("Delivery, writing results", () => {
+describe("Finisher", () => {
   testWithDatabase(
-    "switches off who wants nothing more, however long the store refuses it, and writes what became of others",
+    "a destination that answers 410 is disabled even if the database is unavailable at first, without delaying other results",
     () =>
       Effect.gen(function* () {
         const { attempts, channel } = yield* manualChannel(quickPolicy())
@@ -52,7 +52,7 @@ describe("Delivery, writing results", () => {
   )
 
   testWithDatabase(
-    "writes a group without the one result that cannot be written, which counts as failed",
+    "a result that the database rejects is recorded as failed, and the rest of its batch as it ended",
     () =>
       Effect.gen(function* () {
         const poison = { ...failing, error: "no\u0000text" }
@@ -74,48 +74,43 @@ describe("Delivery, writing results", () => {
       })
   )
 
-  testWithDatabase(
-    "writes what became of others while a destination is held by whoever queues much for it again",
-    () =>
-      Effect.gen(function* () {
-        const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
-        yield* Effect.gen(function* () {
-          const delivery = yield* Delivery
-          const to = yield* newDestination
-          const other = yield* newDestination
-          const since = yield* DateTime.now
-          yield* publish(to)
-          const first = yield* Queue.take(attempts)
-          const held = yield* Deferred.make<void>()
-          const commit = yield* Deferred.make<void>()
-          const replay = yield* Effect.forkChild(
-            transaction(
-              delivery
-                .replayWindow(to.org_id, to.destination_id, { since, until: null })
-                .pipe(
-                  Effect.andThen(Deferred.succeed(held, undefined)),
-                  Effect.andThen(Deferred.await(commit))
-                )
-            )
+  testWithDatabase("results are recorded while a replay holds the lock of their destination", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* newDestination
+        const other = yield* newDestination
+        const since = yield* DateTime.now
+        yield* publish(to)
+        const first = yield* Queue.take(attempts)
+        const held = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const replay = yield* Effect.forkChild(
+          transaction(
+            delivery
+              .replayWindow(to.org_id, to.destination_id, { since, until: null })
+              .pipe(Effect.andThen(Deferred.succeed(held, undefined)), Effect.andThen(Deferred.await(commit)))
           )
-          yield* Deferred.await(held)
-          yield* first.complete(failing)
-          yield* awaitRecords(to, allHaveStatus("failed"))
-          yield* publish(other)
-          yield* (yield* Queue.take(attempts)).complete(delivered)
-          yield* awaitRecords(other, allHaveStatus("delivered"))
-          const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
-            map.get(to.destination_id)
-          )
-          yield* eventually(health, (now) => now?.consecutive_failures === 1)
-          yield* Deferred.succeed(commit, undefined)
-          yield* Fiber.join(replay)
-        }).pipe(withEngine([channel]))
-      })
+        )
+        yield* Deferred.await(held)
+        yield* first.complete(failing)
+        yield* awaitRecords(to, allHaveStatus("failed"))
+        yield* publish(other)
+        yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* awaitRecords(other, allHaveStatus("delivered"))
+        const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+          map.get(to.destination_id)
+        )
+        yield* eventually(health, (now) => now?.consecutive_failures === 1)
+        yield* Deferred.succeed(commit, undefined)
+        yield* Fiber.join(replay)
+      }).pipe(withEngine([channel]))
+    })
   )
 
   testWithDatabase(
-    "writes how others fare while a destination is being removed, and of that one afterwards",
+    "health of other destinations is stored while one health row is locked, and of that one afterwards",
     () =>
       Effect.gen(function* () {
         const { attempts, channel } = yield* manualChannel(
@@ -162,7 +157,7 @@ describe("Delivery, writing results", () => {
   )
 
   testWithDatabase(
-    "records as failed what its channel cannot settle, and writes every other as it ended",
+    "a delivery whose completion hook fails is recorded as failed, and all others as they ended",
     () =>
       Effect.gen(function* () {
         const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
@@ -203,7 +198,7 @@ describe("Delivery, writing results", () => {
           const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
           assert.strictEqual(record?.last_error, "internal error: the result could not be written")
           yield* awaitRecords(unlucky, allHaveStatus("failed"))
-          // A channel that can take in the failure hears of it.
+          // A channel that can handle the failure is notified of it.
           const other = yield* newDestination
           const [event_id] = yield* publish(other, 1, "picky")
           yield* awaitRecords(other, allHaveStatus("failed"))

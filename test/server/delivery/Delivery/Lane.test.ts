@@ -38,7 +38,7 @@ const arrivals = fc
 const byDue = (a: QueuedDelivery, b: QueuedDelivery) => a.dueAt - b.dueAt || a.seq - b.seq
 
 describe("Lane", () => {
-  it("holds the first that are due, in order, and knows when there are more", () => {
+  it("a lane keeps the deliveries that are due first, in order, and notes when there are more", () => {
     fc.assert(
       fc.property(arrivals, fc.integer({ min: 1, max: 64 }), (list, room) => {
         const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
@@ -50,7 +50,7 @@ describe("Lane", () => {
     )
   })
 
-  it("offers what is due, and no retry where there is no room for one", () => {
+  it("next returns the first due delivery, and no retry while retry slots are used up", () => {
     fc.assert(
       fc.property(arrivals, fc.nat({ max: 60 }), fc.boolean(), (list, now, retries) => {
         const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
@@ -65,7 +65,7 @@ describe("Lane", () => {
 })
 
 describe("shardOf", () => {
-  it("places every destination, always at the same place, and spreads them", () => {
+  it("every destination maps to one fixed shard, and destinations spread evenly", () => {
     assert.strictEqual(
       shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5"),
       shardOf("nep_0192f0c1a2b37c4d8e9fa0b1c2d3e4f5")

@@ -27,7 +27,7 @@ const setUp = () => {
 }
 
 describe("Lanes", () => {
-  it("takes in what is due within the horizon, and leaves the rest to the store", () => {
+  it("rows due within the horizon are accepted, later ones stay in the database", () => {
     const { inMemory, lanes } = setUp()
     assert.isUndefined(lanes.accept(row({ wait_ms: HORIZON + 1 }), 0))
     assert.isUndefined(lanes.accept(row(cooling(HORIZON + 1)), 0))
@@ -36,11 +36,11 @@ describe("Lanes", () => {
     assert.isDefined(lanes.accept(row({ wait_ms: HORIZON }), 0))
     assert.isDefined(lanes.accept(row({ seq: 2, destination_id: "other", ...cooling(HORIZON) }), 0))
     assert.strictEqual(inMemory(), 2)
-    // One of a lane that is here anyway is taken in however late it is.
+    // A delivery of a lane that is in memory anyway is accepted however late it is due.
     assert.isDefined(lanes.accept(row({ seq: 3, wait_ms: 2 * HORIZON }), 0))
   })
 
-  it("lets a lane go that rests beyond the horizon, and takes its rows in again later", () => {
+  it("a lane idle beyond the horizon is dropped, and its rows are accepted again later", () => {
     const { inMemory, lanes } = setUp()
     const lane = lanes.accept(row(), 0)
     assert.isDefined(lane)
@@ -51,7 +51,7 @@ describe("Lanes", () => {
     assert.isDefined(lanes.accept(row(), 1))
   })
 
-  it("keeps a lane whose health is not stored, and while a read may still show it as it was before", () =>
+  it("a lane is kept until its health is stored and no read in flight can return older health", () =>
     Effect.runPromise(
       Effect.gen(function* () {
         const { inMemory, lanes, reads } = setUp()
@@ -63,7 +63,7 @@ describe("Lanes", () => {
         assert.isFalse(lanes.dropIfIdleUntil(lane, until, 0))
         const stale = lanes.unsavedHealth(10)
         lanes.setHealth(lane, { _tag: "CoolingDown", failures: 6, round: 1, until })
-        // What was stored meanwhile is not what is known by now.
+        // The stored health is older than the current one.
         assert.deepStrictEqual(lanes.acknowledgeHealth(stale), [])
         assert.isFalse(lanes.dropIfIdleUntil(lane, until, 0))
         const gate = yield* Deferred.make<void>()
@@ -80,7 +80,7 @@ describe("Lanes", () => {
       })
     ))
 
-  it("keeps a lane with an attempt that is not written yet", () => {
+  it("a lane with an attempt that is not recorded yet is kept", () => {
     const { lanes } = setUp()
     const lane = lanes.accept(row(), 0)
     const item = lane?.waiting[0]
@@ -93,7 +93,7 @@ describe("Lanes", () => {
     assert.deepStrictEqual([...lanes.all()], [])
   })
 
-  it("counts on after a failure whose lane has nothing left, though a read from before it brings the next row", () => {
+  it("an emptied lane keeps counting failures while a read from before the failure is in flight", () => {
     const { inMemory, lanes, reads } = setUp()
     const lane = lanes.accept(row(), 0)
     const item = lane?.waiting[0]
@@ -112,7 +112,7 @@ describe("Lanes", () => {
     assert.strictEqual(inMemory(), 0)
   })
 
-  it("keeps a shard here until it is stored how its destinations fare", () => {
+  it("a shard is kept until the health of its destinations is stored", () => {
     const { lanes, owned } = setUp()
     const shard = owned.get(0)
     const lane = lanes.accept(row(), 0)
@@ -128,7 +128,7 @@ describe("Lanes", () => {
     assert.strictEqual(shard?.unfinished, 0)
   })
 
-  it("begins anew with a shard that was lost and came back, and knows nothing of what it held before", () => {
+  it("a lost and regained shard starts without the lanes it had before", () => {
     const { inMemory, lanes, owned } = setUp()
     const before = lanes.accept(row(), 0)
     const abandoned = before?.waiting[0]

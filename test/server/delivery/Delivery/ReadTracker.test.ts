@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { makeReadTracker } from "../../../../src/server/delivery/Delivery/ReadTracker.ts"
 
-describe("Reads", () => {
-  it.effect("hides what was written while a read was under way from that read, and from no later one", () =>
+describe("ReadTracker", () => {
+  it.effect("an attempt recorded during a read is stale for that read and for no later one", () =>
     Effect.gen(function* () {
       const reads = makeReadTracker()
       const [first, second] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
@@ -29,7 +29,7 @@ describe("Reads", () => {
     })
   )
 
-  it.effect("remembers nothing when no read is under way, and forgets when a read fails", () =>
+  it.effect("nothing is remembered without a read in flight, nor after a read has failed", () =>
     Effect.gen(function* () {
       const reads = makeReadTracker()
       reads.recorded(1, 0)

@@ -16,8 +16,8 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-describe("Delivery, reading the queue", () => {
-  testWithDatabase("works off more than a lane holds in memory, each delivery once", () =>
+describe("Reader", () => {
+  testWithDatabase("a queue longer than a lane holds in memory is sent completely, each delivery once", () =>
     Effect.gen(function* () {
       const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
@@ -35,7 +35,7 @@ describe("Delivery, reading the queue", () => {
   )
 
   testWithDatabase(
-    "finds a row at once that was written before, and committed after, one that it has read",
+    "a row inserted before and committed after a row that was read is found without a sweep",
     () =>
       Effect.gen(function* () {
         const { channel, sent } = yield* respondingChannel(quickPolicy(), () => delivered)

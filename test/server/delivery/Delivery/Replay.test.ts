@@ -19,9 +19,9 @@ import {
   withEngine
 } from "../../../support/delivery.ts"
 
-describe("Delivery, asked for it again", () => {
+describe("Replay", () => {
   testWithDatabase(
-    "gives up at the end of the schedule; a replay has the whole schedule again and counts on",
+    "a delivery fails at the end of its schedule; a replay gets the full schedule and continues the attempt count",
     () =>
       Effect.gen(function* () {
         const { channel } = yield* respondingChannel(quickPolicy({ cooldown: noCooldown }), (_, nth) =>
@@ -45,36 +45,38 @@ describe("Delivery, asked for it again", () => {
       })
   )
 
-  testWithDatabase("replays a failed delivery once, whoever asks at the same time, and no other", () =>
-    Effect.gen(function* () {
-      const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* newDestination
-        yield* publish(to)
-        yield* (yield* Queue.take(attempts)).complete(failing)
-        const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
-        const id = recordId(record)
-        const replay = Effect.exit(delivery.replay(to.org_id, to.destination_id, id))
-        const exits = yield* Effect.all([replay, replay, replay], { concurrency: "unbounded" })
-        assert.lengthOf(exits.filter(Exit.isSuccess), 1)
-        assert.strictEqual(
-          (yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))).code,
-          "NOT_REPLAYABLE"
-        )
-        yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* awaitRecords(to, allHaveStatus("delivered"))
-        const again = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
-        assert.strictEqual(again.code, "NOT_REPLAYABLE")
-        const elsewhere = yield* Effect.flip(delivery.replay(yield* OrgId.generate, to.destination_id, id))
-        assert.strictEqual(elsewhere.code, "NOT_FOUND")
-        assert.strictEqual(yield* Queue.size(attempts), 0)
-      }).pipe(withEngine([channel]))
-    })
+  testWithDatabase(
+    "of concurrent replays of a failed delivery one succeeds, and other deliveries are refused",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ retry: singleAttempt }))
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          yield* publish(to)
+          yield* (yield* Queue.take(attempts)).complete(failing)
+          const [record] = yield* awaitRecords(to, allHaveStatus("failed"))
+          const id = recordId(record)
+          const replay = Effect.exit(delivery.replay(to.org_id, to.destination_id, id))
+          const exits = yield* Effect.all([replay, replay, replay], { concurrency: "unbounded" })
+          assert.lengthOf(exits.filter(Exit.isSuccess), 1)
+          assert.strictEqual(
+            (yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))).code,
+            "NOT_REPLAYABLE"
+          )
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(to, allHaveStatus("delivered"))
+          const again = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
+          assert.strictEqual(again.code, "NOT_REPLAYABLE")
+          const elsewhere = yield* Effect.flip(delivery.replay(yield* OrgId.generate, to.destination_id, id))
+          assert.strictEqual(elsewhere.code, "NOT_FOUND")
+          assert.strictEqual(yield* Queue.size(attempts), 0)
+        }).pipe(withEngine([channel]))
+      })
   )
 
   testWithDatabase(
-    "queues the failed deliveries of a window again, the oldest first, up to the capacity",
+    "a window's failed deliveries are replayed oldest first, up to the remaining capacity",
     () =>
       Effect.gen(function* () {
         const { channel } = yield* respondingChannel(

@@ -20,8 +20,8 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-describe("Delivery, what is old", () => {
-  testWithDatabase("has a partition for the attempts of each day, and drops the days that are over", () =>
+describe("Retention", () => {
+  testWithDatabase("each day's attempts have a partition, and partitions of expired days are dropped", () =>
     Effect.gen(function* () {
       const { channel } = yield* respondingChannel(quickPolicy(), () => delivered)
       yield* Effect.gen(function* () {
@@ -33,14 +33,14 @@ describe("Delivery, what is old", () => {
         const to = yield* newDestination
         yield* publish(to)
         yield* awaitRecords(to, allHaveStatus("delivered"))
-        // Whoever was killed cannot take its name out.
+        // A killed replica cannot deregister.
         yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() - interval '2 days')`
-        // An attempt that ended after its destination had been removed says how that fared.
+        // An attempt that ended after its destination was removed stored the destination's health.
         yield* sql`
           INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures)
           VALUES ('org', 'removed', 1), (${to.org_id}, ${to.destination_id}, 1)
         `
-        // The run that each start begins with is over by the end of this one.
+        // The retention run at start is over by the end of this one.
         yield* delivery.runRetention
         assert.lengthOf(yield* sql`SELECT 1 WHERE to_regclass('delivery_attempts_20200101') IS NOT NULL`, 0)
         assert.lengthOf(yield* sql`SELECT owner FROM delivery_owners`, 1)
@@ -60,7 +60,7 @@ describe("Delivery, what is old", () => {
   )
 
   testWithDatabase(
-    "goes on removing while there is more than one run takes, also where a partition cannot be made",
+    "retention continues while more is left than one run deletes, also if a partition cannot be created",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -79,7 +79,7 @@ describe("Delivery, what is old", () => {
       })
   )
 
-  testWithDatabase("leaves what is being written down to the next removal, and waits for nobody", () =>
+  testWithDatabase("locked queue rows are left to the next run without waiting", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       yield* Effect.gen(function* () {
@@ -112,7 +112,7 @@ describe("Delivery, what is old", () => {
   )
 
   testWithDatabase(
-    "removes what is older than is kept, with what waited for it, of which its channel hears",
+    "expired deliveries are deleted with their queue rows, and their channel is notified of the queued ones",
     () =>
       Effect.gen(function* () {
         const { channel } = yield* respondingChannel(quickPolicy(), (_, nth) =>
@@ -138,7 +138,7 @@ describe("Delivery, what is old", () => {
           assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
           assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
           assert.strictEqual(yield* queueLength, 0)
-          // The attempts that are under way, or in memory, end nothing any more: each end is told once.
+          // Attempts in flight or in memory complete nothing any more: each completion is notified once.
           yield* held.complete(delivered)
           yield* (yield* Queue.take(hold.attempts)).complete(delivered)
           const another = yield* newDestination

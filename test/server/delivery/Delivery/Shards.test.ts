@@ -24,11 +24,11 @@ import {
 import { eventually } from "../../../support/eventually.ts"
 import { withDatabase, TestDatabase } from "../../../support/postgres.ts"
 
-/** A shard of which nothing is under way is another's within this time. */
+/** An idle shard of a stopping replica has a new owner within this time. */
 const HANDOVER_MILLIS = 1_000
 
-describe("Delivery, among several owners", () => {
-  testWithDatabase("lets a former owner's result change nothing", () =>
+describe("Shards", () => {
+  testWithDatabase("the result and health of a former owner are fenced and change nothing", () =>
     Effect.gen(function* () {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       const lease = { leaseMillis: 2_000, marginMillis: 500, renewMillis: 100 }
@@ -38,7 +38,7 @@ describe("Delivery, among several owners", () => {
         const delivery = yield* Delivery
         yield* publish(to)
         const stale = yield* Queue.take(attempts)
-        // Another process takes every shard for half a second.
+        // Another replica takes every shard for half a second.
         yield* sql`
           UPDATE delivery_shards
           SET owner = 'another', epoch = epoch + 1, lease_until = now() + interval '500 milliseconds'
@@ -56,7 +56,7 @@ describe("Delivery, among several owners", () => {
         assert.strictEqual(record?.attempts, 0)
         assert.strictEqual(record?.status, "delivering")
         yield* second.complete(delivered)
-        // One that began before the loss was noticed is refused as well, and comes again.
+        // An attempt that began before the loss was noticed is fenced too, and made again.
         yield* Effect.forkChild(
           Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.complete(delivered)))
         )
@@ -66,46 +66,44 @@ describe("Delivery, among several owners", () => {
     })
   )
 
-  testWithDatabase(
-    "leaves what it held to another owner, also where the round fails in which it notices the loss",
-    () =>
-      Effect.gen(function* () {
-        const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
-        const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
-        yield* Effect.gen(function* () {
-          const sql = yield* SqlClient.SqlClient
-          const delivery = yield* Delivery
-          const to = yield* newDestination
-          yield* publish(to, 3)
-          const stale = yield* Queue.take(attempts)
-          // Renewals pass, but nobody can claim; of what another process took, a part is free already, so that it is tried.
-          yield* sql`
+  testWithDatabase("lost lanes are dropped also when the rebalancing that notices the loss fails", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1 }))
+      const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const delivery = yield* Delivery
+        const to = yield* newDestination
+        yield* publish(to, 3)
+        const stale = yield* Queue.take(attempts)
+        // Renewals pass, but claims fail. Some of the lost shards are unowned already, so that a claim is tried.
+        yield* sql`
           CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'
         `
-          yield* sql`
+        yield* sql`
           UPDATE delivery_shards
           SET
             owner = 'another',
             epoch = epoch + 1,
             lease_until = now() + CASE WHEN shard % 2 = ${shardOf(to.destination_id) % 2} THEN interval '1 hour' ELSE '0' END
         `
-          yield* sql`
+        yield* sql`
           CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
         `
-          yield* eventually(delivery.stats, ({ shards }) => shards < SHARDS)
-          // The other carries out what waits, and goes.
-          yield* sql`DELETE FROM delivery_queue`
-          yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
-          yield* sql`DROP TRIGGER refuse ON delivery_shards`
-          yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
-          yield* eventually(delivery.stats, ({ shards }) => shards === SHARDS)
-          yield* stale.complete(delivered)
-          yield* assertOnlyOtherDestinationIsSent(attempts)
-        }).pipe(withEngine([channel], { lease }))
-      })
+        yield* eventually(delivery.stats, ({ shards }) => shards < SHARDS)
+        // The other replica finishes the queue and stops.
+        yield* sql`DELETE FROM delivery_queue`
+        yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
+        yield* sql`DROP TRIGGER refuse ON delivery_shards`
+        yield* sql`UPDATE delivery_shards SET owner = NULL, lease_until = NULL WHERE owner = 'another'`
+        yield* eventually(delivery.stats, ({ shards }) => shards === SHARDS)
+        yield* stale.complete(delivered)
+        yield* assertOnlyOtherDestinationIsSent(attempts)
+      }).pipe(withEngine([channel], { lease }))
+    })
   )
 
-  testWithDatabase("shares its shards with another process, and hands all of them over when it stops", () =>
+  testWithDatabase("two replicas share the shards, and a stopping replica drains its own to the other", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 60_000, marginMillis: 6_000, renewMillis: 50 }
@@ -139,7 +137,8 @@ describe("Delivery, among several owners", () => {
           )
           assert.isAbove(here.a, 0)
           assert.isAbove(here.b, 0)
-          // The first stops while its attempts are under way: they end, and are written, before their shards go.
+          // The first replica stops while its attempts are in flight: they end and are recorded before their shards are
+          // released.
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
           for (const held of yield* Queue.takeAll(one.attempts)) yield* held.complete(delivered)
           for (const held of yield* Queue.takeAll(two.attempts)) yield* held.complete(delivered)
@@ -156,7 +155,7 @@ describe("Delivery, among several owners", () => {
   )
 
   testWithDatabase(
-    "hands over each shard at once when it stops, though nobody looks by himself for a minute",
+    "a stopping replica releases idle shards immediately and peers claim them without waiting for their interval",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -179,7 +178,7 @@ describe("Delivery, among several owners", () => {
           assert.strictEqual(yield* taken, 0)
           const told = performance.now()
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
-          // All but the one whose attempt is under way; that one as soon as it has ended.
+          // All shards but the one with an attempt in flight; that one as soon as the attempt has ended.
           yield* eventually(taken, (count) => count === SHARDS - 1)
           assert.isAtMost(performance.now() - told, HANDOVER_MILLIS)
           const ended = performance.now()
@@ -191,7 +190,7 @@ describe("Delivery, among several owners", () => {
       })
   )
 
-  testWithDatabase("waits at its stop for what is under way, also while the store is away for a moment", () =>
+  testWithDatabase("shutdown waits for attempts in flight, also during a short database outage", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { url } = yield* TestDatabase
@@ -206,7 +205,7 @@ describe("Delivery, among several owners", () => {
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
       yield* admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`)
       const stopping = yield* Effect.forkChild(Scope.close(scope, Exit.void))
-      // Long enough for a stop that waits for nothing: this one cannot end before its attempt.
+      // Long enough for a shutdown that waits for nothing; this one cannot end before its attempt.
       assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS true`)
       yield* held.complete(delivered)
@@ -222,12 +221,12 @@ describe("Delivery, among several owners", () => {
     })
   )
 
-  testWithDatabase("renews its leases while the store lets it read nothing", () =>
+  testWithDatabase("leases are renewed while every other connection of the engine waits for a lock", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const lease = { leaseMillis: 60_000, marginMillis: 500, renewMillis: 50 }
       const { channel } = yield* manualChannel(quickPolicy())
-      // What it reads goes by connections of the engine's, and waits there.
+      // Loads use the engine's own connections, and wait there.
       const slow = Effect.map(SqlClient.SqlClient, (own): ReadonlyArray<Channel> => [
         { ...channel, load: () => Effect.as(own`SELECT pg_advisory_xact_lock(1)`, Effect.succeed(delivered)) }
       ])
@@ -251,7 +250,7 @@ describe("Delivery, among several owners", () => {
         )
         yield* Deferred.await(held)
         for (let count = 0; count < 2 * ENGINE_CONNECTIONS; count++) yield* publish(yield* newDestination)
-        // Before the store ends the first of the reads, after 15 s, and its connection is free.
+        // Before the database cancels the first of the reads, after 15 s, and its connection is free.
         yield* Effect.timeout(
           eventually(renewed, ([row]) => row?.renewed === true),
           "12 seconds"

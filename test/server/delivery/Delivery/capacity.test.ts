@@ -17,65 +17,67 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 
-describe("Delivery, what a destination may hold", () => {
-  testWithDatabase("holds no more than the capacity of a destination, and loses nothing beyond it", () =>
-    Effect.gen(function* () {
-      const { attempts, channel } = yield* manualChannel(quickPolicy({ queueLimit: 5, retry: singleAttempt }))
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* newDestination
-        yield* Effect.all(
-          Array.from({ length: 8 }, () => publish(to)),
-          { concurrency: "unbounded" }
-        )
-        const list = yield* delivery.list(to.org_id, to.destination_id)
-        const full = list.filter((record) => record.status === "failed")
-        assert.deepStrictEqual(
-          full.map((record) => [record.attempts, record.last_error]),
-          Array.from({ length: 3 }, () => [0, "queue full"])
-        )
-        const health = (yield* delivery.health(to.org_id, [to.destination_id])).get(to.destination_id)
-        assert.strictEqual(health?.pending_deliveries, 5)
-        const [first] = full
-        const id = recordId(first)
-        const refused = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
-        assert.strictEqual(refused.code, "QUEUE_FULL")
-        yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* eventually(queueLength, (count) => count === 4)
-        yield* delivery.replay(to.org_id, to.destination_id, id)
-        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* eventually(queueLength, (count) => count === 0)
-      }).pipe(withEngine([channel]))
-    })
-  )
-
+describe("Queue limit", () => {
   testWithDatabase(
-    "holds little more than the capacity of a destination, though two transactions bring much at once",
+    'deliveries beyond a destination\'s queue limit fail with "queue full" and can be replayed',
     () =>
       Effect.gen(function* () {
-        const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 1_000 }))
+        const { attempts, channel } = yield* manualChannel(
+          quickPolicy({ queueLimit: 5, retry: singleAttempt })
+        )
         yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
           const to = yield* newDestination
-          const first = yield* Deferred.make<void>()
-          const second = yield* Deferred.make<void>()
-          const commit = yield* Deferred.make<void>()
-          const bring = (brought: Deferred.Deferred<void>) =>
-            Effect.forkChild(
-              transaction(
-                publish(to, 700).pipe(
-                  Effect.andThen(Deferred.succeed(brought, undefined)),
-                  Effect.andThen(Deferred.await(commit))
-                )
+          yield* Effect.all(
+            Array.from({ length: 8 }, () => publish(to)),
+            { concurrency: "unbounded" }
+          )
+          const list = yield* delivery.list(to.org_id, to.destination_id)
+          const full = list.filter((record) => record.status === "failed")
+          assert.deepStrictEqual(
+            full.map((record) => [record.attempts, record.last_error]),
+            Array.from({ length: 3 }, () => [0, "queue full"])
+          )
+          const health = (yield* delivery.health(to.org_id, [to.destination_id])).get(to.destination_id)
+          assert.strictEqual(health?.pending_deliveries, 5)
+          const [first] = full
+          const id = recordId(first)
+          const refused = yield* Effect.flip(delivery.replay(to.org_id, to.destination_id, id))
+          assert.strictEqual(refused.code, "QUEUE_FULL")
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* eventually(queueLength, (count) => count === 4)
+          yield* delivery.replay(to.org_id, to.destination_id, id)
+          for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* eventually(queueLength, (count) => count === 0)
+        }).pipe(withEngine([channel]))
+      })
+  )
+
+  testWithDatabase("two concurrent large inserts do not exceed a destination's queue limit", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 1_000 }))
+      yield* Effect.gen(function* () {
+        const to = yield* newDestination
+        const first = yield* Deferred.make<void>()
+        const second = yield* Deferred.make<void>()
+        const commit = yield* Deferred.make<void>()
+        const bring = (brought: Deferred.Deferred<void>) =>
+          Effect.forkChild(
+            transaction(
+              publish(to, 700).pipe(
+                Effect.andThen(Deferred.succeed(brought, undefined)),
+                Effect.andThen(Deferred.await(commit))
               )
             )
-          const one = yield* bring(first)
-          yield* Deferred.await(first)
-          const other = yield* bring(second)
-          yield* Effect.race(Deferred.await(second), waitForBlockedStatements(1))
-          yield* Deferred.succeed(commit, undefined)
-          yield* Effect.all([Fiber.join(one), Fiber.join(other)])
-          assert.strictEqual(yield* queueLength, 1_000)
-        }).pipe(withoutEngineFor(channel))
-      })
+          )
+        const one = yield* bring(first)
+        yield* Deferred.await(first)
+        const other = yield* bring(second)
+        yield* Effect.race(Deferred.await(second), waitForBlockedStatements(1))
+        yield* Deferred.succeed(commit, undefined)
+        yield* Effect.all([Fiber.join(one), Fiber.join(other)])
+        assert.strictEqual(yield* queueLength, 1_000)
+      }).pipe(withoutEngineFor(channel))
+    })
   )
 })

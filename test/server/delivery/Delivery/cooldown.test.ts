@@ -21,55 +21,57 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-/** The channel's destinations that cool down, as the engine counts them. */
+/** The channel's destinations in cooldown, as the engine counts them. */
 const coolingOf = Effect.flatMap(Delivery, ({ stats }) =>
   Effect.map(stats, ({ channels }) => channels.get("held")?.coolingDown)
 )
 
-describe("Delivery, during cooldowns", () => {
-  testWithDatabase("leaves a destination alone that fails again and again, then sends one probe", () =>
-    Effect.gen(function* () {
-      const cooldown = { failureThreshold: 3, firstMillis: 2_000, longestMillis: 2_000 }
-      const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0, 0, 0, 0, 0, 0] }
-      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown, retry }))
-      yield* Effect.gen(function* () {
-        const delivery = yield* Delivery
-        const to = yield* newDestination
-        const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
-          map.get(to.destination_id)
-        )
-        yield* publish(to, 6)
-        for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(failing)
-        const third = yield* Queue.take(attempts)
-        const failedAt = (yield* DateTime.now).epochMilliseconds
-        yield* third.complete(failing)
-        const cooling = yield* eventually(health, (now) => (now?.cooldown_until ?? null) !== null)
-        assert.strictEqual(cooling?.consecutive_failures, 3)
-        assert.strictEqual(cooling?.pending_deliveries, 6)
-        // Another destination is not held up, so time passes here without an attempt at the first.
-        const other = yield* newDestination
-        yield* publish(other)
-        yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* awaitRecords(other, allHaveStatus("delivered"))
-        assert.strictEqual(yield* Queue.size(attempts), 0)
-        const probe = yield* Queue.take(attempts)
-        assert.strictEqual(probe.delivery.destination_id, to.destination_id)
-        // A millisecond aside: the cooldown runs on another clock of this machine.
-        assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + cooldown.firstMillis - 1)
-        yield* publish(other)
-        yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* eventually(delivery.list(other.org_id, other.destination_id), allHaveStatus("delivered"))
-        assert.strictEqual(yield* Queue.size(attempts), 0)
-        yield* probe.complete(delivered)
-        for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
-        yield* awaitRecords(to, allHaveStatus("delivered"))
-        assert.strictEqual((yield* health)?.consecutive_failures, 0)
-        assert.strictEqual((yield* health)?.cooldown_until, null)
-      }).pipe(withEngine([channel]))
-    })
+describe("Cooldown", () => {
+  testWithDatabase(
+    "a destination that fails repeatedly is not sent to during its cooldown, then probed once",
+    () =>
+      Effect.gen(function* () {
+        const cooldown = { failureThreshold: 3, firstMillis: 2_000, longestMillis: 2_000 }
+        const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0, 0, 0, 0, 0, 0] }
+        const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 1, cooldown, retry }))
+        yield* Effect.gen(function* () {
+          const delivery = yield* Delivery
+          const to = yield* newDestination
+          const health = Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+            map.get(to.destination_id)
+          )
+          yield* publish(to, 6)
+          for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(failing)
+          const third = yield* Queue.take(attempts)
+          const failedAt = (yield* DateTime.now).epochMilliseconds
+          yield* third.complete(failing)
+          const cooling = yield* eventually(health, (now) => (now?.cooldown_until ?? null) !== null)
+          assert.strictEqual(cooling?.consecutive_failures, 3)
+          assert.strictEqual(cooling?.pending_deliveries, 6)
+          // Another destination is not delayed, so time passes here without an attempt at the first.
+          const other = yield* newDestination
+          yield* publish(other)
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(other, allHaveStatus("delivered"))
+          assert.strictEqual(yield* Queue.size(attempts), 0)
+          const probe = yield* Queue.take(attempts)
+          assert.strictEqual(probe.delivery.destination_id, to.destination_id)
+          // One millisecond of tolerance: the cooldown runs on another clock of this machine.
+          assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + cooldown.firstMillis - 1)
+          yield* publish(other)
+          yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* eventually(delivery.list(other.org_id, other.destination_id), allHaveStatus("delivered"))
+          assert.strictEqual(yield* Queue.size(attempts), 0)
+          yield* probe.complete(delivered)
+          for (let i = 0; i < 5; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+          yield* awaitRecords(to, allHaveStatus("delivered"))
+          assert.strictEqual((yield* health)?.consecutive_failures, 0)
+          assert.strictEqual((yield* health)?.cooldown_until, null)
+        }).pipe(withEngine([channel]))
+      })
   )
 
-  testWithDatabase("finds again by the sweep who was let go for a cooldown, and who for a late retry", () =>
+  testWithDatabase("the sweep finds lanes that were dropped for a cooldown or a late retry", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 2, firstMillis: 800, longestMillis: 800 }
       const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0, 0], jitter: 0 }
@@ -93,7 +95,7 @@ describe("Delivery, during cooldowns", () => {
         const first = yield* Queue.takeN(late.attempts, others.length)
         const failedAt = (yield* DateTime.now).epochMilliseconds
         for (const held of first) yield* held.complete(failing)
-        // What is new waits as well, also where it is handed over.
+        // A new delivery waits as well, also when it is passed on without a read.
         yield* publish(to)
         const probe = yield* Queue.take(cooling.attempts)
         const until = health?.cooldown_until?.epochMilliseconds ?? Infinity
@@ -109,7 +111,7 @@ describe("Delivery, during cooldowns", () => {
     })
   )
 
-  testWithDatabase("counts whom it let go for a cooldown, and sends them nothing that is new", () =>
+  testWithDatabase("destinations in cooldown are counted, and receive no new deliveries", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 1, firstMillis: 600_000, longestMillis: 600_000 }
       const { attempts, channel } = yield* manualChannel(quickPolicy({ cooldown }))
@@ -125,7 +127,7 @@ describe("Delivery, during cooldowns", () => {
   )
 
   testWithDatabase(
-    "sends nothing to who was let go while a transaction was on its way that knows nothing of it yet",
+    "a delivery committed after its destination's cooldown began is not sent, although it was inserted before",
     () =>
       Effect.gen(function* () {
         const cooldown = { failureThreshold: 1, firstMillis: 600_000, longestMillis: 600_000 }
@@ -155,7 +157,7 @@ describe("Delivery, during cooldowns", () => {
       })
   )
 
-  testWithDatabase("waits for a cooldown that began before the process did", () =>
+  testWithDatabase("a cooldown that began before a restart continues after it", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 1, firstMillis: 700, longestMillis: 700 }
       const policy = quickPolicy({ cooldown, retry: { ...quickPolicy().retry, delaysMillis: [0, 0] } })

@@ -18,43 +18,41 @@ import {
 } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-describe("Delivery, between many", () => {
-  testWithDatabase(
-    "has no more under way at one destination than its policy allows, nor of one organization",
-    () =>
-      Effect.gen(function* () {
-        const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 4 }))
-        const slots = { slots: 64, retrySlots: 48, organizationSlots: 6 }
-        yield* Effect.gen(function* () {
-          const delivery = yield* Delivery
-          const one = yield* newDestination
-          const two = { ...one, destination_id: (yield* newDestination).destination_id }
-          const other = yield* newDestination
-          yield* publish(one, 10)
-          const first = yield* Queue.takeN(attempts, 4)
-          yield* publish(two, 10)
-          const second = yield* Queue.takeN(attempts, 2)
-          yield* publish(other, 1)
-          const third = yield* Queue.take(attempts)
-          assert.strictEqual(third.delivery.org_id, other.org_id)
-          yield* third.complete(delivered)
-          yield* awaitRecords(other, allHaveStatus("delivered"))
-          assert.strictEqual(yield* Queue.size(attempts), 0)
-          const list = yield* delivery.list(one.org_id, one.destination_id)
-          assert.lengthOf(
-            list.filter((record) => record.status === "delivering"),
-            4
-          )
-          for (const held of [...first, ...second]) yield* held.complete(delivered)
-          for (let i = 0; i < 14; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
-          yield* awaitRecords(one, allHaveStatus("delivered"))
-          yield* awaitRecords(two, allHaveStatus("delivered"))
-        }).pipe(withEngine([channel], { slots }))
-      })
+describe("Fairness", () => {
+  testWithDatabase("attempts in flight are limited per destination and per organization", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: 4 }))
+      const slots = { slots: 64, retrySlots: 48, organizationSlots: 6 }
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const one = yield* newDestination
+        const two = { ...one, destination_id: (yield* newDestination).destination_id }
+        const other = yield* newDestination
+        yield* publish(one, 10)
+        const first = yield* Queue.takeN(attempts, 4)
+        yield* publish(two, 10)
+        const second = yield* Queue.takeN(attempts, 2)
+        yield* publish(other, 1)
+        const third = yield* Queue.take(attempts)
+        assert.strictEqual(third.delivery.org_id, other.org_id)
+        yield* third.complete(delivered)
+        yield* awaitRecords(other, allHaveStatus("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        const list = yield* delivery.list(one.org_id, one.destination_id)
+        assert.lengthOf(
+          list.filter((record) => record.status === "delivering"),
+          4
+        )
+        for (const held of [...first, ...second]) yield* held.complete(delivered)
+        for (let i = 0; i < 14; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+        yield* awaitRecords(one, allHaveStatus("delivered"))
+        yield* awaitRecords(two, allHaveStatus("delivered"))
+      }).pipe(withEngine([channel], { slots }))
+    })
   )
 
   testWithDatabase(
-    "lets ten thousand deliveries to a destination that hangs hold up nobody, not in its own organization either",
+    "ten thousand deliveries to a hanging destination do not delay others, not even of the same organization",
     () =>
       Effect.gen(function* () {
         const { attempts, channel } = yield* manualChannel(
@@ -79,39 +77,34 @@ describe("Delivery, between many", () => {
       })
   )
 
-  testWithDatabase(
-    "lets forty receivers of four organizations that take their time hold up nobody else",
-    () =>
-      Effect.gen(function* () {
-        const held = yield* manualChannel(quickPolicy({ deadlineMillis: 600_000 }))
-        const slow = new Set<string>()
-        const channel: Channel = {
-          ...held.channel,
-          load: (ref) =>
-            slow.has(ref.destination_id) ? held.channel.load(ref) : Effect.succeed(Effect.succeed(delivered))
-        }
-        yield* Effect.gen(function* () {
-          for (let count = 0; count < 4; count++) {
-            const { org_id } = yield* newDestination
-            for (const { destination_id } of yield* Effect.replicateEffect(newDestination, 10)) {
-              slow.add(destination_id)
-              yield* publish({ org_id, destination_id }, 20)
-            }
+  testWithDatabase("forty slow receivers of four organizations do not delay other organizations", () =>
+    Effect.gen(function* () {
+      const held = yield* manualChannel(quickPolicy({ deadlineMillis: 600_000 }))
+      const slow = new Set<string>()
+      const channel: Channel = {
+        ...held.channel,
+        load: (ref) =>
+          slow.has(ref.destination_id) ? held.channel.load(ref) : Effect.succeed(Effect.succeed(delivered))
+      }
+      yield* Effect.gen(function* () {
+        for (let count = 0; count < 4; count++) {
+          const { org_id } = yield* newDestination
+          for (const { destination_id } of yield* Effect.replicateEffect(newDestination, 10)) {
+            slow.add(destination_id)
+            yield* publish({ org_id, destination_id }, 20)
           }
-          // As many as their organizations may have under way, and none of these ends.
-          yield* eventually(
-            Queue.size(held.attempts),
-            (count) => count === 4 * defaultSlots.organizationSlots
-          )
-          const fast = yield* Effect.replicateEffect(newDestination, 5)
-          for (const to of fast) yield* publish(to, 40)
-          for (const to of fast)
-            yield* awaitRecords(to, (list) => list.length === 40 && allHaveStatus("delivered")(list))
-        }).pipe(withEngine([channel], { drainMillis: 100 }))
-      })
+        }
+        // As many as their organizations may have in flight; none of these ends.
+        yield* eventually(Queue.size(held.attempts), (count) => count === 4 * defaultSlots.organizationSlots)
+        const fast = yield* Effect.replicateEffect(newDestination, 5)
+        for (const to of fast) yield* publish(to, 40)
+        for (const to of fast)
+          yield* awaitRecords(to, (list) => list.length === 40 && allHaveStatus("delivered")(list))
+      }).pipe(withEngine([channel], { drainMillis: 100 }))
+    })
   )
 
-  testWithDatabase("keeps room for first attempts while retries wait", () =>
+  testWithDatabase("slots are reserved for first attempts while retries wait", () =>
     Effect.gen(function* () {
       const retry = { ...quickPolicy().retry, delaysMillis: [0, 0, 0] }
       const { attempts, channel } = yield* manualChannel(quickPolicy({ retry, cooldown: noCooldown }))
@@ -136,27 +129,25 @@ describe("Delivery, between many", () => {
     })
   )
 
-  testWithDatabase(
-    "has no more of a channel under way than its policy allows, and lets the others pass",
-    () =>
-      Effect.gen(function* () {
-        const { attempts, channel } = yield* manualChannel(quickPolicy({ slots: 3 }))
-        const other: Channel = { ...channel, name: "other" }
-        yield* Effect.gen(function* () {
-          const to = yield* Effect.replicateEffect(newDestination, 6)
-          yield* Effect.forEach(to, (one) => publish(one), { discard: true })
-          const first = yield* Queue.takeN(attempts, 3)
-          const free = yield* newDestination
-          yield* publish(free, 1, "other")
-          const passed = yield* Queue.take(attempts)
-          assert.strictEqual(passed.delivery.destination_id, free.destination_id)
-          yield* passed.complete(delivered)
-          yield* awaitRecords(free, allHaveStatus("delivered"))
-          assert.strictEqual(yield* Queue.size(attempts), 0)
-          for (const held of first) yield* held.complete(delivered)
-          for (const held of yield* Queue.takeN(attempts, 3)) yield* held.complete(delivered)
-          yield* eventually(queueLength, (count) => count === 0)
-        }).pipe(withEngine([channel, other]))
-      })
+  testWithDatabase("attempts in flight are limited per channel, and other channels are not delayed", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ slots: 3 }))
+      const other: Channel = { ...channel, name: "other" }
+      yield* Effect.gen(function* () {
+        const to = yield* Effect.replicateEffect(newDestination, 6)
+        yield* Effect.forEach(to, (one) => publish(one), { discard: true })
+        const first = yield* Queue.takeN(attempts, 3)
+        const free = yield* newDestination
+        yield* publish(free, 1, "other")
+        const passed = yield* Queue.take(attempts)
+        assert.strictEqual(passed.delivery.destination_id, free.destination_id)
+        yield* passed.complete(delivered)
+        yield* awaitRecords(free, allHaveStatus("delivered"))
+        assert.strictEqual(yield* Queue.size(attempts), 0)
+        for (const held of first) yield* held.complete(delivered)
+        for (const held of yield* Queue.takeN(attempts, 3)) yield* held.complete(delivered)
+        yield* eventually(queueLength, (count) => count === 0)
+      }).pipe(withEngine([channel, other]))
+    })
   )
 })

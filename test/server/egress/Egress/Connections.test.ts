@@ -17,34 +17,36 @@ const authority = makeAuthority()
 const day = 86_400_000
 const daysFromNow = (days: number) => new Date(Date.now() + days * day)
 
-/** A service that trusts the test's authority and finds every name at the addresses. */
+/** An egress that trusts the test's authority and resolves every name to these addresses. */
 const trusting = (...addresses: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const dns = yield* nameServer(() => addresses)
     return yield* egress({ dns: dns.address, certificates: [authority.certificate] })
   })
 
-describe("TLS", () => {
-  it.live("is spoken by the name: SNI, certificate and host header, at the address that was judged", () =>
-    Effect.gen(function* () {
-      const names: Array<unknown> = []
-      const receiver = yield* peer(answers(ok()), {
-        tls: {
-          ...authority.issue({ hosts: [hooks] }),
-          ALPNProtocols: ["h2", "http/1.1"]
-        },
-        onConnection: (socket) => {
-          if (socket instanceof TLSSocket) names.push([socket.servername, socket.alpnProtocol])
-        }
+describe("Connections › TLS", () => {
+  it.live(
+    "SNI, certificate check and Host header use the host name, while the connection goes to the checked address",
+    () =>
+      Effect.gen(function* () {
+        const names: Array<unknown> = []
+        const receiver = yield* peer(answers(ok()), {
+          tls: {
+            ...authority.issue({ hosts: [hooks] }),
+            ALPNProtocols: ["h2", "http/1.1"]
+          },
+          onConnection: (socket) => {
+            if (socket instanceof TLSSocket) names.push([socket.servername, socket.alpnProtocol])
+          }
+        })
+        const { send } = yield* trusting("127.0.0.1")
+        assert.strictEqual((yield* send(post(`https://${hooks}:${receiver.port}/`))).status, 200)
+        assert.deepStrictEqual(names, [[hooks, "http/1.1"]])
+        assert.include(receiver.requests[0], `host: ${hooks}:${receiver.port}\r\n`)
       })
-      const { send } = yield* trusting("127.0.0.1")
-      assert.strictEqual((yield* send(post(`https://${hooks}:${receiver.port}/`))).status, 200)
-      assert.deepStrictEqual(names, [[hooks, "http/1.1"]])
-      assert.include(receiver.requests[0], `host: ${hooks}:${receiver.port}\r\n`)
-    })
   )
 
-  it.live("is spoken by the name of the URL, whatever a header says", () =>
+  it.live("TLS uses the host name of the URL, whatever a host header says", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { tls: authority.issue({ hosts: [hooks] }) })
       const { send } = yield* trusting("127.0.0.1")
@@ -53,7 +55,7 @@ describe("TLS", () => {
     })
   )
 
-  it.live("to a literal address goes by the address", () =>
+  it.live("TLS to a literal address checks the certificate for that address", () =>
     Effect.gen(function* () {
       const right = yield* peer(answers(ok()), { tls: authority.issue({ hosts: ["127.0.0.1"] }) })
       const wrong = yield* peer(answers(ok()), { tls: authority.issue({ hosts: ["127.0.0.9", hooks] }) })
@@ -79,7 +81,7 @@ describe("TLS", () => {
     ],
     ["that vouches for itself", selfSigned({ hosts: [hooks] }), "CertificateUntrusted"],
     ["of an authority unknown", makeAuthority().issue({ hosts: [hooks] }), "CertificateUntrusted"]
-  ] as const)("with a certificate %s is refused before a byte of the request", ([, identity, reason]) =>
+  ] as const)("a certificate %s is refused before a byte of the request is written", ([, identity, reason]) =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { tls: identity })
       const { send } = yield* trusting("127.0.0.1")
@@ -105,11 +107,11 @@ describe("TLS", () => {
         }
       }
     ]
-  ])("answered with %s fails", ([, reason, options]) =>
+  ])("a TLS handshake answered with %s fails", ([, reason, options]) =>
     Effect.gen(function* () {
       const receiver = yield* peer(() => undefined, options)
       const { send } = yield* trusting("127.0.0.1")
-      // Only what never answers is waited for to the end.
+      // Only a response that never comes is waited for to the end.
       const timeout = reason === "TimedOut" ? "400 millis" : "20 seconds"
       const refused = yield* Effect.flip(send(post(`https://${hooks}:${receiver.port}/`, { timeout })))
       assert.strictEqual(refused.reason, reason)
@@ -117,7 +119,7 @@ describe("TLS", () => {
     })
   )
 
-  it.live("that fails does not lead on to the name's next address", () =>
+  it.live("a TLS failure does not lead to the next address of the name", () =>
     Effect.gen(function* () {
       const wrong = yield* peer(answers(ok()), { tls: selfSigned({ hosts: [hooks] }) })
       const right = yield* peer(answers(ok()), {
@@ -132,24 +134,24 @@ describe("TLS", () => {
     })
   )
 
-  it.live("answered with a wish for a certificate of ours fails", () =>
+  it.live("a server that requires a client certificate is a failure", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(() => undefined, {
         tls: { ...authority.issue({ hosts: [hooks] }), requestCert: true, rejectUnauthorized: true }
       })
       const { send } = yield* trusting("127.0.0.1")
       const refused = yield* Effect.flip(send(post(`https://${hooks}:${receiver.port}/`)))
-      // The server says so after the handshake (TLS 1.3): its alert and the end of the connection race.
+      // The server reports it after the handshake (TLS 1.3), so its alert and the end of the connection race.
       assert.include(["TlsFailed", "ConnectionClosed"], refused.reason)
       assert.lengthOf(receiver.requests, 0)
     })
   )
 
-  it.live("sessions are not resumed, on the same address or another", () =>
+  it.live("TLS sessions are not resumed, on the same address or another", () =>
     Effect.gen(function* () {
       const resumed: Array<boolean> = []
       const identity = authority.issue({ hosts: [hooks] })
-      // The same ticket keys on both: either would resume the other's sessions.
+      // The same ticket keys on both servers, so either would resume the other's sessions.
       const tls = { ...identity, ticketKeys: Buffer.alloc(48, 7) }
       const options = {
         tls,
@@ -166,7 +168,7 @@ describe("TLS", () => {
     })
   )
 
-  it.live("trusts what NODE_EXTRA_CA_CERTS names, and what the system trusts, and nothing else", () =>
+  it.live("certificates of NODE_EXTRA_CA_CERTS and of the system are trusted, and no others", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { tls: authority.issue({ hosts: ["127.0.0.1"] }) })
       const folder = yield* Effect.acquireRelease(
@@ -193,7 +195,7 @@ describe("TLS", () => {
             (error, stdout) => resume(Effect.succeed(error === null ? stdout : error.message))
           )
         })
-      // Where the system keeps its authorities, as OpenSSL is told.
+      // The system's certificate store is set the way OpenSSL reads it.
       const results = yield* Effect.all(
         [run({ NODE_EXTRA_CA_CERTS: file }), run({ SSL_CERT_FILE: file }), run({})],
         { concurrency: 2 }
@@ -203,8 +205,8 @@ describe("TLS", () => {
   )
 })
 
-describe("a kept-open connection", () => {
-  it.live("serves one destination's requests, and no other's to the same URL", () =>
+describe("Connections › keep-alive", () => {
+  it.live("a kept-alive connection is not shared by two destinations with the same URL", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()))
       const { send } = yield* trusting("127.0.0.1")
@@ -217,7 +219,7 @@ describe("a kept-open connection", () => {
     })
   )
 
-  it.live("is not shared by two names at one address", () =>
+  it.live("a kept-alive connection is not shared by two names at one address", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()))
       const { send } = yield* trusting("127.0.0.1")
@@ -227,8 +229,8 @@ describe("a kept-open connection", () => {
     })
   )
 
-  // The clock stands still but for what the test moves: no deadline passes in these.
-  it.effect("takes no request once it is 45 seconds old", () =>
+  // The clock moves only when the test adjusts it, so no deadline passes in these tests.
+  it.effect("a connection is not used for new requests once it is 45 seconds old", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok("", ["keep-alive: timeout=3600"])))
       const { send } = yield* egress()
@@ -243,7 +245,7 @@ describe("a kept-open connection", () => {
     })
   )
 
-  it.effect("is closed within 50 seconds when nothing more is sent", () =>
+  it.effect("an idle connection is closed within 50 seconds", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok("", ["keep-alive: timeout=3600"])))
       const { send } = yield* egress()
@@ -253,7 +255,7 @@ describe("a kept-open connection", () => {
     })
   )
 
-  it.live("gives way when a thousand other destinations have come", () =>
+  it.live("the least recently used of more than 1,024 destinations loses its connections", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok("", ["keep-alive: timeout=3600"])))
       const others = yield* peer(answers(ok("", ["connection: close"])))
@@ -268,7 +270,7 @@ describe("a kept-open connection", () => {
     })
   )
 
-  it.live("is closed with the service", () =>
+  it.live("kept-alive connections are closed when the layer's scope closes", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()))
       const scope = yield* Scope.make()
@@ -280,8 +282,8 @@ describe("a kept-open connection", () => {
   )
 })
 
-describe("requests in flight", () => {
-  it.effect("end in peace when their connection has grown too old, and with the service at the latest", () =>
+describe("Connections › requests in flight", () => {
+  it.effect("a request in flight outlives its pool's age limit, and ends when the layer's scope closes", () =>
     Effect.gen(function* () {
       const asked = yield* Deferred.make<Socket>()
       const old = yield* peer((socket, count) => {
@@ -304,9 +306,9 @@ describe("requests in flight", () => {
     })
   )
 
-  it.live("run side by side", () =>
+  it.live("requests to one destination run concurrently", () =>
     Effect.gen(function* () {
-      // Answers none before the eighth is there.
+      // Responds only once the eighth request has arrived.
       const waiting: Array<() => void> = []
       const receiver = yield* peer((socket) => {
         waiting.push(() => void socket.write(ok()))
@@ -322,7 +324,7 @@ describe("requests in flight", () => {
     })
   )
 
-  it.live("of one destination do not wait for those of another that hangs", () =>
+  it.live("requests to one destination do not wait for those to a hanging one", () =>
     Effect.gen(function* () {
       const hanging = yield* peer(() => undefined)
       const receiver = yield* peer(answers(ok()))

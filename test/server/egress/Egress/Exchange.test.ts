@@ -15,7 +15,7 @@ const to = (behave: Behaviour, more: Parameters<typeof post>[1] = {}) =>
     const receiver = yield* peer(behave)
     const { send } = yield* egress()
     const result = yield* Effect.result(send(post(`http://127.0.0.1:${receiver.port}/hook`, more)))
-    // Whatever it was, nothing is left open and nothing was asked twice.
+    // In every case no connection is left open and nothing is sent twice.
     const kept = result._tag === "Success" && result.success.complete
     if (!kept && receiver.connections() > 0) yield* Effect.timeout(receiver.closed, "20 seconds")
     assert.isAtMost(receiver.requests.length, 1)
@@ -27,8 +27,8 @@ const failed =
   (result: { readonly _tag: string; readonly failure?: { readonly reason: string } }) =>
     assert.strictEqual(result.failure?.reason, reason, result._tag)
 
-describe("what is written", () => {
-  it.live("is the message, and no header of our own making", () =>
+describe("exchange › request", () => {
+  it.live("the request has exactly the given headers and body", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()))
       const { send } = yield* egress()
@@ -58,7 +58,7 @@ describe("what is written", () => {
     { "x-bad": "a\r\nx-injected: 1" },
     { "bad name": "a" },
     { upgrade: "h2c" }
-  ])("is nothing when the headers cannot be sent: %j", (headers) =>
+  ])("nothing is written if the headers cannot be sent: %j", (headers) =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()))
       const { send } = yield* egress()
@@ -71,22 +71,24 @@ describe("what is written", () => {
   )
 })
 
-describe("any final status is an answer", () => {
-  it.live.each([200, 201, 204, 299, 300, 301, 400, 401, 404, 410, 429, 500, 503, 599])("%i", (status) =>
-    Effect.gen(function* () {
-      const noBody = status === 204 ? "" : "content-length: 2\r\n"
-      const result = yield* to(
-        answers(`HTTP/1.1 ${status} X\r\n${noBody}retry-after: 120\r\n\r\n${status === 204 ? "" : "hi"}`)
-      )
-      assert.deepNestedInclude(result, {
-        "success.status": status,
-        "success.retryAfter": "120",
-        "success.complete": true
+describe("exchange › every final status is a response", () => {
+  it.live.each([200, 201, 204, 299, 300, 301, 400, 401, 404, 410, 429, 500, 503, 599])(
+    "status %i is returned",
+    (status) =>
+      Effect.gen(function* () {
+        const noBody = status === 204 ? "" : "content-length: 2\r\n"
+        const result = yield* to(
+          answers(`HTTP/1.1 ${status} X\r\n${noBody}retry-after: 120\r\n\r\n${status === 204 ? "" : "hi"}`)
+        )
+        assert.deepNestedInclude(result, {
+          "success.status": status,
+          "success.retryAfter": "120",
+          "success.complete": true
+        })
       })
-    })
   )
 
-  it.live("with a retry-after that is not worth reading left out", () =>
+  it.live("an overlong retry-after header is left out", () =>
     Effect.gen(function* () {
       const result = yield* to(answers(ok("", [`retry-after: ${"9".repeat(65)}`])))
       assert.deepNestedInclude(result, { "success.retryAfter": undefined })
@@ -94,12 +96,12 @@ describe("any final status is an answer", () => {
   )
 })
 
-describe("a status that is known stands", () => {
+describe("exchange › a received status is returned", () => {
   it.live.each<readonly [string, Behaviour]>([
     ["the body drips", drip(`${head200}content-length: 1000\r\n\r\n`, "x", 20)],
     ["the body never starts", answers(`${head200}content-length: 1000\r\n\r\n`)],
     ["chunks drip without end", drip(`${head200}transfer-encoding: chunked\r\n\r\n`, "1\r\nx\r\n", 20)]
-  ])("when the deadline passes while %s", ([, behave]) =>
+  ])("the status is returned when the deadline passes while %s", ([, behave]) =>
     Effect.gen(function* () {
       const result = yield* to(behave, { timeout: tight })
       assert.deepNestedInclude(result, { "success.status": 200, "success.complete": false })
@@ -113,13 +115,13 @@ describe("a status that is known stands", () => {
       (socket) => void socket.write(`${head200}content-length: 9\r\n\r\nhalf`, () => socket.resetAndDestroy())
     ],
     ["the chunks are malformed", answers(`${head200}transfer-encoding: chunked\r\n\r\nzz\r\n`)]
-  ])("when %s", ([, behave]) =>
+  ])("the status is returned when %s", ([, behave]) =>
     Effect.gen(function* () {
       assert.deepNestedInclude(yield* to(behave), { "success.status": 200, "success.complete": false })
     })
   )
 
-  it.live("when the body has no end: it is cut at the limit", () =>
+  it.live("an endless body is cut at the limit", () =>
     Effect.gen(function* () {
       const result = yield* to(flood(`${head200}\r\n`, "x"), { maxResponseBytes: 1_000, timeout: "1 hour" })
       assert.deepNestedInclude(result, {
@@ -130,7 +132,7 @@ describe("a status that is known stands", () => {
     })
   )
 
-  it.live("and a body of just the limit is whole", () =>
+  it.live("a body of exactly the limit is complete", () =>
     Effect.gen(function* () {
       const result = yield* to(answers(ok("x".repeat(1_000))), { maxResponseBytes: 1_000 })
       assert.deepNestedInclude(result, { "success.complete": true, "success.body.length": 1_000 })
@@ -138,11 +140,11 @@ describe("a status that is known stands", () => {
   )
 })
 
-describe("a body is not decoded", () => {
+describe("exchange › the body is not decoded", () => {
   it.live.each([
     ["gzip", "gzip"],
     ["a thousand layers", Array.from({ length: 1_000 }, () => "gzip").join(",")]
-  ])("%s", ([, encoding]) =>
+  ])("the body stays encoded: %s", ([, encoding]) =>
     Effect.gen(function* () {
       const bomb = gzipSync(Buffer.alloc(4 * 1024 * 1024))
       const result = yield* to((socket) => {
@@ -154,20 +156,20 @@ describe("a body is not decoded", () => {
   )
 })
 
-describe("an answer whose headers are not there by the deadline fails", () => {
+describe("exchange › a response without headers by the deadline", () => {
   it.live.each<readonly [string, Behaviour]>([
     ["silence", () => undefined],
     ["headers that drip", drip(head200, "x", 20)],
     ["a head without end", drip(`${head200}x-a: `, "b", 5)],
     ["interim answers that drip", drip("", "HTTP/1.1 103 Early Hints\r\n\r\n", 40)]
-  ])("%s", ([, behave]) =>
+  ])("the request times out: %s", ([, behave]) =>
     Effect.gen(function* () {
       failed("TimedOut")(yield* to(behave, { timeout: tight }))
     })
   )
 })
 
-describe("a broken answer fails before the deadline", () => {
+describe("exchange › a malformed response", () => {
   it.live.each<readonly [string, EgressReason, Behaviour]>([
     ["headers beyond 16 KiB", "HeadersTooLarge", answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`)],
     ["headers without end", "HeadersTooLarge", flood(head200, "x-a: b\r\n")],
@@ -187,13 +189,13 @@ describe("a broken answer fails before the deadline", () => {
     ["reset after the request", "ConnectionClosed", (socket) => void socket.resetAndDestroy()],
     ["closed after the request", "ConnectionClosed", (socket) => void socket.end()],
     ["closed within the headers", "ConnectionClosed", (socket) => void socket.end(`${head200}x-a: b`)]
-  ])("%s", ([, reason, behave]) =>
+  ])("the request fails before the deadline: %s", ([, reason, behave]) =>
     Effect.gen(function* () {
       failed(reason)(yield* to(behave))
     })
   )
 
-  it.live("closed before the request is read", () =>
+  it.live("a connection closed before the request is read is reported as closed", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(() => undefined, { onConnection: (socket) => socket.resetAndDestroy() })
       const { send } = yield* egress()
@@ -202,7 +204,7 @@ describe("a broken answer fails before the deadline", () => {
     })
   )
 
-  it.live("nobody listens", () =>
+  it.live("a port without a listener refuses the connection", () =>
     Effect.gen(function* () {
       const gone = yield* Effect.scoped(
         Effect.map(
@@ -216,7 +218,7 @@ describe("a broken answer fails before the deadline", () => {
     })
   )
 
-  it.live("and its phrase is ours, with nothing of the peer's in it", () =>
+  it.live("the phrase of a failure contains nothing from the peer", () =>
     Effect.gen(function* () {
       const result = yield* to(answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"))
       assert.isTrue(result._tag === "Failure" && result.failure.phrase === "malformed HTTP response")
@@ -224,8 +226,8 @@ describe("a broken answer fails before the deadline", () => {
   )
 })
 
-describe("an answer before the request is read", () => {
-  it.live("counts", () =>
+describe("exchange › early response", () => {
+  it.live("a response sent before the request was read is returned or the connection is dropped", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(() => undefined, {
         onConnection: (socket) =>
@@ -235,7 +237,7 @@ describe("an answer before the request is read", () => {
       const result = yield* Effect.result(
         send(post(`http://127.0.0.1:${receiver.port}/`, { body: Buffer.alloc(1024 * 1024) }))
       )
-      // Sent before there is a request, it is no answer to one: a connection that speaks first is dropped.
+      // A response before the request is not a response to it: such a connection is dropped.
       assert.isTrue(
         result._tag === "Success"
           ? result.success.status === 413
@@ -245,8 +247,8 @@ describe("an answer before the request is read", () => {
   )
 })
 
-describe("interrupting", () => {
-  it.live("cuts the connection at once", () =>
+describe("exchange › interruption", () => {
+  it.live("interruption closes the connection immediately", () =>
     Effect.gen(function* () {
       const asked = yield* Deferred.make<Socket>()
       const receiver = yield* peer((socket) => Deferred.doneUnsafe(asked, Effect.succeed(socket)))
@@ -260,7 +262,7 @@ describe("interrupting", () => {
     })
   )
 
-  it.live("before the connection stands keeps the request unwritten", () =>
+  it.live("interruption while connecting leaves the request unwritten", () =>
     Effect.gen(function* () {
       const connected = yield* Deferred.make<void>()
       const receiver = yield* peer(answers(ok()), {
@@ -278,8 +280,8 @@ describe("interrupting", () => {
   )
 })
 
-describe("a process that stands still past the deadline", () => {
-  it.effect("writes nothing over a connection that stands by then", () =>
+describe("exchange › suspended process", () => {
+  it.effect("nothing is written over a connection that opens after the deadline", () =>
     Effect.gen(function* () {
       const connected = yield* Deferred.make<Dispatcher.DispatchHandler>()
       const dispatcher = new (class extends Dispatcher {
@@ -289,7 +291,7 @@ describe("a process that stands still past the deadline", () => {
       })()
       const message = { target: "/", headers: {}, body: Buffer.from("{}") }
       let passed = false
-      // Its alarm has not rung yet.
+      // Its timer has not fired yet.
       const deadline = { hasPassed: () => passed, onExpiry: () => () => undefined }
       const sent = yield* Effect.forkChild(
         Effect.flip(exchange(dispatcher, message, new Progress(1_024), deadline))

@@ -6,18 +6,18 @@ import { parseAllowedNetworks, parseNetworks } from "../../../../src/domain/netw
 import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
 import type { Identity } from "../../../support/ca.ts"
 
-/** A server that speaks bytes, so that it can speak them wrongly. */
+/** A raw TCP or TLS server, which can also send malformed responses. */
 export interface Peer {
   readonly port: number
-  /** Connections taken so far. Zero is what a canary is to show. */
+  /** Connections accepted so far; zero for a canary. */
   readonly connections: () => number
-  /** Requests as they came over the wire. */
+  /** Requests as received, byte for byte. */
   readonly requests: ReadonlyArray<string>
-  /** Done when one of its connections has ended, on either side's wish. */
+  /** Completes when one of its connections has closed, on either side. */
   readonly closed: Effect.Effect<void>
 }
 
-/** Done to each request, once all of it is there; the count starts at 0. */
+/** Handles each complete request; `count` starts at 0. */
 export type Behaviour = (socket: Net.Socket, count: number) => void
 
 export const ok = (body = "", headers: ReadonlyArray<string> = []): string =>
@@ -28,7 +28,7 @@ export const answers =
   (socket) =>
     void socket.write(text)
 
-/** Writes the text now and the piece again and again, until the other side is gone. */
+/** Writes the text immediately, then the piece repeatedly until the other side closes. */
 export const drip =
   (first: string, piece: string, everyMillis: number): Behaviour =>
   (socket) => {
@@ -52,7 +52,7 @@ export const flood =
 
 const headEnd = "\r\n\r\n"
 
-/** Length of the request at the front of the text, `undefined` while some of it is missing. */
+/** Length of the request at the front of the text; undefined while it is incomplete. */
 const requestLength = (text: string): number | undefined => {
   const end = text.indexOf(headEnd)
   if (end < 0) return undefined
@@ -120,7 +120,7 @@ export const peer = (
     }
   })
 
-/** The service with everything open to one `allow` list, by default the IPv4 loopback addresses. */
+/** An egress with one `allow` list, by default the IPv4 loopback network. */
 export const egress = (
   options: {
     readonly allow?: string

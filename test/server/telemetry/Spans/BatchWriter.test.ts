@@ -7,8 +7,8 @@ const MEBIBYTE = 1024 * 1024
 
 const text = (request: Uint8Array): string => gunzipSync(request).toString("utf8")
 
-describe("a batch as it is written", () => {
-  it("is one gzip member with the spans in order between the envelope, however long they are", () => {
+describe("BatchWriter", () => {
+  it("a request is one gzip member with the spans in order inside the envelope, however long they are", () => {
     const span = fc.oneof(
       fc.string({ unit: "grapheme-ascii", minLength: 1 }),
       fc
@@ -27,7 +27,7 @@ describe("a batch as it is written", () => {
     )
   })
 
-  it("takes nothing in past its limit", () => {
+  it("spans beyond the limit are refused", () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: "grapheme-ascii", maxLength: 80 }), { maxLength: 40 }),
@@ -38,7 +38,7 @@ describe("a batch as it is written", () => {
           const plain = gunzipSync(writer.finish())
           assert.isAtMost(plain.length, limit)
           assert.strictEqual(plain.toString("utf8"), `[${taken.join(",")}]`)
-          // What was left out had no room, but for a comma's byte.
+          // What was left out did not fit, give or take the byte of a comma.
           const left = spans.length - taken.length
           if (left > 0 && taken.length === 0) {
             assert.isAbove(Math.max(...spans.map((one) => one.length)) + 3, limit)
@@ -48,7 +48,7 @@ describe("a batch as it is written", () => {
     )
   })
 
-  it("takes a tenth of the memory of its text while it waits", () => {
+  it("a waiting batch takes a tenth of the memory of its text", () => {
     const writer = new BatchWriter(["[", "]"], MEBIBYTE)
     const span = JSON.stringify({
       name: "chat gpt-small",
@@ -57,7 +57,7 @@ describe("a batch as it is written", () => {
     let bytes = 0
     while (writer.append(span)) bytes += span.length
     assert.isAbove(bytes, 0.9 * MEBIBYTE)
-    // All but the piece that is not full is compressed.
+    // Everything but the last incomplete piece is compressed.
     assert.isBelow(writer.held, 2 * 128 * 1024 + MEBIBYTE / 10)
   })
 })

@@ -7,7 +7,7 @@ import { makeDestinationCache } from "../../../../src/server/telemetry/Spans/Des
 
 const org_id = OrgId.make(`org_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(15)}`)
 
-/** A trace whose randomness is `share` of all there is. */
+/** A trace id whose random part is `share` of its range. */
 const traceAt = (share: number) =>
   TraceId.make(
     `${"a".repeat(18)}${Math.floor(share * 2 ** 32)
@@ -15,8 +15,8 @@ const traceAt = (share: number) =>
       .padStart(8, "0")}${"0".repeat(6)}`
   )
 
-describe("what is known of who records spans", () => {
-  it("counts no trace as missed that is not sampled, however many wait", () => {
+describe("DestinationCache", () => {
+  it("unsampled traces are not counted as dropped while a lookup is pending", () => {
     const buffer = makeSpanBuffer({
       sampling: makeSampling(0.25),
       queueLimit: 100_000,

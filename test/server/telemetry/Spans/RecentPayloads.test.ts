@@ -4,8 +4,8 @@ import { RecentPayloads } from "../../../../src/server/telemetry/Spans/RecentPay
 
 const MEBIBYTE = 1024 * 1024
 
-describe("requests that were just written", () => {
-  it.effect("are handed out once, and the oldest are let go past four mebibytes", () =>
+describe("RecentPayloads", () => {
+  it.effect("a request is returned once, and the oldest are evicted beyond four mebibytes", () =>
     Effect.gen(function* () {
       const written = yield* RecentPayloads
       const requests = Array.from({ length: 5 }, () => new Uint8Array(MEBIBYTE))
@@ -13,7 +13,7 @@ describe("requests that were just written", () => {
       assert.isUndefined(written.take("batch 0"))
       assert.strictEqual(written.take("batch 1"), requests[1])
       assert.isUndefined(written.take("batch 1"))
-      // What was taken has left room.
+      // Taking an entry frees its bytes.
       written.keep("batch 5", new Uint8Array(MEBIBYTE))
       assert.isDefined(written.take("batch 2"))
       assert.isDefined(written.take("batch 5"))

@@ -7,7 +7,7 @@ import { makeRedactors } from "../../../../src/server/telemetry/Spans/Redactors.
 
 const org_id = OrgId.make("org_00000000000070008000000000000000")
 
-/** Redactors over secrets that are read thus, and how often they were read and others had their turn. */
+/** Redactors with these secrets; counts how often secrets were read and how often encoding paused. */
 const redactors = (of: Effect.Effect<KnownValues>) => {
   const seen = { now: 0, reads: 0, pauses: 0 }
   const count = (what: "reads" | "pauses") => Effect.sync(() => void seen[what]++)
@@ -16,8 +16,8 @@ const redactors = (of: Effect.Effect<KnownValues>) => {
   return { seen, redactor: Effect.map(redactorsOf(new Set([org_id])), (found) => found.get(org_id)) }
 }
 
-describe("the content that goes out", () => {
-  it.effect("is searched text by text, with pauses in between", () =>
+describe("Redactors", () => {
+  it.effect("content is redacted text by text, with pauses in between", () =>
     Effect.gen(function* () {
       const { redactor, seen } = redactors(Effect.succeed(new KnownValues(["Aunt-Agatha-keeps-bees"])))
       const clean = (yield* redactor) ?? assert.fail("a redactor")
@@ -28,31 +28,35 @@ describe("the content that goes out", () => {
     })
   )
 
-  it.effect("is none while an organization's secrets cannot be read, which is tried again in a minute", () =>
-    Effect.gen(function* () {
-      const { redactor, seen } = redactors(Effect.die(new Error("does not open")))
-      assert.isNull(yield* redactor)
-      assert.isNull(yield* redactor)
-      assert.strictEqual(seen.reads, 1)
-      seen.now = 60_000
-      assert.isNull(yield* redactor)
-      assert.strictEqual(seen.reads, 2)
-    })
+  it.effect(
+    "content is left out while secrets cannot be decrypted, with another attempt after a minute",
+    () =>
+      Effect.gen(function* () {
+        const { redactor, seen } = redactors(Effect.die(new Error("does not open")))
+        assert.isNull(yield* redactor)
+        assert.isNull(yield* redactor)
+        assert.strictEqual(seen.reads, 1)
+        seen.now = 60_000
+        assert.isNull(yield* redactor)
+        assert.strictEqual(seen.reads, 2)
+      })
   )
 
-  it.effect("waits where the store is away, starts or has no room", () =>
-    Effect.gen(function* () {
-      const refused = (code: string) => new SqlError.UnknownError({ cause: { code } })
-      for (const reason of [
-        new SqlError.ConnectionError({ cause: "away" }),
-        refused("57P03"),
-        refused("53300")
-      ]) {
-        const { redactor, seen } = redactors(Effect.die(new SqlError.SqlError({ reason })))
-        assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
-        assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
-        assert.strictEqual(seen.reads, 2)
-      }
-    })
+  it.effect(
+    "an unavailable, starting or overloaded database is a failure, not a reason to leave content out",
+    () =>
+      Effect.gen(function* () {
+        const refused = (code: string) => new SqlError.UnknownError({ cause: { code } })
+        for (const reason of [
+          new SqlError.ConnectionError({ cause: "away" }),
+          refused("57P03"),
+          refused("53300")
+        ]) {
+          const { redactor, seen } = redactors(Effect.die(new SqlError.SqlError({ reason })))
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(redactor)))
+          assert.strictEqual(seen.reads, 2)
+        }
+      })
   )
 })

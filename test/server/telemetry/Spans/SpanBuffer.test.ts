@@ -24,7 +24,7 @@ const recordedWith = (content?: Content): RecordedTrace => ({
   make: () => []
 })
 
-/** A buffer without limits but for its memory and those that are given, and outboxes in it. */
+/** A buffer limited only by memory and the given limits, with organizations in it. */
 const bufferWith = (limits: Partial<SpanLimits> = {}) => {
   const buffer = makeSpanBuffer({
     sampling: makeSampling(1),
@@ -41,7 +41,7 @@ const bufferWith = (limits: Partial<SpanLimits> = {}) => {
   return { buffer, outbox }
 }
 
-/** A trace whose randomness is `share` of all there is. */
+/** A trace id whose random part is `share` of its range. */
 const traceAt = (share: number) =>
   TraceId.make(
     `${"a".repeat(18)}${Math.floor(share * 2 ** 32)
@@ -49,7 +49,7 @@ const traceAt = (share: number) =>
       .padStart(8, "0")}${"0".repeat(6)}`
   )
 
-/** So many spans of a trace, each named. */
+/** Named spans of one trace. */
 const named = (trace_id: TraceId, names: ReadonlyArray<string>, whole = false): RecordedTrace => ({
   trace_id,
   count: names.length,
@@ -74,7 +74,7 @@ const Request = Schema.fromJsonString(
 )
 const decodeRequest = Schema.decodeSync(Request)
 
-/** Encodes and closes all there is: the spans of each batch, as they go out, and what was dropped. */
+/** Encodes and closes everything; returns the spans of each batch and the number of dropped spans. */
 const goingOut = (buffer: SpanBuffer) => {
   while (buffer.unencodedCount() > 0) buffer.encode(1_000, {}, 0, () => true)
   buffer.closeDue(0, true, () => true)
@@ -88,8 +88,8 @@ const goingOut = (buffer: SpanBuffer) => {
   }
 }
 
-describe("what goes out of what is recorded", () => {
-  it("is each trace of a ratio by its id, marked with the threshold; of the others nothing is kept or counted", () => {
+describe("SpanBuffer › admission", () => {
+  it("sampling keeps traces by id and marks them with the threshold; unsampled ones are neither kept nor counted", () => {
     const { buffer, outbox } = bufferWith({ sampling: makeSampling(0.5) })
     const to = outbox(1, false)
     for (let count = 0; count < 100; count++) buffer.admit(to, named(traceAt(count / 100), ["a", "b"]), 0, 0)
@@ -104,7 +104,7 @@ describe("what goes out of what is recorded", () => {
     assert.strictEqual(dropped, 0)
   })
 
-  it("is so many spans a second, whole traces, and the rest is counted", () => {
+  it("the rate limit admits whole traces and counts the rest as dropped", () => {
     const { buffer, outbox } = bufferWith({ spansPerSecond: 10 })
     const to = outbox(1, false)
     const record = (count: number, now: number) => {
@@ -120,7 +120,7 @@ describe("what goes out of what is recorded", () => {
   })
 
   for (const first of ["a part", "a whole trace"]) {
-    it(`is all of a trace of which ${first} was let in, and nothing of one of which it was kept out`, () => {
+    it(`every later span of a trace gets the decision on its first record, ${first}`, () => {
       const { buffer, outbox } = bufferWith({ spansPerSecond: 2 })
       const to = outbox(1, false)
       const [admitted, refused] = [traceAt(0.1), traceAt(0.2)]
@@ -128,7 +128,7 @@ describe("what goes out of what is recorded", () => {
         buffer.admit(to, named(trace_id, [name, name], name === "first" && first === "a whole trace"), 0, now)
       take(admitted, "first", 0)
       take(refused, "first", 0)
-      // No room for what is new, but for what goes on; then room for both.
+      // No budget for new traces, but for one that continues; then budget for both.
       take(admitted, "second", 0)
       take(refused, "second", 60_000)
       take(refused, "third", 120_000)
@@ -142,7 +142,7 @@ describe("what goes out of what is recorded", () => {
     })
   }
 
-  it("is in requests of 512 spans at most", () => {
+  it("a request has at most 512 spans", () => {
     const { buffer, outbox } = bufferWith()
     const to = outbox(1, false)
     for (let count = 0; count < 513; count++) buffer.admit(to, named(traceAt(count / 513), ["a"]), 0, 0)
@@ -150,7 +150,7 @@ describe("what goes out of what is recorded", () => {
     assert.deepStrictEqual([batches.map(({ length }) => length), dropped], [[512, 1], 0])
   })
 
-  it("is without a span that is too large for any request, which alone is dropped and counted", () => {
+  it("a span too large for any request is dropped and counted alone", () => {
     const { buffer, outbox } = bufferWith()
     const to = outbox(1, false)
     buffer.admit(to, named(traceAt(0.1), ["before", "x".repeat(2 * 1024 * 1024), "after"]), 0, 0)
@@ -163,14 +163,14 @@ describe("what goes out of what is recorded", () => {
   })
 })
 
-describe("traces that wait to be encoded", () => {
-  it("hold nothing of their content where it does not go out", () => {
+describe("SpanBuffer › traces waiting to be encoded", () => {
+  it("content is not kept if it is not exported", () => {
     const { buffer, outbox } = bufferWith()
     buffer.admit(outbox(1, false), recordedWith({ input: "words" }), 0, 0)
     assert.isUndefined(buffer.nextUnencoded()?.recorded.content)
   })
 
-  it("hold their content where it goes out, but for what is too long to", () => {
+  it("content is kept if it is exported, except values that are too long", () => {
     const { buffer, outbox } = bufferWith()
     const short = { list: ["words", 1, null, { a: true }] }
     const long = { list: Array.from({ length: 2_000 }, () => "twenty characters...") }
@@ -178,7 +178,7 @@ describe("traces that wait to be encoded", () => {
     assert.deepStrictEqual(buffer.nextUnencoded()?.recorded.content, { input: short, answer: TOO_LONG })
   })
 
-  it("are two hundred of one organization at once, each with as much content as is exported", () => {
+  it("two hundred traces of one organization fit, each with the most content that is exported", () => {
     const { buffer, outbox } = bufferWith()
     const to = outbox(1, true)
     const text = "x".repeat(30_000)
@@ -189,7 +189,7 @@ describe("traces that wait to be encoded", () => {
   })
 
   for (const content of [false, true]) {
-    it(`of one organization take half of the room, so that others find some: ${content ? "with" : "without"} content`, () => {
+    it(`one organization uses at most half of the budget, ${content ? "with" : "without"} content`, () => {
       const { buffer, outbox } = bufferWith()
       const [one, other] = [outbox(1, content), outbox(2, content)]
       const fill = (into: OrgBuffer) => {
@@ -201,7 +201,7 @@ describe("traces that wait to be encoded", () => {
       const taken = fill(one)
       assert.strictEqual(taken, content ? 270 : 8_192)
       assert.strictEqual(fill(other), taken)
-      // What is encoded leaves its room to others.
+      // Encoding releases the budget for others.
       while (buffer.unencodedCount() > 0) buffer.encode(1_000, {}, 0, () => true)
       other.dropped = 0
       assert.strictEqual(fill(other), taken)

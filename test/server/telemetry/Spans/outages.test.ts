@@ -5,10 +5,10 @@ import { Spans } from "../../../../src/server/telemetry/Spans.ts"
 import { recordSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
 import { service } from "../../../support/service.ts"
 
-/** Which of a store's doors is shut at first. */
+/** Which operations of the database client fail at first. */
 type Door = "statements" | "transactions"
 
-/** The store at hand, the first use of which through this door fails with this state of PostgreSQL; and whether it has. */
+/** The current client, whose first use of these operations fails with this SQLSTATE; and whether it has. */
 const faultyStore = Effect.fnUntraced(function* (door: Door, code: string) {
   const sql = yield* SqlClient.SqlClient
   const seen = { failed: false }
@@ -25,24 +25,21 @@ const faultyStore = Effect.fnUntraced(function* (door: Door, code: string) {
   return { store, seen }
 })
 
-layer(service(), { excludeTestServices: true })(
-  "spans that are recorded while the store cannot answer",
-  (it) => {
-    const arrive = (door: Door, code: string) =>
-      it.effect(`arrive once it can: ${door} failed with ${code}`, () =>
-        Effect.gen(function* () {
-          const { org_id, peer } = yield* newTelemetryOrg(`${door} ${code}`)
-          const { seen, store } = yield* faultyStore(door, code)
-          const spans = yield* Layer.build(Layer.fresh(Spans.layer({ flush: Duration.millis(10) }))).pipe(
-            Effect.provideService(SqlClient.SqlClient, store)
-          )
-          yield* Effect.provide(recordSpans(org_id, 1), spans)
-          yield* peer.arrived(1)
-          assert.isTrue(seen.failed)
-          assert.strictEqual(Context.get(spans, Spans).localCounts(org_id).dropped, 0)
-        })
-      )
-    for (const code of ["08006", "57P03"]) arrive("statements", code)
-    for (const code of ["57P03", "53300"]) arrive("transactions", code)
-  }
-)
+layer(service(), { excludeTestServices: true })("Spans during a database outage", (it) => {
+  const arrive = (door: Door, code: string) =>
+    it.effect(`spans arrive after ${door} failed with ${code}`, () =>
+      Effect.gen(function* () {
+        const { org_id, peer } = yield* newTelemetryOrg(`${door} ${code}`)
+        const { seen, store } = yield* faultyStore(door, code)
+        const spans = yield* Layer.build(Layer.fresh(Spans.layer({ flush: Duration.millis(10) }))).pipe(
+          Effect.provideService(SqlClient.SqlClient, store)
+        )
+        yield* Effect.provide(recordSpans(org_id, 1), spans)
+        yield* peer.arrived(1)
+        assert.isTrue(seen.failed)
+        assert.strictEqual(Context.get(spans, Spans).localCounts(org_id).dropped, 0)
+      })
+    )
+  for (const code of ["08006", "57P03"]) arrive("statements", code)
+  for (const code of ["57P03", "53300"]) arrive("transactions", code)
+})

@@ -5,12 +5,12 @@ import { exportRetries } from "../../../../src/server/telemetry/Telemetry/OtlpCh
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })
 
-/** The wait after so many attempts, in milliseconds, at a point of its spread. */
+/** The delay after this many attempts, in milliseconds, at one point of the jitter. */
 const waitAfter = (made: number, at: number, left = Infinity) =>
   nextDelay(exportRetries, made, at, null, left)
 
-describe("a batch that a collector does not take", () => {
-  it("is sent again after 1 s, half as much longer each time up to 30 s, and half of that sooner or later", () => {
+describe("OtlpChannel › retries", () => {
+  it("the delay starts at 1 s and grows by half up to 30 s, with 50 % jitter", () => {
     const made = Array.from({ length: 12 }, (_, index) => index + 1)
     assert.deepStrictEqual(
       made.map((attempts) => waitAfter(attempts, 0.5)),
@@ -22,7 +22,7 @@ describe("a batch that a collector does not take", () => {
     )
   })
 
-  it("is sent again for five minutes, however the waits stray, and no longer", () => {
+  it("a batch is retried for five minutes, whatever the jitter, and no longer", () => {
     fc.assert(
       fc.property(fc.array(random, { minLength: 100, maxLength: 100 }), (spread) => {
         let elapsed = 0
@@ -32,13 +32,13 @@ describe("a batch that a collector does not take", () => {
           elapsed += wait
         }
         assert.isAtMost(elapsed, 300_000)
-        // What ends it is the time: less than the longest wait that could come is left.
+        // The time limit ends it: less than the longest possible delay is left.
         assert.isAbove(elapsed, 255_000)
       })
     )
   })
 
-  it("waits for as long as the collector asks, if that is within the five minutes", () => {
+  it("retry-after is respected if it ends within the five minutes", () => {
     assert.strictEqual(nextDelay(exportRetries, 1, 0.5, 299_000, 300_000), 299_000)
     assert.isNull(nextDelay(exportRetries, 1, 0.5, 299_000, 298_000))
   })

@@ -18,14 +18,14 @@ import { databaseAsText } from "../../../support/databaseAsText.ts"
 import { service } from "../../../support/service.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-/** Spans go out when a test says so. */
+/** Spans are flushed only by the tests. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }
 
 const problemOf = <A, E extends { readonly _tag: string }, R>(call: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(call), ({ _tag }) => _tag)
 
-layer(service({ environment: byHand }), { excludeTestServices: true })("the export of spans", (it) => {
-  it.effect("sends them compressed, with the owner's headers, and counts them", () =>
+layer(service({ environment: byHand }), { excludeTestServices: true })("Span export", (it) => {
+  it.effect("spans are sent gzipped with the configured headers, and counted", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("sent")
       yield* recordSpans(org_id, 3, 2)
@@ -53,7 +53,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       assert.deepStrictEqual([destination.pending_spans, destination.dropped_spans], [0, 0])
       assert.isNotNull(destination.last_delivered_at)
       assert.isNull(destination.last_error)
-      // Nothing of what was accepted is kept.
+      // Accepted spans are not retained.
       assert.strictEqual(
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: batch.id } })),
         "NOT_REPLAYABLE"
@@ -61,7 +61,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("counts spans as pending while they are in flight", () =>
+  it.effect("spans in flight count as pending", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("in flight", ["never"])
       yield* sendSpans(org_id, 4)
@@ -72,7 +72,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("fails at once on what OTLP says must not be retried, with a hint, and replays it", () =>
+  it.effect("a batch fails on a status that OTLP does not retry, with a hint, and can be replayed", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("final", [
         { status: 404, body: "no such page" },
@@ -101,7 +101,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("tries again what may pass, after the time that the collector asked for", () =>
+  it.effect("a retryable status is retried after the collector's retry-after", () =>
     Effect.gen(function* () {
       const at = new Date(Date.now() + 2_000).toUTCString()
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("again", [
@@ -118,7 +118,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("records what a collector accepts in part as partial, and does not replay it", () =>
+  it.effect("a partially accepted batch is recorded as partial and cannot be replayed", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("partial", {
         status: 200,
@@ -137,7 +137,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("takes a warning for the success that it is", () =>
+  it.effect("a warning without rejected spans counts as delivered", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("warned", {
         status: 200,
@@ -148,7 +148,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  /** What collectors do that should not, and whether it is tried again. */
+  /** Misbehaving collectors, and whether the batch is retried. */
   const badPeers: ReadonlyArray<readonly [string, CollectorResponse, RegExp, "failed" | "pending"]> = [
     [
       "echoes the secret",
@@ -196,7 +196,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
   ]
 
   for (const [what, answer, phrase, status] of badPeers) {
-    it.effect(`says in words of its own what went wrong where a collector ${what}`, () =>
+    it.effect(`last_error contains nothing from a collector that ${what}`, () =>
       Effect.gen(function* () {
         const { admin, id, org_id } = yield* newTelemetryOrg(what, answer)
         yield* sendSpans(org_id, 1)
@@ -212,14 +212,14 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     )
   }
 
-  it.effect("lets the collectors of five organizations that hang hold up nobody else's spans", () =>
+  it.effect("hanging collectors of five organizations do not delay other organizations' spans", () =>
     Effect.gen(function* () {
       const spans = yield* Spans
       const hanging = yield* Effect.forEach([1, 2, 3, 4, 5], (number) =>
         newTelemetryOrg(`hanging ${number}`, "never")
       )
       const well = yield* newTelemetryOrg("well")
-      // A batch each time: as many as one collector is sent at once.
+      // One batch each time: as many concurrent requests as one collector may have.
       for (let count = 0; count < 8; count++) {
         for (const { org_id } of hanging) yield* recordSpans(org_id, 1)
         yield* spans.flush
@@ -228,14 +228,14 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       yield* awaitOnlyBatch(well.admin, well.id, "delivered")
       for (const { admin, id, params } of hanging) {
         const list = yield* awaitBatches(admin, id, ({ length }) => length === 8)
-        // Not one of theirs had to end for it.
+        // None of their requests had to end first.
         assert.isTrue(list.every(({ attempts, status }) => status === "pending" && attempts === 0))
         yield* admin.telemetry_destinations.remove({ params })
       }
     })
   )
 
-  it.effect("drops what waits when the destination is removed, and what is recorded after", () =>
+  it.effect("removing a destination drops pending spans and those recorded later", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, params, peer } = yield* newTelemetryOrg("removed", {
         status: 503,
@@ -247,7 +247,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
       assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
       assert.strictEqual(yield* problemOf(admin.telemetry_destinations.deliveries({ params })), "NOT_FOUND")
       yield* sendSpans(org_id, 2)
-      // A new one starts from nothing, and is sent nothing of what was before.
+      // A new destination starts from zero and receives nothing recorded before.
       const { id: next } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
       peer.answer(accepted)
       yield* sendSpans(org_id, 1)
@@ -259,7 +259,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("forgets the spans of a failed batch when they are too old, and counts them as dropped", () =>
+  it.effect("the spans of an expired failed batch are deleted and counted as dropped", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("old", { status: 400 })
       yield* sendSpans(org_id, 3)
@@ -275,13 +275,13 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect("forgets them too where the log has forgotten the batch before", () =>
+  it.effect("the spans of a failed batch are deleted also if its log row expired earlier", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("unlogged", { status: 400 })
       const sql = yield* SqlClient.SqlClient
       yield* sendSpans(org_id, 3)
       yield* awaitOnlyBatch(admin, id, "failed")
-      // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, where those are fewer than the payload is kept for.
+      // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, if that is shorter than the retention of payloads.
       yield* sql`DELETE FROM deliveries WHERE org_id = ${org_id}`
       yield* SpanRetention.runOnce({ keep: Duration.zero })
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
@@ -289,31 +289,29 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
     })
   )
 
-  it.effect(
-    "counts spans as dropped, and as pending no more, that wait for longer than the log is kept",
-    () =>
-      Effect.gen(function* () {
-        const { admin, org_id, peer } = yield* newTelemetryOrg("waited too long", "never")
-        const sql = yield* SqlClient.SqlClient
-        yield* sendSpans(org_id, 6)
-        yield* peer.arrived(1)
-        const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
-        yield* sql`UPDATE delivery_queue SET delivery_id = ${older} WHERE org_id = ${org_id}`
-        yield* sql`UPDATE telemetry_batches SET delivery_id = ${older} WHERE org_id = ${org_id}`
-        yield* sql`
+  it.effect("spans whose delivery expires in the queue count as dropped and no longer as pending", () =>
+    Effect.gen(function* () {
+      const { admin, org_id, peer } = yield* newTelemetryOrg("waited too long", "never")
+      const sql = yield* SqlClient.SqlClient
+      yield* sendSpans(org_id, 6)
+      yield* peer.arrived(1)
+      const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
+      yield* sql`UPDATE delivery_queue SET delivery_id = ${older} WHERE org_id = ${org_id}`
+      yield* sql`UPDATE telemetry_batches SET delivery_id = ${older} WHERE org_id = ${org_id}`
+      yield* sql`
         UPDATE deliveries
         SET delivery_id = ${older}, created_at = created_at - interval '31 days'
         WHERE org_id = ${org_id}
       `
-        yield* Effect.flatMap(Delivery, (delivery) => delivery.runRetention)
-        assert.strictEqual((yield* shownDestination(admin)).pending_spans, 0)
-        yield* SpanRetention.runOnce({ keep: Duration.zero })
-        const { dropped_spans, pending_spans } = yield* shownDestination(admin)
-        assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
-      })
+      yield* Effect.flatMap(Delivery, (delivery) => delivery.runRetention)
+      assert.strictEqual((yield* shownDestination(admin)).pending_spans, 0)
+      yield* SpanRetention.runOnce({ keep: Duration.zero })
+      const { dropped_spans, pending_spans } = yield* shownDestination(admin)
+      assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
+    })
   )
 
-  it.effect("writes nothing for an organization without a destination", () =>
+  it.effect("nothing is written for an organization without a destination", () =>
     Effect.gen(function* () {
       const { admin, org_id, params } = yield* newTelemetryOrg("none")
       yield* admin.telemetry_destinations.remove({ params })
@@ -329,8 +327,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("the expo
 
 layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6" } }), {
   excludeTestServices: true
-})("the limit of spans that wait", (it) => {
-  it.effect("drops what is past it, and counts it", () =>
+})("Span queue limit", (it) => {
+  it.effect("spans beyond the queue limit are dropped and counted", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("limited", ["never"])
       yield* sendSpans(org_id, 4)
@@ -342,7 +340,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
     })
   )
 
-  it.effect("takes in again as soon as there is room", () =>
+  it.effect("spans are admitted again as soon as the collector has accepted others", () =>
     Effect.gen(function* () {
       const { admin, id, org_id } = yield* newTelemetryOrg("room again")
       for (let round = 1; round <= 3; round++) {
@@ -358,7 +356,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
     })
   )
 
-  it.effect("refuses a replay for which there is no room", () =>
+  it.effect("a replay beyond the queue limit is refused with QUEUE_FULL", () =>
     Effect.gen(function* () {
       const { admin, id, org_id, peer } = yield* newTelemetryOrg("full", [{ status: 400 }, "never"])
       yield* sendSpans(org_id, 3)

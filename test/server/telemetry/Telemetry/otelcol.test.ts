@@ -7,11 +7,11 @@ import { send, service } from "../../../support/service.ts"
 import { sortingTask } from "../../../support/tasks.ts"
 import { eventually } from "../../../support/eventually.ts"
 
-/** Spans go out when the test says so. */
+/** Spans are flushed only by the test. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }
 
-layer(service({ environment: byHand }), { excludeTestServices: true })("an OpenTelemetry Collector", (it) => {
-  it.effect.runIf(hasCollector)("takes every span, and hands on what it was told", () =>
+layer(service({ environment: byHand }), { excludeTestServices: true })("OpenTelemetry Collector", (it) => {
+  it.effect.runIf(hasCollector)("a real collector accepts every span and forwards it unchanged", () =>
     Effect.gen(function* () {
       const peer = yield* openTelemetryCollector
       const countersign = yield* Countersign

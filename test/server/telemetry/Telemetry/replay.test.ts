@@ -6,10 +6,10 @@ import { accepted } from "../../../support/otlp/collector.ts"
 import { awaitOnlyBatch, sendSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
 import { service } from "../../../support/service.ts"
 
-/** Spans go out when a test says so. */
+/** Spans are flushed only by the tests. */
 const byHand = { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" }
 
-/** Queues of destinations that are held by somebody who waits for something else. */
+/** Advisory locks of destinations held by a transaction that waits for another lock. */
 const queuesOfWaiting = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql`
@@ -22,8 +22,8 @@ const queuesOfWaiting = Effect.flatMap(
   `
 )
 
-layer(service({ environment: byHand }), { excludeTestServices: true })("a replay of spans", (it) => {
-  it.effect("waits with nothing in its hands that those it waits for need next", () =>
+layer(service({ environment: byHand }), { excludeTestServices: true })("Replay of spans", (it) => {
+  it.effect("a waiting replay holds no lock that the transaction it waits for needs next", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { admin, id, org_id } = yield* newTelemetryOrg("held", [{ status: 404 }, accepted])
@@ -31,7 +31,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
       const failed = yield* awaitOnlyBatch(admin, id, "failed")
       const replay = yield* sql.withTransaction(
         Effect.gen(function* () {
-          // In the order of who writes results down: the log, then the destination; and of who writes batches: then its queue.
+          // In the order in which results are recorded (log row, destination), then the queue as when batches are
+          // stored.
           yield* sql`SELECT 1 FROM deliveries WHERE org_id = ${org_id} AND delivery_id = ${failed.id} FOR UPDATE`
           const replaying = yield* Effect.forkDetach(
             admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
@@ -47,7 +48,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("a replay
     })
   )
 
-  it.effect("holds the destination before its queue, as a flush does", () =>
+  it.effect("a replay locks the destination before its queue, as a flush does", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { admin, id, org_id } = yield* newTelemetryOrg("flushed meanwhile", [{ status: 404 }, accepted])

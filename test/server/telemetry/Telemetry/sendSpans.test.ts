@@ -5,7 +5,7 @@ import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress
 import { EgressFailed, type EgressReason } from "../../../../src/server/egress/Egress/EgressFailed.ts"
 import { sendSpans } from "../../../../src/server/telemetry/Telemetry/sendSpans.ts"
 
-/** A way out where every request fails for one reason. */
+/** An egress whose requests all fail with one reason. */
 const failingWith = (reason: EgressReason, asked: Array<EgressRequest> = []) =>
   Egress.of({
     vet: () => Effect.die(new Error("Not vetted here")),
@@ -23,7 +23,7 @@ const to = {
 const send = (egress: Egress["Service"]) =>
   Effect.flatMap(TelemetryDestinationId.generate, (id) => sendSpans(egress, id, to, new Uint8Array(), 1))
 
-/** What stands for all of its kind, and what becomes of the batch. */
+/** Typical reasons, and the outcome for the batch. */
 const ends: ReadonlyArray<readonly [EgressReason, "Retry" | "Failed"]> = [
   ["TimedOut", "Retry"],
   ["ConnectTimedOut", "Retry"],
@@ -38,8 +38,8 @@ const ends: ReadonlyArray<readonly [EgressReason, "Retry" | "Failed"]> = [
   ["RefusedRequest", "Failed"]
 ]
 
-describe("a request to a collector", () => {
-  it.effect("is sent again where no answer came, and not where one came that is no HTTP", () =>
+describe("sendSpans", () => {
+  it.effect("a request without a response is retried, a malformed response is not", () =>
     Effect.gen(function* () {
       for (const [reason, end] of ends) {
         assert.deepStrictEqual([reason, (yield* send(failingWith(reason)))._tag], [reason, end])
@@ -47,7 +47,7 @@ describe("a request to a collector", () => {
     })
   )
 
-  it.effect("may take ten seconds, and is worth another attempt where it took longer", () =>
+  it.effect("a request may take ten seconds and is retried after a timeout", () =>
     Effect.gen(function* () {
       const asked: Array<EgressRequest> = []
       const outcome = yield* send(failingWith("TimedOut", asked))

@@ -4,13 +4,13 @@ import { SqlClient } from "effect/sql"
 import { shownDestination, newTelemetryOrg, TOKEN } from "../../../support/otlp/telemetry.ts"
 import { send, service } from "../../../support/service.ts"
 
-layer(service(), { excludeTestServices: true })("the test of a destination", (it) => {
+layer(service(), { excludeTestServices: true })("Test of a telemetry destination", (it) => {
   const test = (
     key: Parameters<typeof send>[1] extends infer O ? (O extends { key?: infer K } ? K : never) : never,
     id: string
   ) => send(`/v1/telemetry-destinations/${id}/test`, { key: key ?? "", method: "POST" })
 
-  it.effect("sends one span, once in ten seconds, and counts nothing", () =>
+  it.effect("a test sends one span, at most once in ten seconds, and changes no counts", () =>
     Effect.gen(function* () {
       const { admin, id, key, params, peer } = yield* newTelemetryOrg("tested")
       const first = yield* test(key, id)
@@ -56,7 +56,7 @@ layer(service(), { excludeTestServices: true })("the test of a destination", (it
     ["is away for a moment, without asking again", { status: 503 }, "HTTP 503"],
     ["hangs up", "hang up", "connection closed before a response"]
   ] as const) {
-    it.effect(`fails where the collector ${what}`, () =>
+    it.effect(`a test fails if the collector ${what}`, () =>
       Effect.gen(function* () {
         const { id, key, peer } = yield* newTelemetryOrg(what, answer)
         const { body, status } = yield* test(key, id)
