@@ -15,7 +15,7 @@ import { closeSession, recordOutcomes } from "../support/sessions.ts"
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
-/** A port that was free a moment ago. */
+/** A port that is probably free. */
 const freePort = Effect.promise(async () => {
   const server = createServer()
   const port = await listenOnFreePort(server)
@@ -23,8 +23,8 @@ const freePort = Effect.promise(async () => {
   return port
 })
 
-/** A call that is sent again until the service is there to answer it. */
-const insist = <A, E>(call: Effect.Effect<A, E>) =>
+/** Retries a call until the service answers it. */
+const retryUntilAnswered = <A, E>(call: Effect.Effect<A, E>) =>
   Effect.eventually(Effect.tapError(call, () => Effect.sleep("50 millis")))
 
 const search = (number: number) => ({
@@ -34,9 +34,9 @@ const search = (number: number) => ({
   arguments: { number }
 })
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream", (it) => {
+layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › faults", (it) => {
   it.effect(
-    "is seen once and in order by a client whose connection breaks 200 times and whose service is killed three times",
+    "a client gets every event once and in order although its connection breaks 200 times and the service is killed three times",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -74,13 +74,15 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a session's stream"
           Effect.forkChild
         )
 
-        // Two write: the service that is killed, and another replica that is not.
+        // Two replicas write: the service, which is killed, and one that is not.
         const asked = yield* Ref.make(0)
         const agent = yield* Effect.forEach(
           range(1, 1_000),
           (number) =>
             Effect.andThen(
-              insist(direct.sessions.step({ params: { id: session_id }, payload: search(number) })),
+              retryUntilAnswered(
+                direct.sessions.step({ params: { id: session_id }, payload: search(number) })
+              ),
               Ref.update(asked, (count) => count + 1)
             ),
           { concurrency: 4, discard: true }

@@ -3,62 +3,62 @@ import { SMTPServer, type SMTPServerOptions } from "smtp-server"
 import type { Identity } from "./ca.ts"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
-/** A mail as it arrived. */
+/** A mail that the server accepted. */
 export interface ReceivedMail {
   readonly from: string
   readonly to: ReadonlyArray<string>
-  /** Whether it came over TLS, and who was logged in. */
+  /** Whether it was sent over TLS, and by which logged-in user. */
   readonly secure: boolean
   readonly user: string | undefined
-  /** Byte for byte, as text. */
+  /** The unparsed message, as latin1 text. */
   readonly raw: string
-  /** By lowercase name, unfolded and decoded; of several the last. */
+  /** Unfolded and decoded, by lower-case name; the last of several. */
   readonly headers: ReadonlyMap<string, string>
-  /** Names as they came, in order. */
+  /** Header names in the order of the message. */
   readonly headerNames: ReadonlyArray<string>
   readonly text: string
   readonly html: string
 }
 
-/** How a mail server behaves. A number is the SMTP status it refuses with. */
+/** Behaviour of the server. A number is the SMTP status with which it rejects. */
 export interface MailServerOptions {
   readonly tls?: Identity
-  /** TLS from the first byte, not by STARTTLS. */
+  /** TLS from the first byte instead of STARTTLS. */
   readonly implicitTls?: boolean
   readonly login?: {
     readonly user: string
     readonly password: string
-    /** So many logins are refused first, and what was sent is repeated. */
+    /** Logins that are rejected first, with a text that repeats user and password. */
     readonly refusals?: number
   }
-  /** Of each connection, counted from 1; "never" leaves it without a greeting. */
+  /** For each connection, counted from 1; "never" sends no greeting. */
   readonly connect?: (nth: number) => number | "never" | undefined
   readonly sender?: () => number | undefined
-  /** Of each recipient that is named, counted from 1. */
+  /** For each RCPT TO, counted from 1. */
   readonly recipient?: (address: string, nth: number) => number | undefined
-  /** Of each message, counted from 1; "never" takes it and says nothing. */
+  /** For each message, counted from 1; "never" sends no reply. */
   readonly message?: (nth: number) => number | "never" | undefined
 }
 
-/** What a server that refuses says: no word of it may get any further. */
+/** The text of every rejection. It must not appear in logs or outcomes. */
 export const REFUSAL_TEXT = "go away, mallory@example.net"
 
-const refusal = (status: number, words = REFUSAL_TEXT) =>
-  Object.assign(new Error(words), { responseCode: status })
+const refusal = (status: number, text = REFUSAL_TEXT) =>
+  Object.assign(new Error(text), { responseCode: status })
 
-/** A real SMTP server on loopback. */
+/** Starts an SMTP server on loopback. */
 export const mailServer = (
   options: MailServerOptions = {}
 ): Effect.Effect<
   {
     readonly port: number
     readonly received: Array<ReceivedMail>
-    /** Once so many have arrived. */
+    /** Resolves when `count` mails have arrived. */
     readonly arrived: (count: number) => Promise<void>
-    /** Recipients that were named, refused ones too. */
+    /** Addresses of every RCPT TO, including rejected ones. */
     readonly named: Array<string>
     readonly connections: () => number
-    /** Once it has said nothing to somebody who waits. */
+    /** Resolves when the server withholds a reply ("never") for the first time. */
     readonly hanging: Promise<void>
   },
   never,
@@ -126,7 +126,7 @@ export const mailServer = (
         }
       }
       const server = new SMTPServer(settings)
-      // What a client does to its connection is the test's own doing.
+      // Connection errors are caused by the test itself.
       server.on("error", () => {})
       const port = await listenOnFreePort(server.server)
       const arrived = (count: number) =>

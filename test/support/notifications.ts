@@ -10,13 +10,13 @@ import { verify } from "../../src/webhook/index.ts"
 import { eventually } from "./eventually.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "./scripted.ts"
 
-/** One attempt a delivery, and no cooldown, so that a failure is there at once. */
+/** One attempt for each delivery and no cooldown, so that deliveries fail immediately. */
 export const oneAttempt = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000" }
 
-/** What a receiver answers that is content. */
+/** A success response. */
 export const noContent: ScriptedReply = { status: 204 }
 
-/** An admin of an organization of its own, and an endpoint at a receiver that answers as scripted. */
+/** Creates an organization with an admin, and an endpoint at a scripted receiver. */
 export const seedEndpoint = Effect.fnUntraced(function* (
   organization: string,
   answers: ReadonlyArray<ScriptedReply> = [noContent]
@@ -30,17 +30,17 @@ export const seedEndpoint = Effect.fnUntraced(function* (
   return { admin, receiver, secret, endpoint, params: { id: endpoint.id } }
 })
 
-/** An agent asks for leave, so that `approval.requested` is recorded. */
+/** Requests a step that needs an approval, which records `approval.requested`. */
 export const requestApproval = Effect.fnUntraced(function* (client: ClientCalls) {
   const { session_id } = yield* client.sessions.create({})
   const { approval_id } = yield* client.sessions.step({
     params: { id: session_id },
     payload: { step_id: StepId.make("1"), tool: "payments.refund", action_class: "write" }
   })
-  return approval_id ?? assert.fail("the step waits for a person")
+  return approval_id ?? assert.fail("the step needs an approval")
 })
 
-/** The endpoint's deliveries, once they hold. */
+/** The endpoint's deliveries, once `holds` accepts them. */
 export const awaitDeliveries = (
   client: ClientCalls,
   id: EndpointId,
@@ -51,24 +51,24 @@ export const awaitDeliveries = (
     holds
   )
 
-/** Whether there are so many, and all have this status. */
+/** Whether there are `count` deliveries, all with this status. */
 export const allHaveStatus =
   (count: number, status: string) =>
   (list: ReadonlyArray<DeliveryRecord>): boolean =>
     list.length === count && list.every((record) => record.status === status)
 
-/** The one delivery there is. */
+/** The only delivery of an endpoint, once it has this status. */
 export const awaitOnlyDelivery = (client: ClientCalls, id: EndpointId, status: string) =>
   Effect.map(
     awaitDeliveries(client, id, allHaveStatus(1, status)),
     ([record]) => record ?? assert.fail("a delivery")
   )
 
-/** The headers as a framework hands them over. */
+/** The headers as an HTTP framework passes them to a handler. */
 export const headersOf = (seen: SeenRequest) =>
   Object.fromEntries(Object.entries(seen.headers).map(([name, value]) => [name, String(value)]))
 
-/** Which of the secrets a request is signed with, if our helper and both published libraries agree. */
+/** Indexes of the secrets that verify a request. Asserts that `countersign/webhook` and both published libraries agree. */
 export const matchingSecrets = (seen: SeenRequest | undefined, secrets: ReadonlyArray<string>) =>
   Effect.promise(async () => {
     const request = seen ?? assert.fail("a request")

@@ -14,7 +14,7 @@ const step = {
   arguments: { order: "4711", amount: 25.5 }
 }
 
-/** An agent and two reviewers of one new organization. */
+/** An agent and two reviewers of a new organization. */
 const team = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
@@ -32,8 +32,8 @@ const pending = (id: ApprovalId | null) => {
   return { id }
 }
 
-layer(service(), { excludeTestServices: true })("governed steps and approvals", (it) => {
-  it.effect("hold a step for a person, and allow it once one approved", () =>
+layer(service(), { excludeTestServices: true })("Approvals", (it) => {
+  it.effect("a step waits for a decision and is allowed after an approval", () =>
     Effect.gen(function* () {
       const { agent, params, reviewer, session } = yield* team("way through")
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -72,64 +72,66 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("have one approval, however many ask at once, and one decision, however many race for it", () =>
-    Effect.gen(function* () {
-      const { admin, agent, other, params, reviewer } = yield* team("races")
-      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
-      const answers = yield* Effect.all(
-        Array.from({ length: 20 }, () => agent.sessions.step({ params, payload: step })),
-        { concurrency: "unbounded" }
-      )
-      assert.lengthOf(new Set(answers.map(({ approval_id }) => approval_id)), 1)
-      const id = pending(answers[0]?.approval_id ?? null)
-      const outcomes = yield* Effect.all(
-        Array.from({ length: 20 }, (_, index) =>
-          Effect.result(
-            (index % 2 === 0 ? reviewer : other).approvals.decide({
-              params: id,
-              payload: { decision: index % 4 < 2 ? "approve" : "reject" }
-            })
-          )
-        ),
-        { concurrency: "unbounded" }
-      )
-      const final = yield* reviewer.approvals.get({ params: id })
-      for (const outcome of outcomes) {
-        if (Result.isSuccess(outcome)) {
-          assert.strictEqual(outcome.success.status, final.status)
-          assert.deepStrictEqual(outcome.success.decided_by, final.decided_by)
-        } else {
-          assert.strictEqual(outcome.failure._tag, "APPROVAL_ALREADY_DECIDED")
-          if (outcome.failure._tag === "APPROVAL_ALREADY_DECIDED") {
-            assert.strictEqual(outcome.failure.approval.status, final.status)
+  it.effect(
+    "concurrent requests of one step create one approval, and of concurrent decisions one is accepted",
+    () =>
+      Effect.gen(function* () {
+        const { admin, agent, other, params, reviewer } = yield* team("races")
+        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        const answers = yield* Effect.all(
+          Array.from({ length: 20 }, () => agent.sessions.step({ params, payload: step })),
+          { concurrency: "unbounded" }
+        )
+        assert.lengthOf(new Set(answers.map(({ approval_id }) => approval_id)), 1)
+        const id = pending(answers[0]?.approval_id ?? null)
+        const outcomes = yield* Effect.all(
+          Array.from({ length: 20 }, (_, index) =>
+            Effect.result(
+              (index % 2 === 0 ? reviewer : other).approvals.decide({
+                params: id,
+                payload: { decision: index % 4 < 2 ? "approve" : "reject" }
+              })
+            )
+          ),
+          { concurrency: "unbounded" }
+        )
+        const final = yield* reviewer.approvals.get({ params: id })
+        for (const outcome of outcomes) {
+          if (Result.isSuccess(outcome)) {
+            assert.strictEqual(outcome.success.status, final.status)
+            assert.deepStrictEqual(outcome.success.decided_by, final.decided_by)
+          } else {
+            assert.strictEqual(outcome.failure._tag, "APPROVAL_ALREADY_DECIDED")
+            if (outcome.failure._tag === "APPROVAL_ALREADY_DECIDED") {
+              assert.strictEqual(outcome.failure.approval.status, final.status)
+            }
           }
         }
-      }
-      const sql = yield* SqlClient.SqlClient
-      const events = yield* sql<{ readonly type: string }>`
+        const sql = yield* SqlClient.SqlClient
+        const events = yield* sql<{ readonly type: string }>`
         SELECT type
         FROM session_events
         WHERE session_id = ${params.id}
         ORDER BY number
       `
-      assert.deepStrictEqual(
-        events.map(({ type }) => type),
-        ["step:governed", "approval:requested", "approval:decided"]
-      )
-      const sent = yield* sql<{ readonly type: string }>`
+        assert.deepStrictEqual(
+          events.map(({ type }) => type),
+          ["step:governed", "approval:requested", "approval:decided"]
+        )
+        const sent = yield* sql<{ readonly type: string }>`
         SELECT type
         FROM approval_events
         WHERE approval_id = ${id.id}
         ORDER BY event_id
       `
-      assert.deepStrictEqual(
-        sent.map(({ type }) => type),
-        ["approval.requested", `approval.${final.status}`]
-      )
-    })
+        assert.deepStrictEqual(
+          sent.map(({ type }) => type),
+          ["approval.requested", `approval.${final.status}`]
+        )
+      })
   )
 
-  it.effect("take the same person's same decision again, and change nothing by it", () =>
+  it.effect("the same decision by the same person is idempotent", () =>
     Effect.gen(function* () {
       const { agent, other, params, reviewer } = yield* team("again")
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -154,7 +156,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("refuse another tool, class or arguments under the same step, and consume nothing", () =>
+  it.effect("another tool, action class or arguments for a saved step are refused and change nothing", () =>
     Effect.gen(function* () {
       const { agent, params, reviewer } = yield* team("mismatch")
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -180,7 +182,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("refuse arguments that could be read in two ways", () =>
+  it.effect("ambiguous JSON arguments are refused", () =>
     Effect.gen(function* () {
       const { params } = yield* team("two ways")
       const key = yield* (yield* Countersign).key({ preset: "runtime" }, "two ways")
@@ -194,7 +196,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
   )
 
   it.effect(
-    "answer at once where a rule allows or rejects; a rule that now rejects wins over an approval",
+    "a rule that allows or rejects decides immediately, and a rule that rejects now overrides an approval",
     () =>
       Effect.gen(function* () {
         const { admin, agent, params, reviewer } = yield* team("rules")
@@ -243,7 +245,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
             payload: { status: "succeeded" }
           })
         assert.propertyVal(yield* Effect.flip(complete("c")), "_tag", "STEP_NOT_ALLOWED")
-        // It was told to go on before the rules said otherwise.
+        // The step was allowed before the rules changed.
         assert.strictEqual((yield* complete("a")).status, "succeeded")
         const stale = yield* Effect.flip(admin.approval_rules.replace({ payload: { rules: [], revision } }))
         assert.strictEqual(stale._tag, "RULES_CHANGED")
@@ -251,7 +253,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
   )
 
   it.effect(
-    "follow the rules of their session's task, also where they name none, then and at the resume",
+    "a step without a task follows the rules of its session's task, on the first request and on a resume",
     () =>
       Effect.gen(function* () {
         const { admin, agent, reviewer } = yield* team("tasks")
@@ -293,7 +295,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
       })
   )
 
-  it.effect("take no text that the store cannot keep", () =>
+  it.effect("text that PostgreSQL cannot store is refused", () =>
     Effect.gen(function* () {
       const { agent, params } = yield* team("surrogates")
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -318,7 +320,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("are not decided by the key that asked", () =>
+  it.effect("the key that requested an approval cannot decide it", () =>
     Effect.gen(function* () {
       const { admin, params } = yield* team("self")
       const asked = yield* admin.sessions.step({ params, payload: step })
@@ -326,7 +328,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
         admin.approvals.decide({ params: pending(asked.approval_id), payload: { decision: "approve" } })
       )
       assert.strictEqual(refused._tag, "SELF_APPROVAL")
-      // A rule says otherwise for what is asked from then on.
+      // A rule allows self-approval for later requests.
       yield* admin.approval_rules.replace({
         payload: { rules: [{ effect: "require_approval", self_approval: true }] }
       })
@@ -342,7 +344,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("expire by their rule, and then nobody approves them", () =>
+  it.effect("an expired approval gets the timeout action of its rule and cannot be approved", () =>
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("expiry")
       yield* admin.approval_rules.replace({
@@ -369,7 +371,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
       const decide = { params: id, payload: { decision: "approve" as const } }
       assert.propertyVal(yield* Effect.flip(reviewer.approvals.decide(decide)), "_tag", "ADMIN_REQUIRED")
       yield* pass(60)
-      // Nobody came by yet; the deadline holds all the same.
+      // The deadline worker has not run; the deadline is enforced anyway.
       const late = yield* Effect.flip(admin.approvals.decide(decide))
       assert.strictEqual(late._tag, "APPROVAL_EXPIRED")
       if (late._tag === "APPROVAL_EXPIRED") assert.strictEqual(late.approval.decision_source, "timeout")
@@ -379,7 +381,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("close with their session: what waited is rejected, and nobody is named", () =>
+  it.effect("closing a session rejects its pending approvals without a decider", () =>
     Effect.gen(function* () {
       const { agent, params, reviewer } = yield* team("closing")
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -398,7 +400,7 @@ layer(service(), { excludeTestServices: true })("governed steps and approvals", 
     })
   )
 
-  it.effect("of another organization are not there", () =>
+  it.effect("approvals of another organization answer 404", () =>
     Effect.gen(function* () {
       const ours = yield* team("our approvals")
       const theirs = yield* team("their approvals")

@@ -7,8 +7,8 @@ import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 
-describe("the loop of deadlines", () => {
-  /** Runs the loop over rounds that say when the next approval is due, and answers with how many rounds there were. */
+describe("Deadlines › the worker", () => {
+  /** Runs the worker over scripted runs: `next` is when the next approval is due, `rounds` counts the runs. */
   const loop = (next: () => Duration.Duration | null) => {
     let rounds = 0
     const scripted = Layer.succeed(
@@ -23,7 +23,7 @@ describe("the loop of deadlines", () => {
     return { rounds: () => rounds, layer: Layer.provide(Deadlines.layerWorker(), scripted) }
   }
 
-  it.effect("comes back when the next approval is due", () =>
+  it.effect("the worker runs when the next approval is due", () =>
     Effect.gen(function* () {
       const { layer, rounds } = loop(() => Duration.millis(120))
       yield* Effect.gen(function* () {
@@ -38,7 +38,7 @@ describe("the loop of deadlines", () => {
   )
 
   it.effect(
-    "looks every half second where nothing is due, or much later: another replica may have taken in more",
+    "the worker runs every half second if nothing is due sooner, because another replica may have accepted approvals",
     () =>
       Effect.gen(function* () {
         for (const next of [null, Duration.hours(1)]) {
@@ -51,7 +51,7 @@ describe("the loop of deadlines", () => {
       })
   )
 
-  it.effect("goes on after a round that failed", () =>
+  it.effect("the worker continues after a failed run", () =>
     Effect.gen(function* () {
       let fails = true
       const { layer, rounds } = loop(() => {
@@ -73,16 +73,16 @@ class SecondDeadlines extends Context.Service<SecondDeadlines, Deadlines["Servic
   "test/SecondDeadlines"
 ) {}
 
-/** Small batches, so that a round has many of them, side by side. */
+/** Small batches, so that a run has many, concurrently. */
 const manyBatches = Deadlines.layer({ batch: 6, concurrency: 3 })
 
 const sessions = 4
 const steps = 15
 
-/** Steps by what becomes of them: warned of, sent to the admins, expired. */
+/** Steps by their transition: warned, escalated to the admins, expired. */
 const fates = ["expiring", "escalated", "expired"] as const
 
-/** Approvals of several sessions, asked for in the ordinary way, with a window for admins after the reviewers'. */
+/** Requests approvals in several sessions, with an escalation window after the review window. */
 const waiting = Effect.gen(function* () {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({})
@@ -112,7 +112,7 @@ const waiting = Effect.gen(function* () {
   }
 })
 
-/** An approval of an organization of its own, which hears of it. */
+/** Requests an approval in a new organization with a webhook endpoint. */
 const waitingOf = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
   const admin = yield* countersign.clientWith(yield* countersign.key({}, organization))
@@ -130,7 +130,7 @@ layer(
     Effect.map(cloneDatabase, (databaseUrl) =>
       Layer.merge(
         Layer.provideMerge(manyBatches, Countersign.layer({ databaseUrl })),
-        // A second replica over the same store, for the races between the two.
+        // A second replica on the same database, for races between the two.
         Layer.effect(
           SecondDeadlines,
           Effect.map(
@@ -142,9 +142,9 @@ layer(
     )
   ),
   { excludeTestServices: true }
-)("two replicas", (it) => {
+)("Deadlines › two replicas", (it) => {
   it.effect(
-    "make each move once between them: warnings, escalations and ends, in many sessions at once",
+    "two replicas make each transition once: warnings, escalations and expiries, in many sessions concurrently",
     () =>
       Effect.gen(function* () {
         yield* waiting
@@ -220,7 +220,7 @@ layer(
   )
 
   it.effect(
-    "publish to organizations in one order, whichever is due first: they could wait for each other",
+    "two replicas publish to organizations in the same order, whichever is due first, and do not deadlock",
     () =>
       Effect.gen(function* () {
         yield* Effect.forEach(["one", "two", "three"], waitingOf, { discard: true })

@@ -6,8 +6,8 @@ import { StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
 
-layer(service(), { excludeTestServices: true })("an organization's rules", (it) => {
-  it.effect("are none at first, and what is left unsaid is filled in when they are put", () =>
+layer(service(), { excludeTestServices: true })("Rules", (it) => {
+  it.effect("an organization starts without rules, and omitted members get their defaults", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "filled in")
       assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0 })
@@ -34,7 +34,7 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
     })
   )
 
-  it.effect("are replaced by one of those who read the same revision", () =>
+  it.effect("of concurrent replacements of one revision exactly one is accepted", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "race")
       const { revision } = yield* admin.approval_rules.replace({ payload: { rules: [] } })
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
     })
   )
 
-  it.effect("decide by the first that matches, for their own organization alone", () =>
+  it.effect("the first matching rule decides, for its own organization alone", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "ours")
@@ -98,7 +98,7 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
   )
 
   it.effect(
-    "hold at once, whichever process replaced them; they are read anew only when their revision changed",
+    "replaced rules apply immediately on every replica, and are read again only if their revision changed",
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
@@ -111,7 +111,7 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
           }),
           (step) => step.decision
         )
-        // As another process replaces them: this one learns of it from the store alone.
+        // Replaced as by another replica: this one sees the change in the database alone.
         const sql = yield* SqlClient.SqlClient
         const write = (revision: number, { rules: [rule] }: ApprovalRules, effect: string) =>
           sql`
@@ -131,7 +131,7 @@ layer(service(), { excludeTestServices: true })("an organization's rules", (it) 
       })
   )
 
-  it.effect("name the rule and the member that cannot be", () =>
+  it.effect("an invalid list is refused with pointers to the rule and its member", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "faults")
       const id = `rul_${"0".repeat(32)}`

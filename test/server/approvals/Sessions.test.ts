@@ -6,8 +6,8 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 import { sortingTask } from "../../support/tasks.ts"
 
-layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
-  it.effect("are listed newest first, page by page, and to their own organization alone", () =>
+layer(service(), { excludeTestServices: true })("Sessions", (it) => {
+  it.effect("sessions are listed newest first, in pages, to their own organization alone", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const agent = yield* countersign.client({ preset: "runtime" }, "pages")
@@ -30,12 +30,12 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
       assert.isNull(two.next_cursor)
       const other = yield* countersign.client({ preset: "runtime" }, "others")
       assert.lengthOf((yield* other.sessions.list({})).sessions, 0)
-      // A cursor is a place, no permission.
+      // A cursor of another organization gives no access to its sessions.
       assert.lengthOf((yield* other.sessions.list({ query: { cursor } })).sessions, 0)
     })
   )
 
-  it.effect("and their steps are of tasks of their organization alone", () =>
+  it.effect("sessions and steps can only name tasks of their own organization", () =>
     Effect.gen(function* () {
       const { client } = yield* Countersign
       const agent = yield* client({ preset: "runtime" }, "tasks")
@@ -57,38 +57,40 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
     })
   )
 
-  it.effect("that are begun at once are each their caller's own, of whichever organization", () =>
-    Effect.gen(function* () {
-      const countersign = yield* Countersign
-      const all = { concurrency: "unbounded" } as const
-      const organizations = ["at-once-1", "at-once-2"]
-      const agents = yield* Effect.forEach(organizations, (organization) =>
-        Effect.map(countersign.client({ preset: "runtime" }, organization), (client) => ({
-          client,
-          organization
-        }))
-      )
-      const asked = Array.from({ length: 40 }, (_, number) =>
-        agents.map(({ client, organization }) => ({ client, metadata: { organization, number } }))
-      ).flat()
-      const made = yield* Effect.forEach(
-        asked,
-        ({ client, metadata }) => client.sessions.create({ payload: { metadata } }),
-        all
-      )
-      assert.deepStrictEqual(
-        made.map(({ metadata }) => metadata),
-        asked.map(({ metadata }) => metadata)
-      )
-      for (const { client, organization } of agents) {
-        const { sessions } = yield* client.sessions.list({ query: { limit: 100 } })
-        const own = made.filter(({ metadata }) => metadata["organization"] === organization)
-        assert.sameDeepMembers([...sessions], own)
-      }
-    })
+  it.effect(
+    "sessions that are created concurrently belong each to its caller, whatever the organization",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const all = { concurrency: "unbounded" } as const
+        const organizations = ["at-once-1", "at-once-2"]
+        const agents = yield* Effect.forEach(organizations, (organization) =>
+          Effect.map(countersign.client({ preset: "runtime" }, organization), (client) => ({
+            client,
+            organization
+          }))
+        )
+        const asked = Array.from({ length: 40 }, (_, number) =>
+          agents.map(({ client, organization }) => ({ client, metadata: { organization, number } }))
+        ).flat()
+        const made = yield* Effect.forEach(
+          asked,
+          ({ client, metadata }) => client.sessions.create({ payload: { metadata } }),
+          all
+        )
+        assert.deepStrictEqual(
+          made.map(({ metadata }) => metadata),
+          asked.map(({ metadata }) => metadata)
+        )
+        for (const { client, organization } of agents) {
+          const { sessions } = yield* client.sessions.list({ query: { limit: 100 } })
+          const own = made.filter(({ metadata }) => metadata["organization"] === organization)
+          assert.sameDeepMembers([...sessions], own)
+        }
+      })
   )
 
-  it.effect("take small facts with them, and no large ones", () =>
+  it.effect("metadata is accepted up to its size limit", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "facts")
       const create = (note: string) =>
@@ -100,21 +102,23 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
     })
   )
 
-  it.effect("close at once over thousands that wait, each told once, in the order they were asked for", () =>
-    Effect.gen(function* () {
-      const waiting = 2_500
-      const countersign = yield* Countersign
-      const agent = yield* countersign.client({ preset: "runtime" }, "thousands")
-      const params = { id: (yield* agent.sessions.create({})).session_id }
-      const ask = (step_id: string) =>
-        agent.sessions.step({
-          params,
-          payload: { step_id: StepId.make(step_id), tool: "t", action_class: "c" }
-        })
-      yield* ask("first")
-      const sql = yield* SqlClient.SqlClient
-      // As the service wrote the first one.
-      yield* sql`
+  it.effect(
+    "closing a session expires thousands of pending approvals, each with one event, in the order of their requests",
+    () =>
+      Effect.gen(function* () {
+        const waiting = 2_500
+        const countersign = yield* Countersign
+        const agent = yield* countersign.client({ preset: "runtime" }, "thousands")
+        const params = { id: (yield* agent.sessions.create({})).session_id }
+        const ask = (step_id: string) =>
+          agent.sessions.step({
+            params,
+            payload: { step_id: StepId.make(step_id), tool: "t", action_class: "c" }
+          })
+        yield* ask("first")
+        const sql = yield* SqlClient.SqlClient
+        // Copies of the approval that the service inserted.
+        yield* sql`
         INSERT INTO approvals (
           org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at, requested_by_id,
           review_deadline_at, expires_at, timeout_action, next_due_at
@@ -125,26 +129,26 @@ layer(service(), { excludeTestServices: true })("agent sessions", (it) => {
         FROM approvals, generate_series(2, ${waiting}::int) AS n
         WHERE session_id = ${params.id}
       `
-      assert.strictEqual((yield* agent.sessions.close({ params })).status, "closed")
-      const events = yield* sql<{ readonly type: string; readonly step_id: string | null }>`
+        assert.strictEqual((yield* agent.sessions.close({ params })).status, "closed")
+        const events = yield* sql<{ readonly type: string; readonly step_id: string | null }>`
         SELECT type, step_id
         FROM session_events
         WHERE session_id = ${params.id}
           AND number > 2
         ORDER BY number
       `
-      const steps = ["first", ...Array.from({ length: waiting - 1 }, (_, index) => `step ${index + 2}`)]
-      assert.deepStrictEqual(
-        events.map(({ step_id, type }) => `${type} ${step_id}`),
-        [...steps.map((name) => `approval:decided ${name}`), "session:closed null"]
-      )
-      const outcomes = yield* sql<{ readonly said: string; readonly count: number }>`
+        const steps = ["first", ...Array.from({ length: waiting - 1 }, (_, index) => `step ${index + 2}`)]
+        assert.deepStrictEqual(
+          events.map(({ step_id, type }) => `${type} ${step_id}`),
+          [...steps.map((name) => `approval:decided ${name}`), "session:closed null"]
+        )
+        const outcomes = yield* sql<{ readonly said: string; readonly count: number }>`
         SELECT status || ' ' || outcome || ' ' || decision_source AS said, count(*)::int AS count
         FROM approvals
         WHERE session_id = ${params.id}
         GROUP BY 1
       `
-      assert.deepStrictEqual(outcomes, [{ said: "expired reject session_closed", count: waiting }])
-    })
+        assert.deepStrictEqual(outcomes, [{ said: "expired reject session_closed", count: waiting }])
+      })
   )
 })

@@ -5,7 +5,7 @@ import { StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
 
-layer(service(), { excludeTestServices: true })("governed steps", (it) => {
+layer(service(), { excludeTestServices: true })("Steps", (it) => {
   const open = Effect.gen(function* () {
     const countersign = yield* Countersign
     const key = yield* countersign.key({ preset: "runtime" })
@@ -16,7 +16,7 @@ layer(service(), { excludeTestServices: true })("governed steps", (it) => {
   })
   const payload = { step_id: StepId.make("step"), tool: "t", action_class: "c" }
 
-  it.effect("take arguments up to 4 MiB, and store nothing of more", () =>
+  it.effect("arguments are accepted up to 4 MiB, and nothing is stored of larger ones", () =>
     Effect.gen(function* () {
       const { agent, key, params } = yield* open
       const body = (size: number) => JSON.stringify({ ...payload, arguments: "x".repeat(size) })
@@ -36,7 +36,7 @@ layer(service(), { excludeTestServices: true })("governed steps", (it) => {
     })
   )
 
-  it.effect("keep apart what was not given, null and nothing in braces", () =>
+  it.effect("absent arguments, null and an empty object are different", () =>
     Effect.gen(function* () {
       const { agent, key, params } = yield* open
       const given = [{}, { arguments: null }, { arguments: {} }]
@@ -58,31 +58,29 @@ layer(service(), { excludeTestServices: true })("governed steps", (it) => {
     })
   )
 
-  it.effect(
-    "of a session that was closed are answered SESSION_CLOSED, approved or not; their outcome too",
-    () =>
-      Effect.gen(function* () {
-        const { agent, params, reviewer } = yield* open
-        const { approval_id } = yield* agent.sessions.step({ params, payload })
-        if (approval_id === null) return assert.fail("a person is asked")
-        yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
-        yield* agent.sessions.close({ params })
-        const resumed = yield* Effect.flip(agent.sessions.step({ params, payload }))
-        assert.strictEqual(resumed._tag, "SESSION_CLOSED")
-        const outcome = yield* Effect.flip(
-          agent.sessions.complete({
-            params: { ...params, step_id: payload.step_id },
-            payload: { status: "succeeded" }
-          })
-        )
-        assert.strictEqual(outcome._tag, "SESSION_CLOSED")
-        // What a person decided is not undone by the end of its session.
-        const approval = yield* reviewer.approvals.get({ params: { id: approval_id } })
-        assert.strictEqual(approval.status, "approved")
-      })
+  it.effect("steps and outcomes of a closed session answer SESSION_CLOSED, approved or not", () =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer } = yield* open
+      const { approval_id } = yield* agent.sessions.step({ params, payload })
+      if (approval_id === null) return assert.fail("a person is asked")
+      yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      yield* agent.sessions.close({ params })
+      const resumed = yield* Effect.flip(agent.sessions.step({ params, payload }))
+      assert.strictEqual(resumed._tag, "SESSION_CLOSED")
+      const outcome = yield* Effect.flip(
+        agent.sessions.complete({
+          params: { ...params, step_id: payload.step_id },
+          payload: { status: "succeeded" }
+        })
+      )
+      assert.strictEqual(outcome._tag, "SESSION_CLOSED")
+      // Closing a session does not change decisions that were made before.
+      const approval = yield* reviewer.approvals.get({ params: { id: approval_id } })
+      assert.strictEqual(approval.status, "approved")
+    })
   )
 
-  it.effect("record an outcome after an allow alone, and once, however many say it", () =>
+  it.effect("an outcome is recorded only for an allowed step, and once under concurrent reports", () =>
     Effect.gen(function* () {
       const { agent, params, reviewer } = yield* open
       const report = {
@@ -109,15 +107,17 @@ layer(service(), { excludeTestServices: true })("governed steps", (it) => {
     ["letters", "s".repeat(200)],
     ["what paths write in other ways", "50% of /orders/7 ü?#;+ ".repeat(10).slice(0, 199) + "."]
   ] as const
-  it.effect.each(longest)("with a name of 200 characters, %s, run to their outcome", ([, name]) =>
-    Effect.gen(function* () {
-      const { agent, params, reviewer } = yield* open
-      const step_id = StepId.make(name)
-      const { approval_id } = yield* agent.sessions.step({ params, payload: { ...payload, step_id } })
-      if (approval_id === null) return assert.fail("a person is asked")
-      yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
-      const report = { params: { ...params, step_id }, payload: { status: "succeeded" as const } }
-      assert.strictEqual((yield* agent.sessions.complete(report)).step_id, step_id)
-    })
+  it.effect.each(longest)(
+    "a step with an id of 200 characters (%s) can be requested and completed",
+    ([, name]) =>
+      Effect.gen(function* () {
+        const { agent, params, reviewer } = yield* open
+        const step_id = StepId.make(name)
+        const { approval_id } = yield* agent.sessions.step({ params, payload: { ...payload, step_id } })
+        if (approval_id === null) return assert.fail("a person is asked")
+        yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+        const report = { params: { ...params, step_id }, payload: { status: "succeeded" as const } }
+        assert.strictEqual((yield* agent.sessions.complete(report)).step_id, step_id)
+      })
   )
 })

@@ -6,8 +6,8 @@ import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 
-layer(service(), { excludeTestServices: true })("API keys", (it) => {
-  it.effect("are shown once, listed without their secret, and stored as a digest", () =>
+layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
+  it.effect("a key is shown once, listed without its secret, and stored as a digest", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "shown once")
       const { key, secret } = yield* admin.api_keys.create({
@@ -25,7 +25,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("cannot give a scope they lack", () =>
+  it.effect("a key cannot grant a scope that it does not have", () =>
     Effect.gen(function* () {
       const narrow = yield* (yield* Countersign).client({
         name: "narrow",
@@ -46,7 +46,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("of a preset hold what it holds, later too; others what was named", () =>
+  it.effect("a key with a preset follows the preset, other keys have the scopes that were named", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({ name: "Ann" }, "presets")
       const make = (payload: Parameters<typeof admin.api_keys.create>[0]["payload"]) =>
@@ -69,7 +69,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("need a preset or a scope, and a time to come", () =>
+  it.effect("a new key needs a preset or a scope, and an expiry in the future", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key()
       for (const [body, pointer] of [
@@ -92,7 +92,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("of an organization: the last usable admin key stays, however many race to revoke", () =>
+  it.effect("of concurrent revocations the last usable admin key of an organization is refused", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "last admin")
@@ -113,7 +113,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("of another organization are not there", () =>
+  it.effect("keys of another organization answer 404", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const theirs = yield* (yield* countersign.client({}, "theirs")).api_keys.list({})
@@ -125,7 +125,7 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
     })
   )
 
-  it.effect("are listed in pages, newest first, each once", () =>
+  it.effect("keys are listed in pages, newest first, each once", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "pages")
       for (let count = 0; count < 7; count++) {
@@ -145,63 +145,70 @@ layer(service(), { excludeTestServices: true })("API keys", (it) => {
   )
 })
 
-layer(service(), { excludeTestServices: true })("a key that is looked up", (it) => {
-  it.effect("is asked for once, however many bring it meanwhile, and whoever of them goes away", () =>
-    Effect.gen(function* () {
-      const keys = yield* ApiKeys
-      const used = yield* (yield* Countersign).key()
-      const { key: unknown } = yield* generateApiKey
-      let admitted = 0
-      const admit = Effect.sync(() => void admitted++)
-      let statements = 0
-      const counting = Tracer.make({
-        span: (options) => {
-          if (options.kind === "client") statements++
-          return new Tracer.NativeSpan(options)
+layer(service(), { excludeTestServices: true })("ApiKeys › verify", (it) => {
+  it.effect(
+    "concurrent requests with one key share one query, also if the request that started it is interrupted",
+    () =>
+      Effect.gen(function* () {
+        const keys = yield* ApiKeys
+        const used = yield* (yield* Countersign).key()
+        const { key: unknown } = yield* generateApiKey
+        let admitted = 0
+        const admit = Effect.sync(() => void admitted++)
+        let statements = 0
+        const counting = Tracer.make({
+          span: (options) => {
+            if (options.kind === "client") statements++
+            return new Tracer.NativeSpan(options)
+          }
+        })
+        for (const [key, outcome] of [
+          [unknown, "INVALID_API_KEY"],
+          [used, "verified"]
+        ] as const) {
+          ;[admitted, statements] = [0, 0]
+          const verify = keys.verify(key, admit).pipe(
+            Effect.as("verified"),
+            Effect.catch(({ _tag }) => Effect.succeed(_tag))
+          )
+          const outcomes = yield* Effect.gen(function* () {
+            const first = yield* Effect.forkChild(verify, { startImmediately: true })
+            const others = yield* Effect.forkChild(
+              Effect.all(Arr.replicate(verify, 99), { concurrency: 99 }),
+              {
+                startImmediately: true
+              }
+            )
+            yield* Fiber.interrupt(first)
+            return yield* Fiber.join(others)
+          }).pipe(Effect.withTracer(counting), Effect.withTracerEnabled(true))
+          assert.deepStrictEqual([...new Set(outcomes)], [outcome])
+          assert.deepStrictEqual({ admitted, statements }, { admitted: 1, statements: 1 })
         }
       })
-      for (const [key, outcome] of [
-        [unknown, "INVALID_API_KEY"],
-        [used, "verified"]
-      ] as const) {
-        ;[admitted, statements] = [0, 0]
-        const verify = keys.verify(key, admit).pipe(
-          Effect.as("verified"),
-          Effect.catch(({ _tag }) => Effect.succeed(_tag))
-        )
-        const outcomes = yield* Effect.gen(function* () {
-          const first = yield* Effect.forkChild(verify, { startImmediately: true })
-          const others = yield* Effect.forkChild(Effect.all(Arr.replicate(verify, 99), { concurrency: 99 }), {
-            startImmediately: true
-          })
-          yield* Fiber.interrupt(first)
-          return yield* Fiber.join(others)
-        }).pipe(Effect.withTracer(counting), Effect.withTracerEnabled(true))
-        assert.deepStrictEqual([...new Set(outcomes)], [outcome])
-        assert.deepStrictEqual({ admitted, statements }, { admitted: 1, statements: 1 })
-      }
-    })
   )
 })
 
-layer(service(), { excludeTestServices: true })("the first admin key", (it) => {
-  it.effect("is made once, by whoever comes first; once there is a key the given one is ignored", () =>
-    Effect.gen(function* () {
-      const keys = yield* ApiKeys
-      const { key: given } = yield* generateApiKey
-      const made = yield* Effect.all(
-        Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: Option.some(given) })),
-        { concurrency: "unbounded" }
-      )
-      const created = made.filter(Option.isSome)
-      assert.lengthOf(created, 1)
-      assert.deepStrictEqual(
-        created.map(({ value }) => Redacted.value(value.secret)),
-        [Redacted.value(given)]
-      )
-      assert.isTrue(Option.isNone(yield* keys.bootstrap({ org_name: "first", key: Option.none() })))
-      const { org_id } = yield* keys.verify(given)
-      assert.match(org_id, /^org_/)
-    })
+layer(service(), { excludeTestServices: true })("ApiKeys › bootstrap", (it) => {
+  it.effect(
+    "the first admin key is created once by concurrent starts, and a given key is ignored if a key exists",
+    () =>
+      Effect.gen(function* () {
+        const keys = yield* ApiKeys
+        const { key: given } = yield* generateApiKey
+        const made = yield* Effect.all(
+          Array.from({ length: 5 }, () => keys.bootstrap({ org_name: "first", key: Option.some(given) })),
+          { concurrency: "unbounded" }
+        )
+        const created = made.filter(Option.isSome)
+        assert.lengthOf(created, 1)
+        assert.deepStrictEqual(
+          created.map(({ value }) => Redacted.value(value.secret)),
+          [Redacted.value(given)]
+        )
+        assert.isTrue(Option.isNone(yield* keys.bootstrap({ org_name: "first", key: Option.none() })))
+        const { org_id } = yield* keys.verify(given)
+        assert.match(org_id, /^org_/)
+      })
   )
 })

@@ -10,7 +10,7 @@ import { Organizations } from "../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
 
-/** The entries of an organization, newest first, read over the API. */
+/** The entries of an organization, newest first, as the API returns them. */
 const entriesOf = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
@@ -23,8 +23,8 @@ const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditEntry["
 
 const receiver = "http://127.0.0.1:9/hook"
 
-layer(service(), { excludeTestServices: true })("the audit log", (it) => {
-  it.effect("says who made and revoked which key, the operator included", () =>
+layer(service(), { excludeTestServices: true })("Audit", (it) => {
+  it.effect("the log says who created and revoked which key, the operator included", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { api_keys } = yield* countersign.client({ name: "Ann" }, "keys")
@@ -32,7 +32,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
       yield* api_keys.revoke({ params: { id: key.id } })
       yield* api_keys.revoke({ params: { id: key.id } })
       const entries = yield* entriesOf("keys")
-      // The last of them is the key that these were read with.
+      // The oldest entry is the creation of the key that reads them.
       assert.deepStrictEqual(actions(entries), ["key.created", "key.revoked", "key.created", "key.created"])
       const [, revoked, created, first] = entries
       assert.deepInclude(revoked, { target_id: key.id })
@@ -44,7 +44,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
     })
   )
 
-  it.effect("names what was done to endpoints, without their address or secret", () =>
+  it.effect("the log has every change of an endpoint, without its URL or secret", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { notification_endpoints } = yield* countersign.client({}, "endpoints")
@@ -75,7 +75,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
     })
   )
 
-  it.effect("names the decision that counted, once, and the lists of rules", () =>
+  it.effect("the log has the accepted decision once, and each replaced list of rules", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const agent = yield* countersign.client({ preset: "runtime" }, "decisions")
@@ -101,7 +101,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
   )
 
   it.effect(
-    "is read with approvals.admin alone, of one's own organization, in pages and by what one looks for",
+    "the log is read only with approvals.admin, of the own organization, in pages and by filters",
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
@@ -145,7 +145,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
       })
   )
 
-  it.effect("holds nothing of a change that was rolled back, and takes none outside of a transaction", () =>
+  it.effect("a rolled-back change leaves no entry, and recording outside a transaction is a defect", () =>
     Effect.gen(function* () {
       const audit = yield* Audit
       const sql = yield* SqlClient.SqlClient
@@ -159,7 +159,7 @@ layer(service(), { excludeTestServices: true })("the audit log", (it) => {
     })
   )
 
-  it.effect("is changed by nobody, and loses only what is past its days", () =>
+  it.effect("entries cannot be changed, and only retention removes expired ones", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const org_id = OrgId.make(`org_${"0".repeat(32)}`)

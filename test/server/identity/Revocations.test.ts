@@ -127,7 +127,7 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
             Effect.flatMap(ApiKeys, ({ revokeFor }) => revokeFor("elsewhere", key.id)),
             other
           )
-          // The cache still holds the key: nothing has told this replica.
+          // This replica still has the key in its cache, and has not polled since.
           assert.strictEqual((yield* verify)._tag, "Success")
           if (bound === "poll") {
             assert.strictEqual(yield* revocations.poll, 1)

@@ -13,9 +13,9 @@ import { eventually } from "../../support/eventually.ts"
 
 type Rule = Partial<NewApprovalRule>
 
-/** A service whose mail goes to a real server, and the organization that a test works in. */
+/** Runs a test against a service that sends its mail to a real SMTP server. */
 const withMail = <A, E>(
-  use: (house: {
+  use: (fixture: {
     readonly admin: ClientCalls
     readonly server: Effect.Success<ReturnType<typeof mailServer>>
     readonly person: (
@@ -57,7 +57,7 @@ const withMail = <A, E>(
                   arguments: { iban: "DE00-SECRET" }
                 }
               })
-              return approval_id ?? assert.fail("the step waits for a person")
+              return approval_id ?? assert.fail("the step needs an approval")
             }).pipe(Effect.orDie)
         })
       })
@@ -84,14 +84,14 @@ const recipients = (mails: ReadonlyArray<ReceivedMail>, subject: RegExp) =>
     .toSorted()
 
 describe("Email", () => {
-  it.live("tells reviewers and admins what waits, with a link and without arguments", () =>
+  it.live("a new approval is mailed to reviewers and admins, with a link and without arguments", () =>
     withMail(({ ask, person, server }) =>
       Effect.gen(function* () {
         yield* person("ada@example.org", { preset: "reviewer" })
         yield* person("root@example.org", { preset: "admin" })
         yield* person("decides@example.org", { scopes: ["approvals.decide"] })
         yield* person("agent@example.org", { preset: "runtime" })
-        // One person with two keys is told once, whatever the case of the address.
+        // A person with two keys gets one mail, whatever the case of the address.
         yield* person("Ada@Example.org", { preset: "reviewer" })
         const approval_id = yield* ask()
         yield* Effect.promise(() => server.arrived(3))
@@ -119,7 +119,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("tells of the end that comes near, of the escalation to the admins alone, and of the end", () =>
+  it.live("expiring and expired approvals are mailed to everyone, escalated ones to the admins alone", () =>
     withMail(({ ask, person, rules, server }) =>
       Effect.gen(function* () {
         yield* person("ada@example.org", { preset: "reviewer" })
@@ -131,7 +131,7 @@ describe("Email", () => {
         const of = (subject: RegExp) => recipients(server.received, subject)
         assert.deepStrictEqual(of(/waits for a decision$/), both)
         assert.deepStrictEqual(of(/by an admin$/), ["root@example.org"])
-        // Near the end of the reviewers' window everybody, near that of the admins' the admin.
+        // Near the end of the reviewers' window everyone gets a mail, near the end of the admins' window the admin.
         assert.deepStrictEqual(of(/until 2/), ["ada@example.org", "root@example.org", "root@example.org"])
         assert.deepStrictEqual(of(/was rejected without a decision$/), both)
         assert.lengthOf(server.received, 8)
@@ -139,7 +139,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("leaves no admin out, however many others there are", () =>
+  it.live("admins get mail however many other recipients there are", () =>
     withMail(({ ask, person, rules, server }) =>
       Effect.gen(function* () {
         yield* person("a@example.org", { preset: "reviewer" })
@@ -162,7 +162,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("writes to nobody whose key was revoked or has ended, nor of what a person decided", () =>
+  it.live("revoked and expired keys get no mail, and decisions are not mailed", () =>
     withMail(({ admin, ask, person, server }) =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
@@ -191,7 +191,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("says whether reviewers are reached", () =>
+  it.live("email_notifier says whether reviewers can be reached by email", () =>
     withMail(({ admin, person }) =>
       Effect.gen(function* () {
         const notified = Effect.map(admin.notification_endpoints.list(), (list) => list.email_notifier)
@@ -205,7 +205,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("lets no tool's name into the headers or the markup", () =>
+  it.live("the name of a tool cannot inject headers or markup", () =>
     withMail(({ ask, person, server }) =>
       Effect.gen(function* () {
         yield* person("ada@example.org", { preset: "reviewer" })
@@ -233,7 +233,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("leaves webhooks alone when the mail server hangs", () =>
+  it.live("a mail server that hangs does not delay webhooks", () =>
     withMail(
       ({ admin, ask, person }) =>
         Effect.scoped(

@@ -18,8 +18,8 @@ import {
 } from "../../support/notifications.ts"
 import { send, service } from "../../support/service.ts"
 
-layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
-  it.effect("change their events and keep their address and their secret", () =>
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Notifications", (it) => {
+  it.effect("an update changes the events of an endpoint and keeps its URL and secret", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("change events")
       const changed = yield* admin.notification_endpoints.update({
@@ -41,7 +41,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("refuse what is no selection of events, and a change of nothing", () =>
+  it.effect("an invalid list of events and an empty update are refused", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* seedEndpoint("bad events")
       const key = yield* (yield* Countersign).key({}, "bad events")
@@ -54,7 +54,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
             key,
             body: JSON.stringify({ url: "https://example.com/hook", events })
           }),
-          // Whatever else is at fault.
+          // Other faults do not hide this one.
           yield* send("/v1/notification-endpoints", { method: "POST", key, body: JSON.stringify({ events }) })
         ]) {
           assert.strictEqual(answer.status, 400, JSON.stringify(events))
@@ -75,7 +75,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("that are switched off get nothing, and are switched on again", () =>
+  it.effect("a disabled endpoint gets no deliveries until it is enabled again", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver } = yield* seedEndpoint("switched off")
       const off = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
@@ -97,7 +97,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
   )
 
   it.effect(
-    "that answer 410 are switched off, say why, and get the event again after a switch and a replay",
+    "an endpoint that answers 410 is disabled, and gets the event after it is enabled and the delivery replayed",
     () =>
       Effect.gen(function* () {
         const { admin, endpoint, params, receiver } = yield* seedEndpoint("gone", [
@@ -141,34 +141,36 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       })
   )
 
-  it.effect("are sent a test whatever they subscribed to, alone, and once for one idempotency key", () =>
-    Effect.gen(function* () {
-      const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("test event")
-      const other = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
-      yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
-      const request = { params, headers: { "idempotency-key": "try-it" } }
-      const queued = yield* admin.notification_endpoints.test(request)
-      assert.isTrue(queued.queued)
-      assert.deepStrictEqual(yield* admin.notification_endpoints.test(request), queued)
-      const record = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
-      assert.strictEqual(record.id, queued.id)
-      assert.strictEqual(record.label, "test")
-      const [seen] = receiver.seen
-      const result = yield* Effect.promise(() => verify(seen?.body ?? "", headersOf(seen!), secret))
-      if (!result.ok) return assert.fail(result.message)
-      assert.strictEqual(result.event.type, "test")
-      assert.strictEqual(result.event.id, record.event_id)
-      assert.strictEqual(seen?.headers["x-svc-event-type"], "test")
-      const body: unknown = JSON.parse(seen?.body ?? "")
-      assert.hasAllKeys(body, ["id", "type", "org_id", "occurred_at", "approval"])
-      assert.propertyVal(body, "approval", null)
-      yield* awaitDeliveries(admin, other.endpoint.id, (list) => list.length === 0)
-      assert.lengthOf(receiver.seen, 1)
-    })
+  it.effect(
+    "a test event goes to its endpoint alone, whatever it subscribes to, and once for one idempotency key",
+    () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("test event")
+        const other = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
+        yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
+        const request = { params, headers: { "idempotency-key": "try-it" } }
+        const queued = yield* admin.notification_endpoints.test(request)
+        assert.isTrue(queued.queued)
+        assert.deepStrictEqual(yield* admin.notification_endpoints.test(request), queued)
+        const record = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
+        assert.strictEqual(record.id, queued.id)
+        assert.strictEqual(record.label, "test")
+        const [seen] = receiver.seen
+        const result = yield* Effect.promise(() => verify(seen?.body ?? "", headersOf(seen!), secret))
+        if (!result.ok) return assert.fail(result.message)
+        assert.strictEqual(result.event.type, "test")
+        assert.strictEqual(result.event.id, record.event_id)
+        assert.strictEqual(seen?.headers["x-svc-event-type"], "test")
+        const body: unknown = JSON.parse(seen?.body ?? "")
+        assert.hasAllKeys(body, ["id", "type", "org_id", "occurred_at", "approval"])
+        assert.propertyVal(body, "approval", null)
+        yield* awaitDeliveries(admin, other.endpoint.id, (list) => list.length === 0)
+        assert.lengthOf(receiver.seen, 1)
+      })
   )
 
   it.effect(
-    "do not exist for another organization, nor a delivery at another endpoint, nor once removed",
+    "an endpoint of another organization, a delivery of another endpoint and a removed endpoint answer 404",
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
@@ -231,7 +233,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       })
   )
 
-  it.effect("are 50 at most, however many are made at once", () =>
+  it.effect("an organization has at most 50 endpoints, however many are created concurrently", () =>
     Effect.gen(function* () {
       const { admin } = yield* seedEndpoint("fifty")
       const make = admin.notification_endpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
@@ -239,7 +241,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       const sql = yield* SqlClient.SqlClient
       const racing = yield* transaction(
         Effect.gen(function* () {
-          // All have counted, or wait for one that has, before any is written: four, as many as have a turn under keys at once.
+          // Every creation has counted, or waits for one that has, before any inserts. Four, because that many requests with an idempotency key run concurrently.
           yield* sql`LOCK TABLE notification_endpoints IN SHARE MODE`
           const fibers = yield* Effect.replicateEffect(Effect.forkChild(Effect.result(make)), 4)
           yield* waitForBlockedStatements(4)
@@ -258,7 +260,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("refuse an address that may not be used, with the reason", () =>
+  it.effect("a URL that egress forbids is refused with the reason", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "bad address")
       for (const [url, reason] of [
@@ -284,7 +286,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("are read with org_config.read and changed with org_config.write alone", () =>
+  it.effect("endpoints are read with org_config.read and changed only with org_config.write", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* seedEndpoint("scopes")
       const reader = yield* (yield* Countersign).client(

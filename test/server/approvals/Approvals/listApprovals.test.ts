@@ -6,7 +6,7 @@ import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
 import { sortingTask } from "../../../support/tasks.ts"
 
-layer(service(), { excludeTestServices: true })("the list of approvals", (it) => {
+layer(service(), { excludeTestServices: true })("listApprovals", (it) => {
   const asking = (organization: string) =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
@@ -27,7 +27,7 @@ layer(service(), { excludeTestServices: true })("the list of approvals", (it) =>
       return { agent, ask, first, reviewer }
     })
 
-  it.effect("is of a status, a session or a task, or of all of them at once", () =>
+  it.effect("the list can be filtered by status, session and task, and by all of them", () =>
     Effect.gen(function* () {
       const { agent, ask, first, reviewer } = yield* asking("filters")
       const { client } = yield* Countersign
@@ -49,7 +49,7 @@ layer(service(), { excludeTestServices: true })("the list of approvals", (it) =>
     })
   )
 
-  it.effect("goes on where the page before ended, also while more is asked for", () =>
+  it.effect("a page continues after the page before it, also while approvals are added", () =>
     Effect.gen(function* () {
       const { ask, first, reviewer } = yield* asking("cursors")
       const asked: Array<ApprovalId> = []
@@ -74,14 +74,14 @@ layer(service(), { excludeTestServices: true })("the list of approvals", (it) =>
     })
   )
 
-  it.effect("ends a page at 8 MiB of arguments, and shows a larger one alone", () =>
+  it.effect("a page ends at 8 MiB of arguments, and larger arguments are on a page of their own", () =>
     Effect.gen(function* () {
       const { ask, first, reviewer } = yield* asking("bytes")
       const asked = [yield* ask(first, "small")]
       const large = { note: "x".repeat(3 * 1024 * 1024) }
       for (const name of ["a", "b", "c"]) asked.unshift(yield* ask(first, name, large))
       const sql = yield* SqlClient.SqlClient
-      // Over the bound by itself: no request could make one.
+      // Larger than the limit by itself, which no request can create.
       yield* sql`UPDATE approvals SET arguments_bytes = 9000000 WHERE approval_id = ${asked[0] ?? ""}`
       const pages: Array<ReadonlyArray<ApprovalId>> = []
       for (let cursor: ApprovalId | null | undefined; cursor !== null;) {

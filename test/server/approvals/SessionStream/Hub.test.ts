@@ -5,7 +5,7 @@ import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { type Hub, makeHub } from "../../../../src/server/approvals/SessionStream/Hub.ts"
 import type { ReadResult } from "../../../../src/server/approvals/SessionStream/Subscription.ts"
 
-/** A hub over a session in memory: `events` are its lines, each read once a page unless `read` says otherwise. */
+/** A hub over one session in memory; `store` counts its events and the reads of pages. */
 const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: number } = {}) {
   const key_id = yield* KeyId.generate
   const session = { org_id: yield* OrgId.generate, session_id: yield* SessionId.generate }
@@ -41,28 +41,28 @@ const hubOver = Effect.fnUntraced(function* (options: { readonly pageEvents?: nu
   return { add, hub, key_id, session, store, stream: (cursor = 0) => hub.stream(session, key_id, cursor) }
 })
 
-/** Reads a stream beside the test; `text` is what came so far. */
+/** Reads a stream in a fiber; `text` is the text so far. */
 const follow = Effect.fnUntraced(function* (stream: Stream.Stream<Uint8Array>) {
-  const came = { text: "" }
+  const received = { text: "" }
   const fiber = yield* stream.pipe(
     Stream.decodeText(),
-    Stream.runForEach((text) => Effect.sync(() => void (came.text += text))),
+    Stream.runForEach((text) => Effect.sync(() => void (received.text += text))),
     Effect.forkChild
   )
   yield* settled
-  return Object.assign(came, { fiber })
+  return Object.assign(received, { fiber })
 })
 
-/** Lets every fiber go on as far as it can: nothing here waits for the outside. */
+/** Lets every fiber run until it suspends: nothing here waits for I/O. */
 const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
 
-const OPENING = "retry: 3000\n\n"
+const PREAMBLE = "retry: 3000\n\n"
 const HEARTBEAT = ": heartbeat\n\n"
 
 const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followedSessions().length })
 
-describe("the hub of streams", () => {
-  it.effect("reads a page once for all who go on from the same event", () =>
+describe("Hub", () => {
+  it.effect("streams at the same cursor share one read", () =>
     Effect.gen(function* () {
       const { add, hub, store, stream } = yield* hubOver()
       const readers = yield* Effect.forEach(Array.from({ length: 50 }), () => follow(stream()))
@@ -70,43 +70,43 @@ describe("the hub of streams", () => {
       store.reads = 0
       add(3)
       yield* settled
-      for (const { text } of readers) assert.strictEqual(text, `${OPENING}1-3;`)
+      for (const { text } of readers) assert.strictEqual(text, `${PREAMBLE}1-3;`)
       assert.strictEqual(store.reads, 1)
       yield* Effect.forEach(readers, ({ fiber }) => Fiber.interrupt(fiber))
       assert.deepStrictEqual(sizes(hub), { streams: 0, sessions: 0 })
     })
   )
 
-  it.effect("reads on, page by page, until a reader is up to date", () =>
+  it.effect("pages are read one after the other until a stream is up to date", () =>
     Effect.gen(function* () {
       const { add, store, stream } = yield* hubOver({ pageEvents: 4 })
       store.newest = 6
       const reader = yield* follow(stream(1))
-      assert.strictEqual(reader.text, `${OPENING}2-5;6-6;`)
+      assert.strictEqual(reader.text, `${PREAMBLE}2-5;6-6;`)
       add(1)
       add(4)
       yield* settled
-      assert.strictEqual(reader.text, `${OPENING}2-5;6-6;7-10;11-11;`)
+      assert.strictEqual(reader.text, `${PREAMBLE}2-5;6-6;7-10;11-11;`)
     })
   )
 
-  it.effect("waits on when it was told too early, and sees the event when it is told again", () =>
+  it.effect("after a premature signal a stream waits, and gets the event after the next signal", () =>
     Effect.gen(function* () {
       const { hub, session, store, stream } = yield* hubOver()
       const reader = yield* follow(stream())
       hub.signal([{ session_id: session.session_id, newest: 1 }])
       yield* settled
-      assert.strictEqual(reader.text, OPENING)
-      // The check compares with what the hub believes: it must not believe what it could not read.
+      assert.strictEqual(reader.text, PREAMBLE)
+      // The poll compares with the newest number of the hub, which must not exceed what was read.
       assert.strictEqual(hub.followedSessions()[0]?.newest, 0)
       store.newest = 1
       hub.signal([{ session_id: session.session_id, newest: 1 }])
       yield* settled
-      assert.strictEqual(reader.text, `${OPENING}1-1;`)
+      assert.strictEqual(reader.text, `${PREAMBLE}1-1;`)
     })
   )
 
-  it.effect("sends a comment every 15 seconds, also between events", () =>
+  it.effect("a stream gets a heartbeat every 15 seconds, also between events", () =>
     Effect.gen(function* () {
       const { add, hub, stream } = yield* hubOver()
       const reader = yield* follow(stream())
@@ -120,11 +120,11 @@ describe("the hub of streams", () => {
       yield* TestClock.adjust("15 seconds")
       hub.sweep()
       yield* settled
-      assert.strictEqual(reader.text, `${OPENING}1-1;${HEARTBEAT}${HEARTBEAT}`)
+      assert.strictEqual(reader.text, `${PREAMBLE}1-1;${HEARTBEAT}${HEARTBEAT}`)
     })
   )
 
-  it.effect("cuts a reader who does not read, who then resumes by its cursor", () =>
+  it.effect("a slow client is cut and can resume by its cursor", () =>
     Effect.gen(function* () {
       const { add, hub, stream } = yield* hubOver()
       add(3)
@@ -142,11 +142,11 @@ describe("the hub of streams", () => {
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(stuck)))
       assert.deepStrictEqual(sizes(hub), { streams: 1, sessions: 1 })
       assert.isUndefined(quiet.fiber.pollUnsafe())
-      assert.strictEqual((yield* follow(stream(1))).text, `${OPENING}2-3;`)
+      assert.strictEqual((yield* follow(stream(1))).text, `${PREAMBLE}2-3;`)
     })
   )
 
-  it.effect("gives a stream that is to end a second for what it was handed", () =>
+  it.effect("a stream that ends has one second for its last page", () =>
     Effect.gen(function* () {
       const { hub, stream } = yield* hubOver()
       const stuck = yield* stream().pipe(
@@ -163,25 +163,27 @@ describe("the hub of streams", () => {
     })
   )
 
-  it.effect("ends a stream whose next event is gone, and, told to, those of a key or all", () =>
-    Effect.gen(function* () {
-      const { add, hub, key_id, session, store, stream } = yield* hubOver()
-      const first = yield* follow(stream())
-      store.gap = true
-      add(5)
-      assert.isTrue(Exit.isSuccess(yield* Fiber.await(first.fiber)))
-      store.gap = false
-      const other = yield* KeyId.generate
-      const mine = yield* follow(stream(5))
-      const theirs = yield* follow(hub.stream(session, other, 5))
-      assert.strictEqual(hub.keys().length, 2)
-      assert.strictEqual(hub.endStreamsOfKeys(new Set([key_id])), 1)
-      assert.isTrue(Exit.isSuccess(yield* Fiber.await(mine.fiber)))
-      hub.endAll()
-      assert.isTrue(Exit.isSuccess(yield* Fiber.await(theirs.fiber)))
-      const late = yield* follow(stream(5))
-      assert.isTrue(Exit.isSuccess(yield* Fiber.await(late.fiber)))
-      assert.strictEqual(late.text, OPENING)
-    })
+  it.effect(
+    "a stream ends when its next event was removed, when its key has ended, and when all are ended",
+    () =>
+      Effect.gen(function* () {
+        const { add, hub, key_id, session, store, stream } = yield* hubOver()
+        const first = yield* follow(stream())
+        store.gap = true
+        add(5)
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(first.fiber)))
+        store.gap = false
+        const other = yield* KeyId.generate
+        const mine = yield* follow(stream(5))
+        const theirs = yield* follow(hub.stream(session, other, 5))
+        assert.strictEqual(hub.keys().length, 2)
+        assert.strictEqual(hub.endStreamsOfKeys(new Set([key_id])), 1)
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(mine.fiber)))
+        hub.endAll()
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(theirs.fiber)))
+        const late = yield* follow(stream(5))
+        assert.isTrue(Exit.isSuccess(yield* Fiber.await(late.fiber)))
+        assert.strictEqual(late.text, PREAMBLE)
+      })
   )
 })

@@ -31,8 +31,8 @@ const range = (first: number, last: number) => Array.from({ length: last - first
 const portOf = ({ address }: HttpServer.HttpServer["Service"]) =>
   NetAddress.isInetAddress(address) ? address.port : 0
 
-/** A key, and a session of its organization. */
-const follower = Effect.gen(function* () {
+/** Creates a key and a session of its organization. */
+const createFollower = Effect.gen(function* () {
   const countersign = yield* Countersign
   const sql = yield* SqlClient.SqlClient
   const key = Redacted.value(yield* countersign.key({ preset: "runtime" }))
@@ -41,7 +41,7 @@ const follower = Effect.gen(function* () {
   const [row] = yield* sql<{ org_id: OrgId }>`
     SELECT org_id FROM agent_sessions WHERE session_id = ${session_id}
   `
-  if (row === undefined) throw new Error("the session is in the store")
+  if (row === undefined) throw new Error("the session must be in the database")
   return {
     key,
     session: { org_id: row.org_id, session_id },
@@ -50,9 +50,9 @@ const follower = Effect.gen(function* () {
 })
 
 layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/events/stream", (it) => {
-  it.effect("answers as an event stream that nobody stores or holds back", () =>
+  it.effect("the response is an event stream that is neither cached nor buffered", () =>
     Effect.gen(function* () {
-      const { key, path, session } = yield* follower
+      const { key, path, session } = yield* createFollower
       yield* recordOutcomes(session, 2)
       yield* closeSession(session)
       const { body, headers, status } = yield* send(path, { key })
@@ -61,8 +61,8 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
       assert.strictEqual(headers.get("cache-control"), "no-store")
       assert.strictEqual(headers.get("x-accel-buffering"), "no")
       assert.match(headers.get("x-request-id") ?? "", /^req_/)
-      const [opening, first, second, last, rest] = String(body["text"]).split("\n\n")
-      assert.strictEqual(opening, "retry: 3000")
+      const [preamble, first, second, last, rest] = String(body["text"]).split("\n\n")
+      assert.strictEqual(preamble, "retry: 3000")
       assert.match(first ?? "", /^id: 1\nevent: tool:outcome\ndata: \{"id":1,"type":"tool:outcome",[^\n]*\}$/)
       assert.match(second ?? "", /^id: 2\n/)
       assert.match(last ?? "", /^id: 3\nevent: session:closed\ndata: [^\n]*"step_id":null[^\n]*$/)
@@ -70,103 +70,109 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
     })
   )
 
-  it.effect("goes by Last-Event-ID before after, and has no content once all was seen", () =>
-    Effect.gen(function* () {
-      const { key, path, session } = yield* follower
-      yield* recordOutcomes(session, 5)
-      yield* closeSession(session)
-      const ids = ({ body }: { readonly body: Record<string, unknown> }) =>
-        [...String(body["text"]).matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))
-      assert.deepStrictEqual(ids(yield* send(`${path}?after=4`, { key })), [5, 6])
-      const both = yield* send(`${path}?after=1`, { key, headers: { "last-event-id": "5" } })
-      assert.deepStrictEqual(ids(both), [6])
-      assert.deepStrictEqual(ids(yield* send(`${path}?after=0`, { key })), range(1, 6))
-      assert.strictEqual((yield* send(`${path}?after=6`, { key })).status, 204)
-    })
+  it.effect(
+    "Last-Event-ID takes precedence over `after`, and 204 follows the last event of a closed session",
+    () =>
+      Effect.gen(function* () {
+        const { key, path, session } = yield* createFollower
+        yield* recordOutcomes(session, 5)
+        yield* closeSession(session)
+        const ids = ({ body }: { readonly body: Record<string, unknown> }) =>
+          [...String(body["text"]).matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id))
+        assert.deepStrictEqual(ids(yield* send(`${path}?after=4`, { key })), [5, 6])
+        const both = yield* send(`${path}?after=1`, { key, headers: { "last-event-id": "5" } })
+        assert.deepStrictEqual(ids(both), [6])
+        assert.deepStrictEqual(ids(yield* send(`${path}?after=0`, { key })), range(1, 6))
+        assert.strictEqual((yield* send(`${path}?after=6`, { key })).status, 204)
+      })
   )
 
-  it.effect("refuses what is no cursor, no session, no key, no scope, and what is gone", () =>
-    Effect.gen(function* () {
-      const countersign = yield* Countersign
-      const sql = yield* SqlClient.SqlClient
-      const { key, path, session } = yield* follower
-      yield* recordOutcomes(session, 5)
-      for (const cursor of [
-        "x",
-        "-1",
-        "01",
-        "1.0",
-        "1e0",
-        "",
-        " 1",
-        "6",
-        "9007199254740993",
-        "99999999999999999999"
-      ]) {
-        const query = yield* send(`${path}?after=${encodeURIComponent(cursor)}`, { key })
-        assert.deepStrictEqual([cursor, query.status, query.body["code"]], [cursor, 400, "INVALID_REQUEST"])
-      }
-      const header = yield* send(path, { key, headers: { "last-event-id": "five" } })
-      assert.strictEqual(header.body["code"], "INVALID_REQUEST")
-      assert.strictEqual(header.headers.get("content-type"), "application/problem+json")
-      const missing = yield* SessionId.generate
-      for (const id of [missing, "nothing"]) {
-        const { body, status } = yield* send(`/v1/agent-sessions/${id}/events/stream`, { key })
-        assert.deepStrictEqual([status, body["code"]], [404, "NOT_FOUND"])
-      }
-      const foreign = yield* countersign.key({}, "elsewhere")
-      assert.strictEqual((yield* send(path, { key: foreign })).status, 404)
-      assert.strictEqual((yield* send(path)).status, 401)
-      const blind = yield* countersign.key({ scopes: ["feedback.read"] })
-      assert.strictEqual((yield* send(path, { key: blind })).body["required_scope"], "sessions.read")
-      yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number <= 2`
-      const gone = yield* send(`${path}?after=1`, { key })
-      assert.deepStrictEqual(
-        [gone.status, gone.body["code"], gone.body["first_kept"]],
-        [410, "CURSOR_EXPIRED", 3]
-      )
-    })
+  it.effect(
+    "an invalid or expired cursor, an unknown session, a missing key and a missing scope are refused",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const { key, path, session } = yield* createFollower
+        yield* recordOutcomes(session, 5)
+        for (const cursor of [
+          "x",
+          "-1",
+          "01",
+          "1.0",
+          "1e0",
+          "",
+          " 1",
+          "6",
+          "9007199254740993",
+          "99999999999999999999"
+        ]) {
+          const query = yield* send(`${path}?after=${encodeURIComponent(cursor)}`, { key })
+          assert.deepStrictEqual([cursor, query.status, query.body["code"]], [cursor, 400, "INVALID_REQUEST"])
+        }
+        const header = yield* send(path, { key, headers: { "last-event-id": "five" } })
+        assert.strictEqual(header.body["code"], "INVALID_REQUEST")
+        assert.strictEqual(header.headers.get("content-type"), "application/problem+json")
+        const missing = yield* SessionId.generate
+        for (const id of [missing, "nothing"]) {
+          const { body, status } = yield* send(`/v1/agent-sessions/${id}/events/stream`, { key })
+          assert.deepStrictEqual([status, body["code"]], [404, "NOT_FOUND"])
+        }
+        const foreign = yield* countersign.key({}, "elsewhere")
+        assert.strictEqual((yield* send(path, { key: foreign })).status, 404)
+        assert.strictEqual((yield* send(path)).status, 401)
+        const blind = yield* countersign.key({ scopes: ["feedback.read"] })
+        assert.strictEqual((yield* send(path, { key: blind })).body["required_scope"], "sessions.read")
+        yield* sql`DELETE FROM session_events WHERE session_id = ${session.session_id} AND number <= 2`
+        const gone = yield* send(`${path}?after=1`, { key })
+        assert.deepStrictEqual(
+          [gone.status, gone.body["code"], gone.body["first_kept"]],
+          [410, "CURSOR_EXPIRED", 3]
+        )
+      })
   )
 
-  it.effect("serves an EventSource through breaks, which stops at the end of the session", () =>
-    Effect.gen(function* () {
-      const { key, path, session } = yield* follower
-      const proxy = yield* breakingProxy({
-        port: portOf(yield* HttpServer.HttpServer),
-        breaks: 1,
-        bytes: 4_000,
-        seed: 3
-      })
-      const seen: Array<number> = []
-      const over = yield* Deferred.make<void>()
-      const source = new EventSource(proxy.url + path, {
-        fetch: (url, init) =>
-          fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${key}` } })
-      })
-      yield* Effect.addFinalizer(() => Effect.sync(() => source.close()))
-      for (const type of ["tool:outcome", "session:closed"]) {
-        source.addEventListener(type, ({ data, lastEventId }) => {
-          assert.propertyVal(JSON.parse(String(data)), "id", Number(lastEventId))
-          seen.push(Number(lastEventId))
+  it.effect(
+    "an EventSource gets every event across a broken connection and stops at the end of the session",
+    () =>
+      Effect.gen(function* () {
+        const { key, path, session } = yield* createFollower
+        const proxy = yield* breakingProxy({
+          port: portOf(yield* HttpServer.HttpServer),
+          breaks: 1,
+          bytes: 4_000,
+          seed: 3
         })
-      }
-      // The end of the stream makes it ask again, and 204 stops it for good: what the specification has servers do.
-      source.addEventListener("error", () => {
-        if (source.readyState === EventSource.CLOSED) Deferred.doneUnsafe(over, Effect.void)
-      })
-      yield* recordOutcomes(session, 30)
-      yield* closeSession(session)
-      yield* Deferred.await(over)
-      assert.deepStrictEqual(seen, range(1, 31))
-      assert.strictEqual(proxy.breaks(), 1)
-    }).pipe(Effect.scoped)
+        const seen: Array<number> = []
+        const over = yield* Deferred.make<void>()
+        const source = new EventSource(proxy.url + path, {
+          fetch: (url, init) =>
+            fetch(url, { ...init, headers: { ...init.headers, authorization: `Bearer ${key}` } })
+        })
+        yield* Effect.addFinalizer(() => Effect.sync(() => source.close()))
+        for (const type of ["tool:outcome", "session:closed"]) {
+          source.addEventListener(type, ({ data, lastEventId }) => {
+            assert.propertyVal(JSON.parse(String(data)), "id", Number(lastEventId))
+            seen.push(Number(lastEventId))
+          })
+        }
+        // At the end of the stream the EventSource reconnects, and 204 stops it, as the specification says.
+        source.addEventListener("error", () => {
+          if (source.readyState === EventSource.CLOSED) Deferred.doneUnsafe(over, Effect.void)
+        })
+        yield* recordOutcomes(session, 30)
+        yield* closeSession(session)
+        yield* Deferred.await(over)
+        assert.deepStrictEqual(seen, range(1, 31))
+        assert.strictEqual(proxy.breaks(), 1)
+      }).pipe(Effect.scoped)
   )
 
-  it.effect("forgets a client that goes away", () =>
+  it.effect("a client that disconnects is removed", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
       const { url } = yield* Countersign
-      const { key, path } = yield* follower
+      const { key, path } = yield* createFollower
       const before = yield* streams.size
       const controller = new AbortController()
       const answer = yield* Effect.promise(() =>
@@ -180,8 +186,8 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
   )
 })
 
-/** The streams of one organization's sessions over a real socket, without the rest of the service. */
-const served = (options: SessionStreamOptions) =>
+/** Serves the streams of one organization's sessions over a real socket, without the rest of the service. */
+const serveStreams = (options: SessionStreamOptions) =>
   Effect.gen(function* () {
     const principal = yield* seedReader
     const scope = yield* Scope.make()
@@ -218,7 +224,7 @@ const served = (options: SessionStreamOptions) =>
     }
   })
 
-/** Asks for a session's stream and reads nothing of it. */
+/** Requests a session's stream without reading the response. */
 const openSocket = (port: number, id: SessionId): Effect.Effect<Socket, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.callback<Socket>((resume) => {
@@ -230,10 +236,10 @@ const openSocket = (port: number, id: SessionId): Effect.Effect<Socket, never, S
     (socket) => Effect.sync(() => socket.destroy())
   )
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it) => {
-  it.effect("one who does not read is cut, and the others are not", () =>
+layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › over a socket", (it) => {
+  it.effect("a client that does not read is cut, and other clients are not", () =>
     Effect.gen(function* () {
-      const { port, principal, record, stop, streams } = yield* served({
+      const { port, principal, record, stop, streams } = yield* serveStreams({
         sendTimeout: "300 millis",
         sweep: "20 millis"
       })
@@ -261,9 +267,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
     }).pipe(Effect.scoped)
   )
 
-  it.effect("a stop does not wait for open streams, also where the drain is long", () =>
+  it.effect("a shutdown does not wait for open streams, however long the drain is", () =>
     Effect.gen(function* () {
-      const { port, principal, stop, streams } = yield* served({})
+      const { port, principal, stop, streams } = yield* serveStreams({})
       const session = yield* seedSession(principal)
       const sockets = yield* Effect.forEach(range(1, 20), () => openSocket(port, session.session_id))
       const texts = sockets.map((socket) => {
@@ -274,7 +280,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("over a socket", (it
       yield* Effect.repeat(streams.size, { until: (size) => size === 20 })
       const stopping = yield* Effect.forkChild(stop)
       yield* Fiber.join(stopping)
-      // The last chunk of length zero: an orderly end, at which clients connect again elsewhere.
+      // The last chunk has length zero: an orderly end, after which clients reconnect to another replica.
       for (const { value } of texts) assert.match(value, /retry: 3000\n\n\r\n0\r\n\r\n$/)
     }).pipe(Effect.scoped)
   )

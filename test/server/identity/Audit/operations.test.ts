@@ -11,7 +11,7 @@ import {
   seedEnvironment
 } from "../../../support/seedOneOfEach/seedOneOfEach.ts"
 
-/** What each operation that changes something leaves in the log, on which of the world's things. */
+/** The audit action of each operation that changes something, and the seeded resource it is called on. */
 const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrganization["ids"] | "new"]>> = {
   "api_keys.create": ["key.created", "new"],
   "api_keys.revoke": ["key.revoked", "spare_key"],
@@ -39,82 +39,88 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "telemetry_destinations.replay": ["delivery.replayed", "batch"]
 }
 
-/** What changes something and leaves no entry, and why it needs none. */
+/** Operations that change something without an entry, and why they need none. */
 const unrecorded: Readonly<Record<string, string>> = {
-  "tasks.run": "a run is logged itself, with its key; thousands a second would drown the rest",
-  "feedback.create": "the record says who gave it; nothing follows before it is staged",
-  "sessions.create": "the session says who opened it",
+  "tasks.run": "a run is a log record itself, with its key; thousands a second would bury other entries",
+  "feedback.create": "the feedback records its author; it has no effect before it is staged",
+  "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
   "sessions.complete": "the outcome is an event of its session"
 }
 
-/** What succeeds, apart from what the world makes fail: a collector that refuses a test was tested all the same. */
+/** Whether an operation succeeded. A test that the seeded collector rejects counts, because it was made. */
 const fails: Readonly<Record<string, number>> = { "telemetry_destinations.test": 502 }
 
-layer(service({ environment: seedEnvironment }), { excludeTestServices: true })("the audit log", (it) => {
-  it.effect("has an entry of each operation that changes something, or there is a reason why not", () =>
-    Effect.gen(function* () {
-      const changing = operations.filter(({ method }) => method !== "GET").map(({ name }) => name)
-      assert.sameMembers([...Object.keys(recorded), ...Object.keys(unrecorded)], changing)
-      assert.sameMembers(
-        Object.keys(requests),
-        operations.map(({ name }) => name)
-      )
+layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
+  "Audit › operations",
+  (it) => {
+    it.effect("every operation that changes something leaves an entry or is listed with a reason", () =>
+      Effect.gen(function* () {
+        const changing = operations.filter(({ method }) => method !== "GET").map(({ name }) => name)
+        assert.sameMembers([...Object.keys(recorded), ...Object.keys(unrecorded)], changing)
+        assert.sameMembers(
+          Object.keys(requests),
+          operations.map(({ name }) => name)
+        )
 
-      const here = yield* seedOneOfEach("audited")
-      const newest = Effect.map(here.admin.audit_log.list({ query: { limit: 2 } }), ({ entries }) => entries)
-      for (const name of Object.keys(requests)) {
-        const operation = operations.find((one) => one.name === name) ?? assert.fail(name)
-        if (name === "sessions.stream") continue
-        const request = yield* requestOf(name, here)
-        const [before] = yield* newest
-        const answer = yield* send(targetOf(operation, request), {
-          method: operation.method,
-          key: here.key,
-          ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) })
-        })
-        if (name in fails) assert.strictEqual(answer.status, fails[name], name)
-        else assert.isBelow(answer.status, 300, `${name}: ${JSON.stringify(answer.body)}`)
-        const [entry, previous] = yield* newest
-        const expected = recorded[name]
-        if (expected === undefined) {
-          assert.strictEqual(entry?.id, before?.id, `${name} left an entry`)
-          continue
+        const here = yield* seedOneOfEach("audited")
+        const newest = Effect.map(
+          here.admin.audit_log.list({ query: { limit: 2 } }),
+          ({ entries }) => entries
+        )
+        for (const name of Object.keys(requests)) {
+          const operation = operations.find((one) => one.name === name) ?? assert.fail(name)
+          if (name === "sessions.stream") continue
+          const request = yield* requestOf(name, here)
+          const [before] = yield* newest
+          const answer = yield* send(targetOf(operation, request), {
+            method: operation.method,
+            key: here.key,
+            ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) })
+          })
+          if (name in fails) assert.strictEqual(answer.status, fails[name], name)
+          else assert.isBelow(answer.status, 300, `${name}: ${JSON.stringify(answer.body)}`)
+          const [entry, previous] = yield* newest
+          const expected = recorded[name]
+          if (expected === undefined) {
+            assert.strictEqual(entry?.id, before?.id, `${name} left an entry`)
+            continue
+          }
+          const [action, target] = expected
+          assert.strictEqual(previous?.id, before?.id, `${name} left one entry`)
+          assert.strictEqual(entry?.action, action, name)
+          assert.strictEqual(entry?.actor?.name, "Ada", name)
+          assert.strictEqual(entry?.request_id, answer.headers.get("x-request-id"), name)
+          if (target !== "new") assert.strictEqual(entry?.target_id, here.ids[target], name)
         }
-        const [action, target] = expected
-        assert.strictEqual(previous?.id, before?.id, `${name} left one entry`)
-        assert.strictEqual(entry?.action, action, name)
-        assert.strictEqual(entry?.actor?.name, "Ada", name)
-        assert.strictEqual(entry?.request_id, answer.headers.get("x-request-id"), name)
-        if (target !== "new") assert.strictEqual(entry?.target_id, here.ids[target], name)
-      }
-    })
-  )
+      })
+    )
 
-  it.effect("says who signed in to the console and who signed out, once each", () =>
-    Effect.gen(function* () {
-      const countersign = yield* Countersign
-      const key = yield* countersign.key({ name: "Ada" }, "signing in")
-      const own = { origin: countersign.url, "sec-fetch-site": "same-origin" }
-      const signIn = (text: string) =>
-        send("/console/session", { method: "POST", headers: own, body: JSON.stringify({ key: text }) })
-      const answer = yield* signIn(Redacted.value(key))
-      const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
-      yield* signIn("csk_nonsense")
-      for (let time = 0; time < 2; time++) {
-        yield* send("/console/session", { method: "DELETE", headers: { ...own, cookie } })
-      }
-      const { audit_log } = yield* countersign.clientWith(key)
-      const { entries } = yield* audit_log.list({ query: {} })
-      assert.deepStrictEqual(
-        entries.map(({ action }) => action),
-        ["console.signed_out", "console.signed_in", "key.created"]
-      )
-      const [out, signedIn, made] = entries
-      assert.deepStrictEqual(out?.actor, { id: made?.target_id, name: "Ada" })
-      assert.deepStrictEqual(signedIn?.actor, out?.actor)
-      assert.strictEqual(signedIn?.target_id, made?.target_id)
-      assert.strictEqual(signedIn?.request_id, answer.headers.get("x-request-id"))
-    })
-  )
-})
+    it.effect("signing in to the console and signing out leave one entry each", () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const key = yield* countersign.key({ name: "Ada" }, "signing in")
+        const own = { origin: countersign.url, "sec-fetch-site": "same-origin" }
+        const signIn = (text: string) =>
+          send("/console/session", { method: "POST", headers: own, body: JSON.stringify({ key: text }) })
+        const answer = yield* signIn(Redacted.value(key))
+        const cookie = answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
+        yield* signIn("csk_nonsense")
+        for (let time = 0; time < 2; time++) {
+          yield* send("/console/session", { method: "DELETE", headers: { ...own, cookie } })
+        }
+        const { audit_log } = yield* countersign.clientWith(key)
+        const { entries } = yield* audit_log.list({ query: {} })
+        assert.deepStrictEqual(
+          entries.map(({ action }) => action),
+          ["console.signed_out", "console.signed_in", "key.created"]
+        )
+        const [out, signedIn, made] = entries
+        assert.deepStrictEqual(out?.actor, { id: made?.target_id, name: "Ada" })
+        assert.deepStrictEqual(signedIn?.actor, out?.actor)
+        assert.strictEqual(signedIn?.target_id, made?.target_id)
+        assert.strictEqual(signedIn?.request_id, answer.headers.get("x-request-id"))
+      })
+    )
+  }
+)

@@ -17,7 +17,7 @@ import { eventually } from "../../../support/eventually.ts"
 
 const publicUrl = "https://approvals.example.org"
 
-/** Runs with mail on an engine of its own. */
+/** Runs with the mail channel on a delivery engine of its own. */
 const withMail =
   (port: number, policy: ChannelPolicy = quickPolicy()) =>
   <A, E, R>(use: Effect.Effect<A, E, R>) => {
@@ -32,8 +32,8 @@ const withMail =
     )
   }
 
-/** An organization with one reviewer, and an approval that waits there. */
-const setUp = Effect.gen(function* () {
+/** Inserts an organization with one reviewer and a pending approval. */
+const seedPendingApproval = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const org_id = yield* OrgId.generate
   const key_id = yield* KeyId.generate
@@ -72,16 +72,16 @@ const setUp = Effect.gen(function* () {
   return { org_id, key_id, approval }
 })
 
-type Waiting = Effect.Success<typeof setUp>
+type PendingApproval = Effect.Success<typeof seedPendingApproval>
 
-const publish = ({ approval, org_id }: Waiting, event: ApprovalEventType = "approval.requested") =>
+const publish = ({ approval, org_id }: PendingApproval, event: ApprovalEventType = "approval.requested") =>
   Effect.gen(function* () {
     const email = yield* Email
     yield* transaction(email.publish(org_id, Arr.of({ event, approval }), yield* DateTime.now))
   })
 
-/** The one mail there is, as the log has it, once it holds. */
-const record = ({ org_id }: Waiting, status: string) =>
+/** The only delivery of the organization, once it has this status. */
+const awaitRecord = ({ org_id }: PendingApproval, status: string) =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     Effect.map(
       eventually(
@@ -102,13 +102,13 @@ const test = <E>(
 ) => it.live(name, () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))))
 
 describe("MailChannel", () => {
-  test("comes again to a server that greylists, as the same mail", () =>
+  test("a greylisted mail is retried with the same message id", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ message: (nth) => (nth < 3 ? 451 : undefined) })
       yield* Effect.gen(function* () {
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         yield* publish(waiting)
-        assert.deepStrictEqual(yield* record(waiting, "delivered"), {
+        assert.deepStrictEqual(yield* awaitRecord(waiting, "delivered"), {
           status: "delivered",
           attempts: 3,
           last_error: null
@@ -123,17 +123,17 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port))
     }))
 
-  test("sends a mail again whose end was not heard, under the same id", () =>
+  test("a mail whose result was lost is sent again with the same message id", () =>
     Effect.gen(function* () {
       let last = ""
       const server = yield* mailServer()
       yield* Effect.gen(function* () {
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         const sql = yield* SqlClient.SqlClient
         yield* publish(waiting)
-        yield* record(waiting, "delivered")
+        yield* awaitRecord(waiting, "delivered")
         last = server.received[0]?.headers.get("message-id") ?? ""
-        // As after a crash between the sending and its writing down.
+        // The state after a crash between sending the mail and recording the result.
         yield* sql`UPDATE deliveries SET status = 'failed'`
         const [row] = yield* sql<{ readonly destination_id: string; readonly delivery_id: string }>`
           SELECT destination_id, delivery_id FROM deliveries
@@ -145,14 +145,14 @@ describe("MailChannel", () => {
       assert.strictEqual(server.received[1]?.headers.get("message-id"), last)
     }))
 
-  test("gives up at once on a recipient that does not exist, and leaves nobody else alone for it", () =>
+  test("an unknown recipient fails its own delivery immediately and does not affect other mail", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ recipient: (_, nth) => (nth <= 10 ? 550 : undefined) })
       const policy = quickPolicy({
         cooldown: { failureThreshold: 2, firstMillis: 60_000, longestMillis: 60_000 }
       })
       yield* Effect.gen(function* () {
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         for (let i = 0; i < 10; i++) yield* publish(waiting)
         const sql = yield* SqlClient.SqlClient
         const rows = yield* eventually(
@@ -171,7 +171,7 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port, policy))
     }))
 
-  test("leaves a server alone that fails, tells the operator once, and sends what waited", () =>
+  test("a failing server gets a cooldown and one log line, and queued mail is sent when it works again", () =>
     Effect.gen(function* () {
       const lines: Array<unknown> = []
       const capture = Logger.make(({ message }) => void lines.push(message))
@@ -183,9 +183,9 @@ describe("MailChannel", () => {
         cooldown: { failureThreshold: 2, firstMillis: 200, longestMillis: 200 }
       })
       yield* Effect.gen(function* () {
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         yield* publish(waiting)
-        const { attempts } = yield* record(waiting, "delivered")
+        const { attempts } = yield* awaitRecord(waiting, "delivered")
         assert.strictEqual(attempts, 4)
       }).pipe(withMail(server.port, policy), Effect.provide(Logger.layer([capture])))
       assert.deepStrictEqual(lines.flat(), [
@@ -194,50 +194,50 @@ describe("MailChannel", () => {
       ])
     }))
 
-  test("asks nobody for what was decided meanwhile, and writes to no key that was revoked meanwhile", () =>
+  test("no mail is sent for an approval that was decided meanwhile, or to a key that was revoked meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       const retry = { ...quickPolicy().retry, delaysMillis: [50] }
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const decided = yield* setUp
+        const decided = yield* seedPendingApproval
         yield* transaction(
           Effect.andThen(publish(decided), sql`UPDATE approvals SET status = 'approved', outcome = 'allow'`)
         )
-        const one = yield* record(decided, "failed")
+        const one = yield* awaitRecord(decided, "failed")
         assert.deepStrictEqual(one, {
           status: "failed",
           attempts: 0,
           last_error: "the approval is already closed"
         })
-        const revoked = yield* setUp
+        const revoked = yield* seedPendingApproval
         yield* transaction(Effect.andThen(publish(revoked), sql`UPDATE api_keys SET revoked_at = now()`))
-        const { last_error } = yield* record(revoked, "failed")
+        const { last_error } = yield* awaitRecord(revoked, "failed")
         assert.strictEqual(last_error, "the recipient's key was revoked or has expired")
         assert.lengthOf(server.received, 0)
       }).pipe(withMail(server.port, quickPolicy({ retry })))
     }))
 
-  test("queues no mail with a transaction that does not commit", () =>
+  test("a transaction that rolls back queues no mail", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         yield* Effect.flip(transaction(Effect.andThen(publish(waiting), Effect.fail("rolled back"))))
         assert.lengthOf(yield* sql`SELECT 1 FROM approval_mail`, 0)
         assert.lengthOf(yield* sql`SELECT 1 FROM deliveries`, 0)
       }).pipe(withMail(server.port))
     }))
 
-  test("removes mails that are older than is kept", () =>
+  test("retention removes expired mail", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       yield* Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const waiting = yield* setUp
+        const waiting = yield* seedPendingApproval
         yield* publish(waiting)
-        yield* record(waiting, "delivered")
+        yield* awaitRecord(waiting, "delivered")
         yield* publish(waiting, "approval.expiring")
         yield* Effect.promise(() => server.arrived(2))
         yield* sql`

@@ -16,7 +16,7 @@ const mail: Mail = {
   date: new Date("2026-11-21T08:00:00Z")
 }
 
-/** Sends to a URL, from a pool of its own. */
+/** Sends to a URL from a new connection pool. */
 const sendTo = (url: string, one: Partial<Mail> = {}) =>
   Effect.scoped(
     Effect.flatMap(makeSmtp({ url: Redacted.make(url), from: "c@example.org" }), (smtp) =>
@@ -24,7 +24,7 @@ const sendTo = (url: string, one: Partial<Mail> = {}) =>
     )
   )
 
-/** Sends to a server that behaves as told. */
+/** Sends to a new server with this behaviour. */
 const sendToServer = (options: MailServerOptions, one: Partial<Mail> = {}) =>
   Effect.scoped(
     Effect.gen(function* () {
@@ -38,7 +38,7 @@ const retry = (error: string, status: number | null) =>
   ({ _tag: "Retry", error, status, retryAfter: null }) as const
 
 describe("Smtp", () => {
-  it.live("sends a mail, and says so", () =>
+  it.live("an accepted mail is delivered", () =>
     Effect.gen(function* () {
       const { outcome, received } = yield* sendToServer({})
       assert.deepStrictEqual(outcome, { _tag: "Delivered", status: 250 })
@@ -51,7 +51,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("tries again what is put off, and not what is refused; neither counts against the server", () =>
+  it.live("a deferred mail is retried, a rejected one is not, and neither is a fault of the server", () =>
     Effect.gen(function* () {
       const greylisted = yield* sendToServer({ recipient: () => 451 })
       assert.deepStrictEqual(greylisted.outcome, {
@@ -75,7 +75,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("tries again what is the server's or the operator's to mend", () =>
+  it.live("faults of the server and of its configuration are retried", () =>
     Effect.gen(function* () {
       assert.deepStrictEqual(
         (yield* sendToServer({ sender: () => 550 })).outcome,
@@ -101,7 +101,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("is not fooled by what is no mail server", () =>
+  it.live("a server that does not speak SMTP is a fault of the server", () =>
     Effect.gen(function* () {
       const server = createServer((socket) => {
         socket.on("error", () => {})
@@ -114,7 +114,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("logs in, over TLS where the server offers it", () =>
+  it.live("a login uses TLS if the server offers it", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const login = { user: "countersign", password: "hunter2/%:@" }
@@ -129,7 +129,7 @@ describe("Smtp", () => {
           yield* sendTo(url("wrong", trusting)),
           retry("SMTP 535: the mail server rejected the login", 535)
         )
-        // A certificate that nobody vouches for is not good enough unless the operator says so.
+        // An untrusted certificate is refused unless the operator allows it.
         assert.deepStrictEqual(
           yield* sendTo(url(login.password, "")),
           retry("the mail server's TLS certificate is not trusted", null)
@@ -139,7 +139,7 @@ describe("Smtp", () => {
     )
   )
 
-  it.live("speaks TLS from the first byte to smtps", () =>
+  it.live("smtps uses TLS from the first byte", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const tls = makeAuthority().issue({ hosts: ["127.0.0.1"] })
@@ -155,13 +155,13 @@ describe("Smtp", () => {
     )
   )
 
-  it.live("gives the password to no server in the clear, but to one on this machine", () =>
+  it.live("a password is sent without TLS only to this machine", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const login = { user: "countersign", password: "hunter2" }
         const server = yield* mailServer({ login })
         const url = (host: string) => `smtp://countersign:hunter2@${host}:${server.port}`
-        // An address of this machine that does not say so.
+        // An address of this machine that is not recognized as one.
         assert.deepStrictEqual(yield* sendTo(url("0.0.0.0")), {
           ...retry("SMTP 500: the TLS handshake with the mail server failed", 500)
         })
@@ -172,7 +172,7 @@ describe("Smtp", () => {
     )
   )
 
-  it.live("lets go of a server that says nothing, when it is told to", () =>
+  it.live("interruption closes the connection to a server that does not respond", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const server = yield* mailServer({ message: (nth) => (nth === 1 ? "never" : undefined) })
@@ -183,14 +183,14 @@ describe("Smtp", () => {
         const stuck = yield* Effect.forkChild(smtp.send(mail))
         yield* Effect.promise(() => server.hanging)
         yield* Fiber.interrupt(stuck)
-        // The connection that hung is gone, and the next mail has one of its own.
+        // The connection that hung is closed, and the next mail gets a new one.
         assert.strictEqual((yield* smtp.send(mail))._tag, "Delivered")
         assert.strictEqual(server.connections(), 2)
       })
     )
   )
 
-  it.live("sends more than one mail over a connection", () =>
+  it.live("a connection is reused for several mails", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const server = yield* mailServer({ recipient: (_, nth) => (nth === 2 ? 550 : undefined) })
@@ -201,13 +201,13 @@ describe("Smtp", () => {
         for (const expected of ["Delivered", "Failed", "Delivered", "Delivered", "Delivered"]) {
           assert.strictEqual((yield* smtp.send(mail))._tag, expected)
         }
-        // A connection is still taking its leave of one mail when the next may already want another.
+        // A connection may still be finishing one mail when the next one needs a connection.
         assert.isAtMost(server.connections(), 2)
       })
     )
   )
 
-  it.live("keeps whatever is in a subject or an address to its place", () =>
+  it.live("subject and address cannot inject headers or recipients", () =>
     Effect.gen(function* () {
       const { named, outcome, received } = yield* sendToServer(
         {},
@@ -221,7 +221,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("lets nothing of the login and of what servers say into the log or the outcome", () =>
+  it.live("neither log nor outcome contains the login or text of the server", () =>
     Effect.gen(function* () {
       const lines: Array<string> = []
       const capture = Logger.make(({ cause, message }) => {

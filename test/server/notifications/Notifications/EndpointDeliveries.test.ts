@@ -16,14 +16,14 @@ import {
 } from "../../../support/notifications.ts"
 import { send, service } from "../../../support/service.ts"
 
-/** One failure begins a cooldown that outlasts the test. */
-const coolsAtOnce = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1" }
+/** One failure starts a cooldown that outlasts the test. */
+const coolsDownAfterOne = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0", COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1" }
 
-/** Room for two deliveries, which stay in it: the first attempt is an hour away. */
-const roomForTwo = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "2" }
+/** A queue limit of two. The first attempt is an hour away, so that deliveries stay queued. */
+const queueOfTwo = { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "3600", COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "2" }
 
-layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
-  it.effect("list the latest 50 deliveries, newest first, without bodies", () =>
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("EndpointDeliveries", (it) => {
+  it.effect("the list has the latest 50 deliveries of an endpoint, newest first, without bodies", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params } = yield* seedEndpoint("latest")
       const first = yield* admin.notification_endpoints.test({ params })
@@ -57,7 +57,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("replay every failed delivery of a window", () =>
+  it.effect("a window replay queues every failed delivery of the window", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver } = yield* seedEndpoint("window", [
         { status: 500 },
@@ -112,118 +112,126 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
   )
 })
 
-layer(service({ environment: coolsAtOnce }), { excludeTestServices: true })("a failed delivery", (it) => {
-  it.effect("is queued once by two replays at once, and waits for the cooldown", () =>
-    Effect.gen(function* () {
-      const { admin, endpoint, params, receiver } = yield* seedEndpoint("racing replays", [{ status: 500 }])
-      const { id } = yield* admin.notification_endpoints.test({ params })
-      yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
-      const replay = admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
-      const outcomes = yield* Effect.all([Effect.result(replay), Effect.result(replay)], {
-        concurrency: "unbounded"
-      })
-      assert.deepStrictEqual(
-        outcomes.filter(Result.isSuccess).map(({ success }) => success),
-        [{ queued: true, id }]
-      )
-      assert.deepStrictEqual(
-        outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag),
-        ["NOT_REPLAYABLE"]
-      )
-      const record = yield* awaitOnlyDelivery(admin, endpoint.id, "pending")
-      assert.strictEqual(record.replays, 1)
-      assert.strictEqual(record.finished_at, null)
-      const { endpoints } = yield* admin.notification_endpoints.list()
-      assert.isNotNull(endpoints[0]?.cooldown_until)
-      assert.strictEqual(endpoints[0]?.consecutive_failures, 1)
-      assert.strictEqual(endpoints[0]?.pending_deliveries, 1)
-      assert.lengthOf(receiver.seen, 1)
-    })
-  )
-
-  it.effect("is queued once by a replay and a bulk replay at once", () =>
-    Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
-      const { id } = yield* admin.notification_endpoints.test({ params })
-      const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
-      const [one, bulk] = yield* Effect.all(
-        [
-          Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
-          admin.notification_endpoints.replay_window({ params, payload: { since: failed.created_at } })
-        ],
-        { concurrency: "unbounded" }
-      )
-      assert.strictEqual((Result.isSuccess(one) ? 1 : 0) + bulk.queued, 1)
-      assert.strictEqual((yield* awaitOnlyDelivery(admin, endpoint.id, "pending")).replays, 1)
-    })
-  )
-
-  it.effect("is not queued for an endpoint whose removal is about to be committed", () =>
-    Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* seedEndpoint("replay and removal", [{ status: 500 }])
-      const { id } = yield* admin.notification_endpoints.test({ params })
-      yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
-      const sql = yield* SqlClient.SqlClient
-      const replaying = yield* transaction(
-        Effect.gen(function* () {
-          yield* sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.id}`
-          const replay = yield* Effect.forkChild(
-            Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
-          )
-          yield* Effect.raceFirst(waitForBlockedStatements(1), Fiber.await(replay))
-          return replay
+layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true })(
+  "EndpointDeliveries › a failed delivery",
+  (it) => {
+    it.effect("two concurrent replays queue a failed delivery once, and it waits for the cooldown", () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params, receiver } = yield* seedEndpoint("racing replays", [{ status: 500 }])
+        const { id } = yield* admin.notification_endpoints.test({ params })
+        yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
+        const replay = admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
+        const outcomes = yield* Effect.all([Effect.result(replay), Effect.result(replay)], {
+          concurrency: "unbounded"
         })
-      )
-      assert.strictEqual((yield* Fiber.join(replaying))._tag, "NOT_FOUND")
-      assert.deepStrictEqual(
-        yield* sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`,
-        []
-      )
-    })
-  )
-})
-
-layer(service({ environment: roomForTwo }), { excludeTestServices: true })("a full queue", (it) => {
-  it.effect("keeps a new event as failed, refuses a replay and counts what it skips", () =>
-    Effect.gen(function* () {
-      const { admin, endpoint, params } = yield* seedEndpoint("full")
-      const made = yield* Effect.replicateEffect(admin.notification_endpoints.test({ params }), 3)
-      assert.deepStrictEqual(
-        made.map(({ queued }) => queued),
-        [true, true, false]
-      )
-      yield* requestApproval(admin)
-      const list = yield* awaitDeliveries(admin, endpoint.id, (list) => list.length === 4)
-      assert.deepStrictEqual(
-        list.map(({ last_error, status }) => [status, last_error]),
-        [
-          ["failed", "queue full"],
-          ["failed", "queue full"],
-          ["pending", null],
-          ["pending", null]
-        ]
-      )
-      const [event, test, waiting] = list
-      if (event === undefined || test === undefined || waiting === undefined) return assert.fail("four")
-      assert.strictEqual(test.id, made[2]?.id)
-      const replay = (delivery: DeliveryId) =>
-        Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery } }))
-      assert.strictEqual((yield* replay(event.id))._tag, "QUEUE_FULL")
-      assert.strictEqual((yield* replay(waiting.id))._tag, "NOT_REPLAYABLE")
-      assert.deepStrictEqual(
-        yield* admin.notification_endpoints.replay_window({
-          params,
-          payload: { since: waiting.created_at }
-        }),
-        { queued: 0, skipped: 2 }
-      )
-      const { endpoints } = yield* admin.notification_endpoints.list()
-      assert.strictEqual(endpoints[0]?.pending_deliveries, 2)
-      const detail = yield* admin.notification_endpoints.delivery({
-        params: { ...params, delivery: event.id }
+        assert.deepStrictEqual(
+          outcomes.filter(Result.isSuccess).map(({ success }) => success),
+          [{ queued: true, id }]
+        )
+        assert.deepStrictEqual(
+          outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag),
+          ["NOT_REPLAYABLE"]
+        )
+        const record = yield* awaitOnlyDelivery(admin, endpoint.id, "pending")
+        assert.strictEqual(record.replays, 1)
+        assert.strictEqual(record.finished_at, null)
+        const { endpoints } = yield* admin.notification_endpoints.list()
+        assert.isNotNull(endpoints[0]?.cooldown_until)
+        assert.strictEqual(endpoints[0]?.consecutive_failures, 1)
+        assert.strictEqual(endpoints[0]?.pending_deliveries, 1)
+        assert.lengthOf(receiver.seen, 1)
       })
-      assert.strictEqual(detail.replays, 0)
-      assert.deepStrictEqual(detail.attempt_log, [])
-    })
-  )
-})
+    )
+
+    it.effect("a concurrent replay and window replay queue a failed delivery once", () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
+        const { id } = yield* admin.notification_endpoints.test({ params })
+        const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
+        const [one, bulk] = yield* Effect.all(
+          [
+            Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
+            admin.notification_endpoints.replay_window({ params, payload: { since: failed.created_at } })
+          ],
+          { concurrency: "unbounded" }
+        )
+        assert.strictEqual((Result.isSuccess(one) ? 1 : 0) + bulk.queued, 1)
+        assert.strictEqual((yield* awaitOnlyDelivery(admin, endpoint.id, "pending")).replays, 1)
+      })
+    )
+
+    it.effect("a replay that waits for the removal of its endpoint queues nothing", () =>
+      Effect.gen(function* () {
+        const { admin, endpoint, params } = yield* seedEndpoint("replay and removal", [{ status: 500 }])
+        const { id } = yield* admin.notification_endpoints.test({ params })
+        yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
+        const sql = yield* SqlClient.SqlClient
+        const replaying = yield* transaction(
+          Effect.gen(function* () {
+            yield* sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.id}`
+            const replay = yield* Effect.forkChild(
+              Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
+            )
+            yield* Effect.raceFirst(waitForBlockedStatements(1), Fiber.await(replay))
+            return replay
+          })
+        )
+        assert.strictEqual((yield* Fiber.join(replaying))._tag, "NOT_FOUND")
+        assert.deepStrictEqual(
+          yield* sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`,
+          []
+        )
+      })
+    )
+  }
+)
+
+layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
+  "EndpointDeliveries › a full queue",
+  (it) => {
+    it.effect(
+      "a full queue records new events as failed, refuses a replay, and makes a window replay count what it skips",
+      () =>
+        Effect.gen(function* () {
+          const { admin, endpoint, params } = yield* seedEndpoint("full")
+          const made = yield* Effect.replicateEffect(admin.notification_endpoints.test({ params }), 3)
+          assert.deepStrictEqual(
+            made.map(({ queued }) => queued),
+            [true, true, false]
+          )
+          yield* requestApproval(admin)
+          const list = yield* awaitDeliveries(admin, endpoint.id, (list) => list.length === 4)
+          assert.deepStrictEqual(
+            list.map(({ last_error, status }) => [status, last_error]),
+            [
+              ["failed", "queue full"],
+              ["failed", "queue full"],
+              ["pending", null],
+              ["pending", null]
+            ]
+          )
+          const [event, test, waiting] = list
+          if (event === undefined || test === undefined || waiting === undefined) return assert.fail("four")
+          assert.strictEqual(test.id, made[2]?.id)
+          const replay = (delivery: DeliveryId) =>
+            Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery } }))
+          assert.strictEqual((yield* replay(event.id))._tag, "QUEUE_FULL")
+          assert.strictEqual((yield* replay(waiting.id))._tag, "NOT_REPLAYABLE")
+          assert.deepStrictEqual(
+            yield* admin.notification_endpoints.replay_window({
+              params,
+              payload: { since: waiting.created_at }
+            }),
+            { queued: 0, skipped: 2 }
+          )
+          const { endpoints } = yield* admin.notification_endpoints.list()
+          assert.strictEqual(endpoints[0]?.pending_deliveries, 2)
+          const detail = yield* admin.notification_endpoints.delivery({
+            params: { ...params, delivery: event.id }
+          })
+          assert.strictEqual(detail.replays, 0)
+          assert.deepStrictEqual(detail.attempt_log, [])
+        })
+    )
+  }
+)

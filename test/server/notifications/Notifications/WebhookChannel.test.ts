@@ -25,7 +25,7 @@ const delays = [0, 10, 10].map((millis) => Duration.millis(millis))
 
 const header = (seen: SeenRequest | undefined, name: string): string => String(seen?.headers[name])
 
-/** Checks both signatures of a request, and answers with the second it was signed in. */
+/** Checks both signatures of a request and returns the time of signing, in Unix seconds. */
 const signedAt = (secret: string, seen: SeenRequest | undefined): number => {
   const text = seen?.body ?? ""
   new Webhook(secret).verify(text, {
@@ -39,7 +39,7 @@ const signedAt = (secret: string, seen: SeenRequest | undefined): number => {
 }
 
 describe("WebhookChannel", () => {
-  testWithWebhooks("sends the stored bytes, signed in both dialects", () =>
+  testWithWebhooks("a delivery sends the stored bytes with both signatures", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([ok])
       const endpoint = yield* insertEndpoint(`${receiver.url}/hook?a=1`)
@@ -57,7 +57,7 @@ describe("WebhookChannel", () => {
     }).pipe(withWebhookEngine())
   )
 
-  testWithWebhooks("sends the same event again, signed anew, when the receiver has asked to wait", () =>
+  testWithWebhooks("a retry after Retry-After sends the same event with a new signature", () =>
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer([{ status: 503, headers: { "retry-after": "1" } }, ok])
       const endpoint = yield* insertEndpoint(receiver.url)
@@ -82,7 +82,7 @@ describe("WebhookChannel", () => {
     }).pipe(withWebhookEngine({ delays }))
   )
 
-  testWithWebhooks("follows no redirect, and keeps nothing of what the receiver says", () =>
+  testWithWebhooks("redirects are not followed, and no text of the receiver is stored", () =>
     Effect.gen(function* () {
       const trap = yield* startScriptedServer([ok])
       const receiver = yield* startScriptedServer([
@@ -98,7 +98,7 @@ describe("WebhookChannel", () => {
     }).pipe(withWebhookEngine({ delays }))
   )
 
-  testWithWebhooks("switches an endpoint off that answers 410, and sends nothing more", () =>
+  testWithWebhooks("an endpoint that answers 410 is disabled and gets no further requests", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const receiver = yield* startScriptedServer([{ status: 410 }])
@@ -109,7 +109,7 @@ describe("WebhookChannel", () => {
       assert.strictEqual(record?.last_error, "HTTP 410: the endpoint was disabled")
       const rows = yield* sql<{ readonly active: boolean }>`SELECT active FROM notification_endpoints`
       assert.deepStrictEqual(rows, [{ active: false }])
-      // An event whose transaction had chosen the endpoint before it was switched off.
+      // An event whose transaction selected the endpoint before it was disabled.
       yield* publishWebhookEvents([endpoint], body)
       const [unsent] = yield* awaitRecords(endpoint, (list) => list.length === 2 && status("failed")(list))
       assert.strictEqual(unsent?.attempts, 0)
@@ -118,7 +118,7 @@ describe("WebhookChannel", () => {
     }).pipe(withWebhookEngine())
   )
 
-  testWithWebhooks("sends nothing to an endpoint that was removed while its deliveries waited", () =>
+  testWithWebhooks("an endpoint that was removed gets none of its queued deliveries", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const delivery = yield* Delivery
@@ -134,7 +134,7 @@ describe("WebhookChannel", () => {
       )
       const [record] = yield* awaitRecords(endpoint, status("failed"))
       assert.strictEqual(record?.last_error, "the destination was removed")
-      // By the time another endpoint has waited twice, the first would have been sent to again.
+      // By the time another endpoint has had two retries, the removed one would have had one too.
       const other = yield* insertEndpoint(receiver.url)
       const [event_id] = yield* publishWebhookEvents([other], body)
       yield* awaitRecords(other, status("delivered"))
@@ -145,7 +145,7 @@ describe("WebhookChannel", () => {
     }).pipe(withWebhookEngine({ delays: [0, 200, 200].map((millis) => Duration.millis(millis)) }))
   )
 
-  testWithWebhooks("delivers to others at once while one receiver answers nothing", () =>
+  testWithWebhooks("a receiver that does not respond does not delay deliveries to other receivers", () =>
     Effect.gen(function* () {
       const dead = yield* startScriptedServer(["never"])
       const alive = yield* startScriptedServer([ok])
@@ -162,12 +162,12 @@ describe("WebhookChannel", () => {
       )
       yield* Effect.promise(() => alive.arrived(40))
       yield* awaitRecords(well, status("delivered"))
-      // No more than eight at a time, and not one of them has ended yet.
+      // At most eight attempts run concurrently, and none of them has ended yet.
       assert.lengthOf(dead.seen, 8)
     }).pipe(withWebhookEngine({}, { drainMillis: 0 }))
   )
 
-  testWithWebhooks("gives a receiver five seconds", () =>
+  testWithWebhooks("an attempt times out after five seconds", () =>
     Effect.gen(function* () {
       const delivery = yield* Delivery
       const receiver = yield* startScriptedServer(["never"])

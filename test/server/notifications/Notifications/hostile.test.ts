@@ -18,23 +18,23 @@ import { answers, type Behaviour, drip, flood, peer } from "../../egress/Egress/
 
 const head200 = "HTTP/1.1 200 OK\r\n"
 
-/** The longest attempt: the five seconds, and half a second for a machine that has much to do. */
+/** The longest attempt: its deadline of five seconds, and half a second for a busy machine. */
 const LONGEST_MILLIS = 5_500
-/** What memory may grow by, in bytes, over all attempts at once. */
-const MOST_BYTES = 20 * 1024 * 1024
+/** The most by which memory may grow while all attempts run concurrently. */
+const MAX_GROWTH_BYTES = 20 * 1024 * 1024
 
-interface Hostile {
+interface HostileReceiver {
   readonly name: string
   readonly behave: Behaviour
-  /** What is spoken over TLS, where that is at fault. */
+  /** Set if the fault is in TLS. */
   readonly secure?: Parameters<typeof peer>[1]
-  /** What the log of deliveries says then; null: it counts as delivered. */
+  /** The `last_error` of the delivery; null if it counts as delivered. */
   readonly says: string | null
 }
 
 const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
 
-const receivers: ReadonlyArray<Hostile> = [
+const receivers: ReadonlyArray<HostileReceiver> = [
   { name: "hangs before headers", behave: () => undefined, says: "timed out waiting for a response" },
   { name: "drips headers", behave: drip(head200, "x", 100), says: "timed out waiting for a response" },
   {
@@ -114,8 +114,8 @@ const receivers: ReadonlyArray<Hostile> = [
   }
 ]
 
-/** Memory in use, without what nobody holds any more. */
-const held = (): number => {
+/** Bytes of memory in use after a garbage collection. */
+const bytesInUse = (): number => {
   collect()
   const { external, heapUsed } = process.memoryUsage()
   return heapUsed + external
@@ -127,9 +127,9 @@ const collect: () => void = (() => {
   return () => void (typeof gc === "function" && gc())
 })()
 
-describe("receivers that do their worst", () => {
+describe("WebhookChannel › hostile receivers", () => {
   it.live(
-    "end an attempt within its deadline, take no memory, and are told of in words of ours",
+    "attempts at hostile receivers end within their deadline, take no memory, and are recorded with phrases of the service",
     () =>
       Effect.gen(function* () {
         const endpoints = yield* Effect.forEach(receivers, ({ behave, name, secure }) =>
@@ -142,10 +142,10 @@ describe("receivers that do their worst", () => {
           })
         )
         const delivery = yield* Delivery
-        const before = held()
+        const before = bytesInUse()
         let most = before
         const watch = Effect.sync(() => {
-          most = Math.max(most, held())
+          most = Math.max(most, bytesInUse())
         })
         yield* publishWebhookEvents(
           endpoints.map(({ endpoint }) => endpoint),
@@ -179,7 +179,7 @@ describe("receivers that do their worst", () => {
             status: says === null ? ("delivered" as const) : ("failed" as const)
           }))
         )
-        assert.isAtMost(most - before, MOST_BYTES)
+        assert.isAtMost(most - before, MAX_GROWTH_BYTES)
       }).pipe(
         withWebhookEngine({ delays: [Duration.zero] }),
         Effect.provide(Layer.fresh(Layer.merge(TestDatabase.layerSql, layerWebhookDependencies)))

@@ -14,8 +14,8 @@ import {
 import { send, service } from "../../../support/service.ts"
 import { databaseAsText } from "../../../support/databaseAsText.ts"
 
-layer(service({ environment: oneAttempt }), { excludeTestServices: true })("notification endpoints", (it) => {
-  it.effect("are rotated under a key whatever body comes with it: nobody asked for one", () =>
+layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rotateSecret", (it) => {
+  it.effect("a rotation under an idempotency key ignores the request body", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* seedEndpoint("surplus body")
       const key = yield* (yield* Countersign).key({}, "surplus body")
@@ -32,7 +32,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("sign with the old and the new secret after a rotation, and with the newest two after two", () =>
+  it.effect("after one rotation the old and the new secret sign, after two rotations the newest two", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("rotation")
       const sent = Effect.fnUntraced(function* () {
@@ -98,7 +98,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
     })
   )
 
-  it.effect("never show a secret or an address again, and leave neither in the store", () =>
+  it.effect("neither secret nor URL is returned again, and neither is stored in plain text", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("shown once", [
         { status: 500 }
@@ -118,7 +118,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("noti
       assert.include(shown, id)
       assert.notInclude(shown, "of-mine")
       const store = yield* databaseAsText
-      // What is looked for is found where it is: the event's body is kept as bytes.
+      // The search finds bytes too: it finds the body of the event, which is stored as bytes.
       assert.include(store, Buffer.from(`"approval":null`).toString("hex"))
       for (const text of [secret, rotated.secret]) {
         const digits = text.slice("whsec_".length)
