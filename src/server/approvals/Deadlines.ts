@@ -12,7 +12,7 @@ import { stateOf } from "./Approvals/rows.ts"
 import { type DueCursor, firstDueCursor, lockDueApprovals } from "./Approvals/transitionRows.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 
-/** What one run did. */
+/** The result of one run. */
 export interface DeadlineRun {
   /** Approvals that were warned, escalated or expired. */
   readonly transitioned: number

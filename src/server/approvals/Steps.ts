@@ -12,7 +12,7 @@ import {
 } from "../../api/Problems.ts"
 import type { GovernedStep, StepDecision, StepOutcome } from "../../domain/approvals/AgentSession.ts"
 import type { Ruling } from "../../domain/approvals/ApprovalRule.ts"
-import { requestApproval, transition } from "../../domain/approvals/ApprovalState.ts"
+import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { ApprovalId, type OrgId, type SessionId, type StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import {
@@ -24,13 +24,7 @@ import { stepMismatches, currentDecision } from "../../domain/approvals/StepDeci
 import { stepDigest } from "../../domain/approvals/StepDigest.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { recordTransitionsOf } from "./Approvals/recordTransitions.ts"
-import {
-  type ApprovalRow,
-  lockApprovalForUpdate,
-  insertApproval,
-  stateOf,
-  toApproval
-} from "./Approvals/rows.ts"
+import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "./Approvals/rows.ts"
 import { atomic } from "../store/Database/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { Rules } from "./Rules.ts"
@@ -39,6 +33,7 @@ import { lockSessionForUpdate } from "./Sessions/rows.ts"
 import { requireTask } from "../tasks/Tasks/rows.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { recordStepSpan, recordOutcomeSpan } from "./Steps/spans.ts"
+import { argumentsText, newApproval } from "./Steps/newApproval.ts"
 import { findStep, updateOutcome, insertStep, type SavedStep, updateLastDecision } from "./Steps/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -112,7 +107,7 @@ export class Steps extends Context.Service<
           task_id: step.task_id ?? null,
           tool: step.tool,
           action_class: step.action_class,
-          arguments: argumentsOf(step),
+          arguments: argumentsText(step),
           arguments_digest: digest,
           rule_id: ruling.rule_id,
           decision: answer.decision,
@@ -239,10 +234,6 @@ const alreadyCompleted = Effect.fail(
   new StepAlreadyCompleted({ detail: "The outcome of this step is already recorded. Use another step_id." })
 )
 
-/** The arguments as JSON text, also for the value `null`; null if there are none. */
-const argumentsOf = (step: StepRequest): string | null =>
-  step.arguments === undefined ? null : JSON.stringify(step.arguments)
-
 /** The digest of a step with this id and these arguments, under a tool and an action class. */
 const digestOf =
   ({ org_id }: Principal, session_id: SessionId, step: StepRequest) =>
@@ -276,44 +267,3 @@ const requireResumable = (
 /** "tool, action_class and arguments" */
 const listOf = (names: ReadonlyArray<string>): string =>
   names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1) ?? ""}`
-
-const newApproval = (
-  { actor, org_id }: Principal,
-  session_id: SessionId,
-  approval_id: ApprovalId,
-  step: StepRequest,
-  arguments_digest: string,
-  ruling: Ruling,
-  now: Timestamp
-): ApprovalRow => {
-  const state = requestApproval(ruling.terms, actor.id, now)
-  return {
-    org_id,
-    approval_id,
-    session_id,
-    step_id: step.step_id,
-    task_id: step.task_id ?? null,
-    tool: step.tool,
-    action_class: step.action_class,
-    arguments: argumentsOf(step),
-    arguments_digest,
-    requested_at: now,
-    requested_by_id: actor.id,
-    status: state.status,
-    stage: state.stage,
-    review_deadline_at: state.review_deadline_at,
-    escalation_deadline_at: state.escalation_deadline_at,
-    expires_at: state.expires_at,
-    expiring_seconds: state.expiring_seconds,
-    expiring_notified: state.expiring_notified,
-    escalated_at: state.escalated_at,
-    timeout_action: state.timeout_action,
-    self_approval: state.self_approval,
-    outcome: state.outcome,
-    decision_source: state.decision_source,
-    decided_at: state.decided_at,
-    decided_by_id: null,
-    decided_by_name: null,
-    comment: null
-  }
-}

@@ -25,7 +25,7 @@ const TOKEN_BYTES = 32
 /** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
 const EXPIRED_BATCH = 100
 
-/** How often the store is asked for sessions that ended elsewhere, and for their keys: revoking works within five seconds. */
+/** Pause between two polls for sessions that another replica signed out. */
 const CHECK_INTERVAL = "4 seconds"
 
 /** A session as a request finds it. */

@@ -208,7 +208,7 @@ export class ApiKeys extends Context.Service<
 const invalid = (pointer: string, detail: string) =>
   Effect.fail(new InvalidRequest({ detail, errors: [{ pointer, detail }] }))
 
-/** The scopes of a new key: the given ones, each of which a given preset must include; without any, those of the preset. */
+/** The scopes of a new key: `scopes`, each of which must be in `preset` if there is one, or else all scopes of `preset`. */
 const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
   const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
   if (input.scopes === undefined) {

@@ -60,7 +60,7 @@ export class Revocations extends Context.Service<
     readonly subscribe: (subscriber: RevocationSubscriber) => Effect.Effect<void, never, Scope.Scope>
     /** Notifies the subscribers of this replica that a key was revoked. To be called after the commit. */
     readonly publish: (key_id: KeyId) => Effect.Effect<void>
-    /** Checks all keys in use and notifies the subscribers of those that have ended. Returns how many those are. */
+    /** Checks all keys in use and notifies the subscribers of ended keys. Returns the number of ended keys. */
     readonly poll: Effect.Effect<number>
   }
 >()("countersign/server/identity/Revocations") {

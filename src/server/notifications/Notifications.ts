@@ -89,7 +89,9 @@ export class Notifications extends Context.Service<
       id: EndpointId,
       delivery_id: DeliveryId
     ) => Effect.Effect<DeliveryDetail, NotFound, Authorized<"org_config.read">>
-    /** Queues a failed delivery again, with the same event. It is sent after the endpoint's cooldown. Of concurrent replays one succeeds. */
+    /**
+     * Queues a failed delivery again, with the same event. It is sent after the endpoint's cooldown. Of concurrent replays one succeeds.
+     */
     readonly replay: (
       id: EndpointId,
       delivery_id: DeliveryId

@@ -241,7 +241,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
       const sql = yield* SqlClient.SqlClient
       const racing = yield* transaction(
         Effect.gen(function* () {
-          // Every creation has counted, or waits for one that has, before any inserts. Four, because that many requests with an idempotency key run concurrently.
+          // Every creation has counted, or waits for one that has, before any inserts. Four, because that many requests with an
+          // idempotency key run concurrently.
           yield* sql`LOCK TABLE notification_endpoints IN SHARE MODE`
           const fibers = yield* Effect.replicateEffect(Effect.forkChild(Effect.result(make)), 4)
           yield* waitForBlockedStatements(4)

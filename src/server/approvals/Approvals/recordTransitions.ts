@@ -47,8 +47,8 @@ const complete = ({ row, transitions }: PendingTransition): CompletedTransition 
  * Records transitions within the caller's transaction, which has locked the rows of their sessions: new states, session events and
  * deliveries are committed together or not at all. Returns the new rows, in the order of `pending`.
  *
- * The number of statements does not grow with the number of approvals: two for the events, one for the states, and those of
- * `Notifications.publish` for each organization.
+ * The number of statements does not grow with the number of approvals: it takes two for the events, one for the states, and
+ * `Notifications.publish` once for each organization.
  */
 export const recordTransitions = Effect.fnUntraced(function* (
   deps: RecordDeps,

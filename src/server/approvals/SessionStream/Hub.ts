@@ -31,7 +31,7 @@ const HEARTBEATS_PER_SWEEP = 1_000
 /** How long the client of a stream that is to end may take to read its last page. */
 const LAST_PAGE_MILLIS = 1_000
 
-/** What a hub depends on, and its timeouts. */
+/** Dependencies of a hub, and its timeouts. */
 export interface HubOptions {
   readonly clock: Clock.Clock
   /** Between two heartbeats of a stream. */

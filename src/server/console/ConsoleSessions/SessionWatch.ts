@@ -54,7 +54,10 @@ export const makeSessionWatch = () => {
 
 const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
 
-/** Of these sessions, those that have expired or were signed out, in one statement. `Revocations` ends those of ended keys. */
+/**
+ * Returns the digests of the expired and signed-out sessions among `sessions`, in one statement. It does not look at keys, because
+ * `Revocations` ends the sessions of ended keys.
+ */
 export const findEndedSessions = (
   sql: SqlClient.SqlClient,
   sessions: ReadonlyArray<{ readonly org_id: OrgId; readonly digest: string }>,

@@ -27,7 +27,7 @@ export const KeyRow = Schema.Struct({
 })
 export type KeyRow = typeof KeyRow.Type
 
-/** SQL of the scopes of a key as `text[]`, for statements over `api_keys`: the key's own scopes, else those of its preset. */
+/** SQL of the scopes of a key as `text[]`, for statements over `api_keys`: its own scopes, or else the scopes of its preset. */
 export const grantedScopes = (sql: SqlClient.SqlClient) => sql.literal(GRANTED_SCOPES)
 
 const GRANTED_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
@@ -101,8 +101,8 @@ export const findKey = Effect.fnUntraced(function* (
 })
 
 /**
- * Inserts a key. With `followsPreset` its scopes are not stored: it has the scopes of its preset, including those that a later version
- * of the service adds to the preset.
+ * Inserts a key. With `followsPreset` its scopes are not stored: it has all scopes of its preset, also scopes that a later version of
+ * the service adds to the preset.
  */
 export const insertKey = (
   sql: SqlClient.SqlClient,
@@ -177,7 +177,7 @@ export const revokeKey = Effect.fnUntraced(function* (
 
 const endedRows = rowsOf(Schema.Struct({ key_id: KeyId }))
 
-/** Of these keys, those that are revoked, expired or deleted. */
+/** Returns the ids of the revoked, expired and deleted keys among `keys`. */
 export const findEndedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<KeyRef>, now: Timestamp) =>
   endedRows
     .all(

@@ -118,8 +118,9 @@ const SmtpFailure = Schema.Struct({
 const decodeFailure = Schema.decodeUnknownOption(SmtpFailure)
 
 /**
- * The outcome of a failed attempt. A reply about this mail or its recipient is a fault of the delivery alone: 4xx is retried (as greylisting
- * needs), 5xx is final (RFC 5321, section 4.2.1). Every other failure is a fault of the server or its configuration, and is retried.
+ * The outcome of a failed attempt. A reply about this mail or its recipient is a fault of the delivery alone: 4xx is retried (as
+ * greylisting needs), 5xx is final (RFC 5321, section 4.2.1). Every other failure is a fault of the server or its configuration, and is
+ * retried.
  */
 const outcomeOf = (error: unknown): AttemptOutcome => {
   const decoded = decodeFailure(error)

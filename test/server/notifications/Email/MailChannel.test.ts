@@ -68,7 +68,23 @@ const seedPendingApproval = Effect.gen(function* () {
     comment: null
   }
   const at = DateTime.toDateUtc(now)
-  yield* sql`INSERT INTO approvals ${sql.insert({ org_id, approval_id: approval.approval_id, session_id: approval.session_id, step_id: approval.step_id, tool: approval.tool, action_class: approval.action_class, arguments_digest: "", status: "pending", stage: "reviewer", requested_at: at, requested_by_id: key_id, review_deadline_at: at, expires_at: at, timeout_action: "reject" })}`
+  const row = {
+    org_id,
+    approval_id: approval.approval_id,
+    session_id: approval.session_id,
+    step_id: approval.step_id,
+    tool: approval.tool,
+    action_class: approval.action_class,
+    arguments_digest: "",
+    status: "pending",
+    stage: "reviewer",
+    requested_at: at,
+    requested_by_id: key_id,
+    review_deadline_at: at,
+    expires_at: at,
+    timeout_action: "reject"
+  }
+  yield* sql`INSERT INTO approvals ${sql.insert(row)}`
   return { org_id, key_id, approval }
 })
 
