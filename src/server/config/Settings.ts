@@ -14,7 +14,7 @@ import type { Values } from "./Settings/variables.ts"
 
 export type { Environment } from "./Settings/readVariables.ts"
 
-/** Where the store is. */
+/** The database and the master keys of its secrets. */
 export type StoreSettings =
   | {
       readonly kind: "external"
@@ -24,25 +24,25 @@ export type StoreSettings =
   | {
       readonly kind: "embedded"
       readonly dataDir: string
-      /** Newest first; undefined: the one that is kept beside the store, made where there is none. */
+      /** Newest first; undefined: the key file in the data directory, created if it is missing. */
       readonly masterKeys: Arr.NonEmptyReadonlyArray<Redacted.Redacted> | undefined
     }
 
-/** Everything the operator decides, read and checked. `Settings/variables.ts` has the meaning and default of each. */
+/** The decoded configuration. `Settings/variables.ts` has the meaning and default of each variable. */
 export interface Settings {
   readonly host: string
   readonly port: number
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly publicUrl: string
   readonly store: StoreSettings
   readonly adminKey: ParsedApiKey | undefined
   readonly mail: { readonly url: Redacted.Redacted; readonly from: string } | undefined
   readonly metricsToken: Redacted.Redacted | undefined
   readonly egress: EgressOptions
-  /** Networks of the operator's own model servers. */
+  /** Networks of the operator's model servers, which providers may reach although they are not public. */
   readonly providerAllow: ReadonlyArray<IpNetwork.IpNetwork>
   readonly notifications: {
-    /** The delay before each attempt; as many attempts as entries. */
+    /** Delay before each attempt; as many attempts as entries. */
     readonly delays: ReadonlyArray<Duration.Duration>
     readonly queueLimit: number
     readonly cooldownAfter: number
@@ -57,18 +57,18 @@ export interface Settings {
     readonly flush: Duration.Duration
     readonly payloadRetention: Duration.Duration
   }
-  /** Requests per second and key; 0: no limit. */
+  /** Requests per second and key; 0 disables the limit. */
   readonly rateLimit: number
-  /** How long the audit log is kept. */
+  /** How long audit log entries are retained. */
   readonly auditRetention: Duration.Duration
-  /** Longest drain at a stop. */
+  /** Longest graceful shutdown. */
   readonly stop: Duration.Duration
-  /** The service's own telemetry; undefined: none is exported. */
+  /** The service's own telemetry; undefined: nothing is exported. */
   readonly ownTelemetry:
     | {
-        /** Where traces go, as it is written; undefined: nowhere. */
+        /** Full URL for traces; undefined: none are exported. */
         readonly traces: Redacted.Redacted | undefined
-        /** Where metrics go, likewise. */
+        /** Full URL for metrics; undefined: none are exported. */
         readonly metrics: Redacted.Redacted | undefined
         readonly headers: Redacted.Redacted | undefined
         readonly serviceName: string
@@ -77,27 +77,27 @@ export interface Settings {
     | undefined
 }
 
-/** A variable is wrong. The message is one line, names the variable and never repeats a secret. */
+/** A variable is invalid. The message is one line that names the variable and never contains a secret. */
 export class SettingsInvalid extends Schema.TaggedError<SettingsInvalid>()("SettingsInvalid", {
   variable: Schema.String,
   message: Schema.String
 }) {}
 
-/** What of the process the defaults depend on. */
+/** Properties of the process that defaults depend on. */
 export interface ProcessFacts {
   readonly cwd: string
   readonly uid: number | undefined
 }
 
-/** Settings, and what the operator should hear about them: a line each. */
+/** Settings, with warnings for the operator, one line each. */
 export interface DecodedSettings {
   readonly settings: Settings
   readonly warnings: ReadonlyArray<string>
 }
 
 /**
- * Reads the settings from environment variables, which are given, so that tests and those who compose the service need no
- * process for it. Nothing is required: `{}` is a service on the embedded store.
+ * Decodes settings from environment variables. They are a parameter, so that tests and embedders of the service need not change the process's
+ * environment. No variable is required: `{}` is a service with the embedded PostgreSQL.
  */
 export const decode = (
   environment: Environment,
@@ -114,24 +114,24 @@ export const decode = (
   })
 }
 
-/** The first fault in full, the names of the others behind it. */
+/** The first fault in full, followed by the names of the other invalid variables. */
 const settingsInvalid = (faults: ReadonlyArray<VariableFault>): SettingsInvalid => {
   const [first, ...others] = faults
-  const rest = others.length === 0 ? "" : ` (also wrong: ${others.map((one) => one.variable).join(", ")})`
+  const rest = others.length === 0 ? "" : ` (also invalid: ${others.map((one) => one.variable).join(", ")})`
   return new SettingsInvalid({
     variable: first?.variable ?? "",
     message: `${first?.variable} ${first?.fault}${rest}`
   })
 }
 
-/** What each variable may be, but not all of them together. */
+/** Values that are valid alone but not together. */
 const findContradictions = (values: Values, production: boolean): ReadonlyArray<VariableFault> => {
   const faults: Array<VariableFault> = []
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_MASTER_KEY === undefined) {
     faults.push({
       variable: "COUNTERSIGN_MASTER_KEY",
       fault:
-        "must be set with DATABASE_URL: 32 random bytes in base64, as from: openssl rand -base64 32; keep it, what it sealed opens with no other"
+        "must be set with DATABASE_URL: 32 random bytes in base64, as from: openssl rand -base64 32. Keep it: secrets that it encrypted cannot be decrypted without it"
     })
   }
   if (production && values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
@@ -143,7 +143,7 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
   if (values.COUNTERSIGN_SMTP_URL !== undefined && values.COUNTERSIGN_MAIL_FROM === undefined) {
     faults.push({
       variable: "COUNTERSIGN_MAIL_FROM",
-      fault: "must be set with COUNTERSIGN_SMTP_URL: the address that mail is sent from"
+      fault: "must be set with COUNTERSIGN_SMTP_URL: the sender of email"
     })
   }
   const { COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: first, COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: longest } =
@@ -157,17 +157,17 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
   return faults
 }
 
-const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests alone"
+const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests only"
 
 const findWarnings = (values: Values): ReadonlyArray<string> => {
   const warnings: Array<string> = []
   if (values.COUNTERSIGN_EGRESS_ALLOW !== undefined) {
     warnings.push(
-      "COUNTERSIGN_EGRESS_ALLOW lets requests through to addresses that are not public: for development and tests alone"
+      "COUNTERSIGN_EGRESS_ALLOW allows requests to non-public addresses: for development and tests only"
     )
   }
   if (values.COUNTERSIGN_EGRESS_HTTP) {
-    warnings.push("COUNTERSIGN_EGRESS_HTTP lets requests go out without TLS: for development and tests alone")
+    warnings.push("COUNTERSIGN_EGRESS_HTTP allows requests without TLS: for development and tests only")
   }
   if (values.COUNTERSIGN_MAIL_FROM !== undefined && values.COUNTERSIGN_SMTP_URL === undefined) {
     warnings.push("COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL")
@@ -177,7 +177,7 @@ const findWarnings = (values: Values): ReadonlyArray<string> => {
     (values.COUNTERSIGN_SMTP_URL !== undefined || !isLoopback(values.HOST))
   ) {
     warnings.push(
-      `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${addressUrl(values.HOST, values.PORT)}; set it to where people open the console`
+      `COUNTERSIGN_PUBLIC_URL is unset: links use ${addressUrl(values.HOST, values.PORT)}; set it to the URL under which people open the console`
     )
   }
   if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
@@ -186,7 +186,7 @@ const findWarnings = (values: Values): ReadonlyArray<string> => {
   return warnings
 }
 
-/** Whether only this machine reaches what listens there. */
+/** Whether a listening address can be reached from this machine only. */
 const isLoopback = (host: string): boolean =>
   host === "localhost" || host === "::1" || host.startsWith("127.")
 
@@ -231,7 +231,10 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
   }
 }
 
-/** Each signal goes to its own collector, or to that of all, under a path of its own (OpenTelemetry specification, OTLP exporter configuration). */
+/**
+ * Each signal has a URL of its own, or the path of the signal under the common endpoint (OpenTelemetry specification, OTLP exporter
+ * configuration).
+ */
 const ownTelemetryOf = (values: Values): Settings["ownTelemetry"] => {
   const under = (path: string) =>
     values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
@@ -258,6 +261,6 @@ const storeOf = (values: Values, machine: ProcessFacts): StoreSettings => {
     : { kind: "embedded", dataDir: values.COUNTERSIGN_DATA_DIR ?? defaultDataDir(machine), masterKeys }
 }
 
-/** The URL of an address and port; an IPv6 address goes into brackets (RFC 3986, 3.2.2). */
+/** The http URL of a host and a port. An IPv6 address is put in brackets (RFC 3986, 3.2.2). */
 export const addressUrl = (host: string, port: number): string =>
   `http://${host.includes(":") ? `[${host}]` : host}:${port}`

@@ -8,29 +8,26 @@ import { Metrics } from "../observability/Metrics.ts"
 import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
 import { HEALTHY } from "./listen.ts"
 
-/**
- * `/healthz`: the process answers, from the moment it listens. It says nothing of the store: a store that is away is no reason to
- * restart this.
- */
+/** `/healthz`: 200 as soon as the process listens. It does not check the database, whose failure is no reason to restart the process. */
 const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(HEALTHY))
 
-/** `/readyz`: the store is within reach and has every migration that this code knows. */
+/** `/readyz`: 200 if the database responds and has every migration of this version, else 503. */
 const layerReady = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const ready = yield* makeReadiness
     yield* router.add(
       "GET",
       "/readyz",
-      Effect.flatMap(ready, (yes) =>
-        yes
+      Effect.flatMap(ready, (isReady) =>
+        isReady
           ? Effect.succeed(HttpServerResponse.jsonUnsafe({ status: "ready" }))
-          : problemResponse(new Unavailable({ detail: "The store is out of reach, or lacks a migration" }))
+          : problemResponse(new Unavailable({ detail: "The database is unavailable or not migrated." }))
       )
     )
   })
 )
 
-/** `/openapi.json`: the contract as a document, made when it is first asked for. */
+/** `/openapi.json`: the OpenAPI document, generated at the first request. */
 const layerDocument = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const document = yield* Effect.cached(Effect.sync(() => HttpServerResponse.jsonUnsafe(openApiDocument())))
@@ -38,7 +35,7 @@ const layerDocument = HttpRouter.use((router) =>
   })
 )
 
-/** `/metrics`: Prometheus text for the bearer of the token; there is no such path where no token is set. */
+/** `/metrics`: Prometheus text, for requests with the metrics token. 404 if no token is configured. */
 const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
   HttpRouter.use((router) =>
     Effect.gen(function* () {
@@ -48,11 +45,15 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
         "/metrics",
         Effect.gen(function* () {
           if (Option.isNone(token)) {
-            return yield* problemResponse(new NotFound({ detail: "Metrics are off" }))
+            return yield* problemResponse(
+              new NotFound({ detail: "Metrics are disabled. Set COUNTERSIGN_METRICS_TOKEN to enable them." })
+            )
           }
           const { headers } = yield* HttpServerRequest.HttpServerRequest
           if (!constantTimeEqual(headers["authorization"] ?? "", `Bearer ${Redacted.value(token.value)}`)) {
-            return yield* problemResponse(new InvalidApiKey({ detail: "Send the metrics token as bearer" }))
+            return yield* problemResponse(
+              new InvalidApiKey({ detail: "Send the metrics token as a bearer token." })
+            )
           }
           const text = yield* metrics.text
           return HttpServerResponse.text(text, { contentType: "text/plain; version=0.0.4; charset=utf-8" })
@@ -61,6 +62,6 @@ const layerMetrics = (token: Option.Option<Redacted.Redacted<string>>) =>
     })
   )
 
-/** The paths beside the contract that operators use. */
+/** Routes for operators, outside the API contract. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
   Layer.mergeAll(layerHealth, layerReady, layerDocument, layerMetrics(options.metricsToken))

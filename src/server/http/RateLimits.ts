@@ -11,30 +11,30 @@ import {
 } from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
-/** How one request stands with the limit of its key. */
+/** The rate limit's answer to one request. */
 export interface Quota {
   readonly allowed: boolean
   readonly waitMillis: number
-  /** Says on the answer how much is left (draft-ietf-httpapi-ratelimit-headers, 10). */
+  /** Adds the headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10). */
   readonly addHeaders: (
     answer: HttpServerResponse.HttpServerResponse
   ) => HttpServerResponse.HttpServerResponse
 }
 
-/** How often a key may ask, and an address may have unknown keys looked up. Each process counts for itself. */
+/** Rate limits per API key, and per address for lookups of keys that are not cached. Each replica counts separately. */
 export class RateLimits extends Context.Service<
   RateLimits,
   {
-    /** Counts a request of a key. */
+    /** Counts a request of a key, and says whether it is within the limit. */
     readonly admitRequest: (key: KeyId) => Effect.Effect<Quota>
     /**
-     * Counts a key that the store is about to be asked for, against the address it came from: a flood of keys that there are none of
-     * must not become a flood of statements.
+     * Counts a lookup of a key in the database against the client's address, so that a flood of invalid keys cannot become a flood of
+     * statements.
      */
     readonly admitKeyLookup: (address: string) => Effect.Effect<void, RateLimited>
   }
 >()("countersign/server/http/RateLimits") {
-  /** Both at `perSecond` requests a second, with a burst of as many again; 0: no limit. */
+  /** Both limits are `perSecond` requests per second, with a burst of as many again; 0 disables them. */
   static readonly layer = (options: { readonly perSecond: number }): Layer.Layer<RateLimits> =>
     Layer.sync(RateLimits, () => (options.perSecond === 0 ? unlimited : make(rateLimit(options.perSecond))))
 }
@@ -69,7 +69,7 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
           ? Effect.void
           : Effect.fail(
               new RateLimited({
-                detail: "Too many keys that are not in use come from this address",
+                detail: "Too many requests with invalid API keys from this address.",
                 retry_after_seconds: wholeSeconds(waitMillis)
               })
             )
@@ -77,36 +77,37 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
   })
 }
 
-/** The refusal of a request beyond its key's limit. */
+/** The problem for a request beyond its key's limit. */
 export const rateLimitExceeded = ({ waitMillis }: Quota): RateLimited =>
   new RateLimited({
-    detail: "This key sends more requests than it may; RateLimit-Policy has the figure",
+    detail: "Rate limit exceeded for this key; see the RateLimit-Policy header.",
     retry_after_seconds: wholeSeconds(waitMillis)
   })
 
 const wholeSeconds = (waitMillis: number): number => Math.max(1, Math.ceil(waitMillis / 1000))
 
 /**
- * The buckets of those who asked in this window or the one before, in two generations: whoever is in neither was quiet for so long
- * that the bucket is full. So nothing has to be swept, and memory is bounded by what is asked in two windows.
+ * Token buckets by name, in two generations: those used in the current window, and those used in the previous one. A name in neither has been
+ * idle long enough for a full bucket. Nothing needs a sweep, and memory is bounded by the requests of two windows. Effect's `RateLimiter` never
+ * evicts a bucket from its memory store, so the flood that it limits would fill the memory.
  */
 const makeBuckets = (limit: RateLimit) => {
-  let young = new Map<string, number>()
-  let old = young
-  let bornAt = Number.NEGATIVE_INFINITY
+  let current = new Map<string, number>()
+  let previous = current
+  let windowStart = Number.NEGATIVE_INFINITY
   return (name: string, now: number): RateLimitResult => {
-    if (now - bornAt >= limit.windowMillis) {
-      old = now - bornAt >= 2 * limit.windowMillis ? new Map() : young
-      young = new Map()
-      bornAt = now
+    if (now - windowStart >= limit.windowMillis) {
+      previous = now - windowStart >= 2 * limit.windowMillis ? new Map() : current
+      current = new Map()
+      windowStart = now
     }
-    const taken = takeToken(limit, young.get(name) ?? old.get(name) ?? now, now)
-    young.set(name, taken.fullAt)
+    const taken = takeToken(limit, current.get(name) ?? previous.get(name) ?? now, now)
+    current.set(name, taken.fullAt)
     return taken
   }
 }
 
-/** What of an address tells one customer from another: all of an IPv4 address, the first 64 bits of an IPv6 one. */
+/** The network of a client: the whole IPv4 address, or the first 64 bits of an IPv6 address, which one customer usually has. */
 const networkOf = (address: string): string => {
   const ip = NetAddress.ipFromString(address)
   return Result.isFailure(ip) || NetAddress.isIpv4Address(ip.success) || NetAddress.isIpv4Mapped(ip.success)

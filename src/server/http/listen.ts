@@ -6,23 +6,23 @@ import type { Duplex } from "node:stream"
 import { uuidV7Hex } from "../../domain/Ids.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 
-/** How slow and how large a request may be before it is one of ours. */
+/** Limits on the time and size of a request before it is routed. */
 export interface ListenLimits {
-  /** The longest a client may take for the headers of a request, a first one included; default 10 s. */
+  /** The longest time for the headers of a request, of the first on a connection too. Default 10 s. */
   readonly headersMillis: number
-  /** The longest it may take for the whole of it; default 30 s. */
+  /** The longest time for the whole request. Default 30 s. */
   readonly requestMillis: number
-  /** How often both are looked at; default every 5 s. */
+  /** How often both limits are checked. Default 5 s. */
   readonly checkMillis: number
-  /** Longer than the idle time of usual load balancers, so that they close first and never send into a closing socket; default 65 s. */
+  /** Idle time of a kept-alive connection. Longer than usual load balancers', so that they close first. Default 65 s. */
   readonly keepAliveMillis: number
-  /** Request line and headers together; default 16 KiB. */
+  /** Size of the request line and headers. Default 16 KiB. */
   readonly headerBytes: number
-  /** Header fields; default 100. */
+  /** Number of header fields. Default 100. */
   readonly headerFields: number
 }
 
-/** The defaults of each. */
+/** The default limits. */
 export const defaultListenLimits: ListenLimits = {
   headersMillis: 10_000,
   requestMillis: 30_000,
@@ -36,8 +36,8 @@ export const defaultListenLimits: ListenLimits = {
 export const HEALTHY = { status: "alive" }
 
 /**
- * Node's server, which answers with problems where Node answers with a bare status, and from the moment it listens until the
- * routes are there with 503, save `/healthz`: without this, requests that come in between are never answered at all.
+ * Node's HTTP server, with problem responses where Node sends a bare status. Until the routes are attached it answers 503, except for
+ * `/healthz`; without this, requests between `listen()` and the routes are never answered.
  */
 class GuardedServer extends Server {
   readonly #fields: number
@@ -49,20 +49,20 @@ class GuardedServer extends Server {
       connectionsCheckingInterval: limits.checkMillis,
       keepAliveTimeout: limits.keepAliveMillis,
       maxHeaderSize: limits.headerBytes,
-      // Told apart below, with a problem.
+      // Checked below, to answer with a problem.
       requireHostHeader: false,
-      // Nothing here is upgraded to; a connection that left HTTP would be under none of these limits.
+      // No protocol upgrade is supported, and an upgraded connection would escape these limits.
       shouldUpgradeCallback: () => false
     })
     this.#fields = limits.headerFields
-    // Beyond Node's own limit fields are dropped in silence. The bytes are limited as it is.
+    // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
     this.maxHeadersCount = 0
     this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
     this.on("connect", (_request, socket: Duplex) => refuseConnection(socket, "tunnel"))
     this.on("checkExpectation", (_request, response) => refuse(response, "expectation"))
   }
 
-  /** In front of whoever listens for requests, however many there are. */
+  /** Checks a request before any listener gets it. */
   override emit(event: string, ...args: ReadonlyArray<unknown>): boolean {
     if (event === "request" || event === "checkContinue") {
       const [request, response] = args
@@ -91,7 +91,7 @@ class GuardedServer extends Server {
   }
 }
 
-/** A start that takes long, since it migrates or recovers, is no reason to restart: the process is alive. */
+/** Liveness is answered while the service starts: a long migration or crash recovery must not cause a restart. */
 const asksForHealth = ({ method, url }: IncomingMessage): boolean =>
   (method === "GET" || method === "HEAD") && /^\/healthz(?:\?|$)/.test(url ?? "")
 
@@ -106,10 +106,10 @@ const answerAlive = (response: ServerResponse): void => {
   response.writeHead(200, headers).end(body)
 }
 
-/** A host and a port, or nothing (RFC 9112, 3.2): what is none, another in the chain of servers may take for another host. */
+/** A host with an optional port, or nothing (RFC 9112, 3.2). Proxies could interpret anything else as different hosts. */
 const host = /^(?:[\w.~!$&'()*+,;=%-]+|\[[\da-fA-F:.]+\])?(?::\d*)?$/
 
-/** A server that is not listening yet. */
+/** A server with these limits; the caller makes it listen. */
 export const makeServer = (limits: ListenLimits = defaultListenLimits): Server => new GuardedServer(limits)
 
 const refusalOf = (error: Error): Refusal => {
@@ -126,8 +126,8 @@ const refusalOf = (error: Error): Refusal => {
 }
 
 /**
- * The HTTP server of Node, and what its handlers need of the platform. At a stop requests in flight have `drain` to finish; whoever is
- * still connected then, or where there were no routes yet, is cut off.
+ * Node's HTTP server and the platform services of its handlers. Graceful shutdown gives requests in flight `drain` to finish, then closes all
+ * connections; if no routes were attached yet, it closes them immediately.
  */
 export const layerListen = (options: {
   readonly host: string
@@ -141,8 +141,8 @@ export const layerListen = (options: {
     Effect.map(
       Effect.sync(() => makeServer()),
       (server) =>
-        // On top, so it runs first: the platform's own end waits without limit for clients that say nothing.
-        Layer.effectDiscard(Effect.addFinalizer(() => cutOff(server))).pipe(
+        // Built last, so its finalizer runs first: the platform's own finalizer waits for idle clients without limit.
+        Layer.effectDiscard(Effect.addFinalizer(() => closeAll(server))).pipe(
           Layer.provideMerge(
             NodeHttpServer.layer(() => server, {
               host: options.host,
@@ -154,7 +154,7 @@ export const layerListen = (options: {
     )
   )
 
-const cutOff = (server: Server) =>
+const closeAll = (server: Server) =>
   Effect.callback<void>((resume) => {
     server.close(() => resume(Effect.void))
     server.closeAllConnections()

@@ -12,26 +12,30 @@ import {
 import { uuidV7Hex } from "../../domain/Ids.ts"
 
 /**
- * What is refused before there is a route: by the HTTP parser, by time, or because the routes are not there yet. Without these the
- * platform answers by itself, with a status and nothing else.
+ * The problems of requests that are refused before routing: by the HTTP parser, by a time-out, or because the service is still starting. Node
+ * would answer them with a status and no body.
  */
 const refusals = {
-  starting: [Unavailable, "The service is starting; try again in a moment", { "retry-after": "1" }],
-  malformed: [InvalidRequest, "This is not HTTP/1.1 as RFC 9112 has it", {}],
-  host: [InvalidRequest, "Send the header Host, once, with a host in it", {}],
-  coding: [InvalidRequest, "Send the body as it is, or chunked and nothing else", {}],
-  slow: [RequestTimeout, "The request did not come in within the time for it", {}],
-  chunks: [PayloadTooLarge, "The extensions of the body's chunks are too large", {}],
-  expectation: [ExpectationFailed, "Expect nothing, or 100-continue", {}],
-  headers: [HeadersTooLarge, "Send fewer or shorter headers, or a shorter path", {}],
-  tunnel: [MethodNotAllowed, "This is no proxy", { allow: "GET, HEAD, POST, PUT, PATCH, DELETE" }]
+  starting: [Unavailable, "The service is starting; retry shortly.", { "retry-after": "1" }],
+  malformed: [InvalidRequest, "Malformed HTTP/1.1 request (RFC 9112).", {}],
+  host: [InvalidRequest, "Send exactly one Host header with a valid host.", {}],
+  coding: [InvalidRequest, "Transfer encodings other than chunked are not supported.", {}],
+  slow: [RequestTimeout, "The request was not received in time.", {}],
+  chunks: [PayloadTooLarge, "The chunk extensions of the body are too large.", {}],
+  expectation: [ExpectationFailed, "Only Expect: 100-continue is supported.", {}],
+  headers: [HeadersTooLarge, "Send fewer or shorter headers, or a shorter path.", {}],
+  tunnel: [
+    MethodNotAllowed,
+    "CONNECT is not supported: this server is not a proxy.",
+    { allow: "GET, HEAD, POST, PUT, PATCH, DELETE" }
+  ]
 } as const
 
 /** Why a request is refused. */
 export type Refusal = keyof typeof refusals
 
-const answerTo = (refusal: Refusal) => {
-  const [Problem, detail, more] = refusals[refusal]
+const responseFor = (refusal: Refusal) => {
+  const [Problem, detail, extraHeaders] = refusals[refusal]
   const request_id = `req_${uuidV7Hex()}`
   const problem = new Problem({ detail, request_id })
   const body = JSON.stringify(problem)
@@ -40,30 +44,30 @@ const answerTo = (refusal: Refusal) => {
     "content-length": String(Buffer.byteLength(body)),
     "x-request-id": request_id,
     connection: "close",
-    ...more
+    ...extraHeaders
   }
   return { status: problem.status, headers, body }
 }
 
-/** Refuses a request that was read. */
+/** Answers a parsed request with a refusal. */
 export const refuse = (response: ServerResponse, refusal: Refusal): void => {
-  const { body, headers, status } = answerTo(refusal)
+  const { body, headers, status } = responseFor(refusal)
   response.writeHead(status, headers).end(body)
 }
 
-/** Refuses what could not be read, on the bare connection, and closes it. */
+/** Answers an unparsable request with a refusal, on the bare connection, and closes it. */
 export const refuseConnection = (socket: Duplex, refusal: Refusal): void => {
-  // An answer that has begun only ends: what is written now would be taken for a part of it.
-  if (!socket.writable || hasBegun(socket)) return void socket.destroy()
-  const { body, headers, status } = answerTo(refusal)
+  // If a response has begun, the client would read anything written now as part of it.
+  if (!socket.writable || hasBegunResponse(socket)) return void socket.destroy()
+  const { body, headers, status } = responseFor(refusal)
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`, () =>
     socket.destroy()
   )
 }
 
-/** Whether an answer is under way on the connection: Node keeps it there, and its own handler looks there too. */
-const hasBegun = (socket: Duplex): boolean => {
+/** Whether a response has begun on the connection. Node's own `clientError` handler reads the same undocumented property. */
+const hasBegunResponse = (socket: Duplex): boolean => {
   const response: unknown = Reflect.get(socket, "_httpMessage")
   return typeof response === "object" && response !== null && Reflect.get(response, "headersSent") === true
 }

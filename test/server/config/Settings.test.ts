@@ -25,8 +25,8 @@ const refused = (environment: Environment): SettingsInvalid => {
   return decoded.failure
 }
 
-describe("without any variable", () => {
-  it("is a service on the embedded store, with the contract's defaults", () => {
+describe("Settings without any variable", () => {
+  it("the service uses the embedded PostgreSQL and the documented defaults", () => {
     const { settings, warnings } = accepted({})
     assert.deepStrictEqual(warnings, [])
     assert.strictEqual(settings.port, 8080)
@@ -46,66 +46,66 @@ describe("without any variable", () => {
     assert.strictEqual(settings.ownTelemetry, undefined)
   })
 
-  it("keeps data where the embedded server's account can reach it when it runs as root", () => {
+  it("as root, the data directory is one that the server's account can reach", () => {
     const { settings } = Result.getOrThrow(decode({}, { cwd: "/root", uid: 0 }))
     assert.strictEqual(settings.store.kind === "embedded" && settings.store.dataDir, "/var/lib/countersign")
   })
 
-  it("takes an empty variable for an unset one", () => {
+  it("an empty variable counts as unset", () => {
     assert.deepStrictEqual(accepted({ PORT: "", DATABASE_URL: "" }).settings.port, 8080)
   })
 })
 
-describe("a value that is right", () => {
+describe("Settings from a valid value", () => {
   const cases: ReadonlyArray<
     readonly [what: string, Environment, (settings: Settings) => unknown, expected: unknown]
   > = [
-    ["a port of the system's choice", { PORT: "0" }, (s) => s.port, 0],
-    ["an IPv6 address in its public URL", { HOST: "::1" }, (s) => s.publicUrl, "http://[::1]:8080"],
+    ["port 0 lets the system choose", { PORT: "0" }, (s) => s.port, 0],
+    ["an IPv6 host gets brackets in the public URL", { HOST: "::1" }, (s) => s.publicUrl, "http://[::1]:8080"],
     [
-      "a public URL without its last slash",
+      "the public URL loses its trailing slash",
       { COUNTERSIGN_PUBLIC_URL: "https://Approve.Example/" },
       (s) => s.publicUrl,
       "https://approve.example"
     ],
     [
-      "the public host as the one no endpoint may name",
+      "the host of the public URL is forbidden to webhook endpoints",
       { COUNTERSIGN_PUBLIC_URL: "https://approve.example" },
       (s) => s.egress.ownHost,
       "approve.example"
     ],
     [
-      "master keys, newest first",
+      "master keys are a list, newest first",
       { COUNTERSIGN_MASTER_KEY: `${masterKey}, ${otherMasterKey}` },
       (s) => s.store.masterKeys?.map(Redacted.value),
       [masterKey, otherMasterKey]
     ],
     [
-      "the store's URL",
+      "DATABASE_URL selects an external database",
       { DATABASE_URL: "postgres://u:p@db/x", COUNTERSIGN_MASTER_KEY: masterKey },
       (s) => s.store.kind === "external" && Redacted.value(s.store.url),
       "postgres://u:p@db/x"
     ],
     [
-      "the first admin key",
+      "the first admin key is parsed",
       { COUNTERSIGN_ADMIN_KEY: apiKey },
       (s) => s.adminKey !== undefined && Redacted.value(s.adminKey.key),
       apiKey
     ],
     [
-      "receivers on loopback",
+      "receivers on loopback can be allowed",
       { COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000,10.0.0.0/8", COUNTERSIGN_EGRESS_HTTP: "true" },
       (s) => [s.egress.allow.map((one) => one.port), s.egress.allowHttp],
       [[4000, undefined], true]
     ],
     [
-      "name servers",
+      "DNS servers have port 53 by default",
       { COUNTERSIGN_DNS_SERVERS: "9.9.9.9, 127.0.0.1:5353" },
       (s) => s.egress.dnsServers.map((one) => one.port),
       [53, 5353]
     ],
     [
-      "retries with blanks",
+      "retry delays may have blanks",
       { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0, 1" },
       (s) => s.notifications.delays.map(Duration.toSeconds),
       [0, 1]
@@ -120,19 +120,19 @@ describe("a value that is right", () => {
       "Countersign <countersign@example.com>"
     ],
     [
-      "a share of the traces",
+      "the sample ratio is a fraction",
       { COUNTERSIGN_TELEMETRY_SAMPLE_RATIO: "0.25" },
       (s) => s.telemetry.sampleRatio,
       0.25
     ],
-    ["no rate limit", { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0" }, (s) => s.rateLimit, 0]
+    ["rate limit 0 disables the limit", { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0" }, (s) => s.rateLimit, 0]
   ]
   for (const [what, environment, pick, expected] of cases) {
     it(what, () => assert.deepStrictEqual(pick(accepted(environment).settings), expected))
   }
 })
 
-describe("a value that is wrong names its variable and what it should be", () => {
+describe("Settings from an invalid value: the error names the variable and what it should be", () => {
   const cases: ReadonlyArray<readonly [variable: string, text: string, says: RegExp]> = [
     ["PORT", "abc", /^PORT must be a whole number from 0 to 65535, not "abc"$/],
     ["PORT", "65536", /whole number/],
@@ -155,8 +155,8 @@ describe("a value that is wrong names its variable and what it should be", () =>
     ["COUNTERSIGN_DNS_SERVERS", "ns.example", /no address such as 9\.9\.9\.9/],
     ["COUNTERSIGN_EGRESS_ALLOW", "127.0.0.1", /address and port/],
     ["COUNTERSIGN_EGRESS_HTTP", "yes", /true or false/],
-    ["COUNTERSIGN_EGRESS_DENY", "10.0.0.0/33", /no network/],
-    ["COUNTERSIGN_PROVIDER_ALLOW", "models", /no network/],
+    ["COUNTERSIGN_EGRESS_DENY", "10.0.0.0/33", /which is not a network/],
+    ["COUNTERSIGN_PROVIDER_ALLOW", "models", /which is not a network/],
     ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", "0,,5", /separated by commas/],
     ["COUNTERSIGN_NOTIFY_RETRY_SECONDS", Array.from({ length: 51 }, () => "1").join(","), /1 to 50/],
     ["COUNTERSIGN_NOTIFY_QUEUE_LIMIT", "0", /from 1 to/],
@@ -180,26 +180,26 @@ describe("a value that is wrong names its variable and what it should be", () =>
     })
   }
 
-  it("names all of them when several are wrong, on the one line", () => {
+  it("decode() names all invalid variables in one line", () => {
     assert.match(
       refused({ PORT: "x", HOST: "!", COUNTERSIGN_STOP_SECONDS: "y" }).message,
-      /^PORT .* \(also wrong: HOST, COUNTERSIGN_STOP_SECONDS\)$/
+      /^PORT .* \(also invalid: HOST, COUNTERSIGN_STOP_SECONDS\)$/
     )
   })
 })
 
-describe("what only together is wrong", () => {
-  it("a store of one's own without a master key", () => {
+describe("Settings from values that contradict each other", () => {
+  it("an external database without a master key is rejected", () => {
     const failure = refused({ DATABASE_URL: "postgres://u:hunter2@db/x" })
     assert.match(failure.message, /^COUNTERSIGN_MASTER_KEY must be set with DATABASE_URL/)
     assert.notInclude(failure.message, "hunter2")
   })
 
-  it("mail without a sender", () => {
+  it("a mail server without a sender is rejected", () => {
     assert.strictEqual(refused({ COUNTERSIGN_SMTP_URL: "smtp://mail:25" }).variable, "COUNTERSIGN_MAIL_FROM")
   })
 
-  it("receivers that are not public, in production", () => {
+  it("non-public receivers are rejected in production", () => {
     const production = { NODE_ENV: "production" }
     const allow = refused({ ...production, COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000" })
     assert.match(allow.message, /^COUNTERSIGN_EGRESS_ALLOW must not be set with NODE_ENV=production/)
@@ -210,8 +210,8 @@ describe("what only together is wrong", () => {
   })
 })
 
-describe("what deserves a word", () => {
-  it("a relaxed egress outside of production", () => {
+describe("Settings warnings", () => {
+  it("a relaxed egress policy outside production has a warning", () => {
     const { warnings } = accepted({
       COUNTERSIGN_EGRESS_ALLOW: "127.0.0.1:4000",
       COUNTERSIGN_EGRESS_HTTP: "true"
@@ -221,34 +221,34 @@ describe("what deserves a word", () => {
     assert.match(warnings[1] ?? "", /^COUNTERSIGN_EGRESS_HTTP/)
   })
 
-  it("links that lead to where the service listens, where others are to follow them", () => {
+  it("an unset public URL has a warning if others than this machine follow its links", () => {
     const mail = { COUNTERSIGN_SMTP_URL: "smtp://127.0.0.1", COUNTERSIGN_MAIL_FROM: "c@example.com" }
     for (const [settings, url] of [
       [{ HOST: "0.0.0.0" }, "http://0.0.0.0:8080"],
       [mail, "http://127.0.0.1:8080"]
     ] as const) {
       const [warning = ""] = accepted(settings).warnings
-      assert.include(warning, `COUNTERSIGN_PUBLIC_URL is unset: links lead to ${url};`)
+      assert.include(warning, `COUNTERSIGN_PUBLIC_URL is unset: links use ${url};`)
       const COUNTERSIGN_PUBLIC_URL = "https://approve.example"
       assert.deepStrictEqual(accepted({ ...settings, COUNTERSIGN_PUBLIC_URL }).warnings, [])
     }
   })
 
-  it("a misspelt variable, with the one that was meant", () => {
+  it("a misspelt variable has a warning with the nearest name", () => {
     const { warnings } = accepted({ COUNTERSIGN_DATADIR: "/x", COUNTERSIGN_COMPLETELY_ELSE: "1" })
     assert.deepStrictEqual(warnings, [
-      "COUNTERSIGN_COMPLETELY_ELSE is no variable of this service and has no effect",
-      "COUNTERSIGN_DATADIR is no variable of this service and has no effect; did you mean COUNTERSIGN_DATA_DIR?"
+      "Unknown variable COUNTERSIGN_COMPLETELY_ELSE (ignored)",
+      "Unknown variable COUNTERSIGN_DATADIR (ignored); did you mean COUNTERSIGN_DATA_DIR?"
     ])
   })
 
-  it("nothing about variables of others", () => {
+  it("variables without the service's prefix have no warning", () => {
     assert.deepStrictEqual(accepted({ PATH: "/bin", COUNTERSIGN_TEST_DATABASE_URL: "x" }).warnings, [])
   })
 })
 
-describe("the report", () => {
-  it("lists every variable and shows no secret", () => {
+describe("reportSettings", () => {
+  it("the report lists every variable and shows no secret", () => {
     const rows = reportSettings({
       PORT: "81",
       DATABASE_URL: "postgres://u:hunter2@db/x",
@@ -265,13 +265,13 @@ describe("the report", () => {
     assert.deepInclude(database, { set: true, value: null, secret: true })
   })
 
-  it("says what is wrong with a value in place of it", () => {
+  it("an invalid value is replaced by its fault", () => {
     const [port] = reportSettings({ PORT: "abc" })
     assert.strictEqual(port?.value, null)
     assert.match(port?.fault ?? "", /must be a whole number/)
   })
 
-  it("makes the README's table, a row a variable, without a stray column", () => {
+  it("settingsTable() has one row per variable and four columns in each", () => {
     const lines = settingsTable().split("\n")
     assert.strictEqual(lines.length, Object.keys(variables).length + 2)
     for (const line of lines) assert.strictEqual(line.split("|").length, 6)

@@ -1,23 +1,23 @@
 import { Result } from "effect"
 
 /**
- * Reads a variable's text. Fails with the rest of a sentence whose subject is the variable (`must be …`), on one line. The
- * reader of a secret never repeats what it read.
+ * Decodes the text of a variable. Fails with the rest of a sentence that starts with the variable's name (`must be …`), on one line. The
+ * reader of a secret never repeats the text.
  */
 export type Reader<A> = (text: string) => Result.Result<A, string>
 
-/** One environment variable: what it means to people, and how it is read. */
+/** One environment variable: its documentation and its reader. */
 export interface Variable<A> {
-  /** What it does, in a phrase. */
+  /** What it does, as a phrase or a few short sentences without a final period. */
   readonly description: string
-  /** What the value counts, or how it is written. */
+  /** The unit or format of the value. */
   readonly unit: string
-  /** In words, what holds where it is unset. */
+  /** The default, in words. */
   readonly defaultText: string
-  /** Whether its value must not be shown. */
+  /** Whether its value must never be shown. */
   readonly secret: boolean
   readonly read: Reader<A>
-  /** The value where it is unset. */
+  /** The decoded value if it is unset. */
   readonly fallback: A
 }
 
@@ -27,7 +27,7 @@ interface VariableOptions<A> {
   readonly read: Reader<A>
 }
 
-/** A variable with a default, given as one would write it. */
+/** A variable with a default, given as the text of the variable. */
 export const withDefault = <A>(text: string, facts: VariableOptions<A>): Variable<A> => ({
   ...facts,
   secret: false,
@@ -35,7 +35,7 @@ export const withDefault = <A>(text: string, facts: VariableOptions<A>): Variabl
   fallback: Result.getOrThrowWith(facts.read(text), (fault) => new Error(`The default "${text}" ${fault}`))
 })
 
-/** A variable that may be absent; `unset` says in words what holds then. */
+/** A variable that decodes to undefined if it is unset. */
 export const optional = <A>(
   facts: VariableOptions<A> & { readonly defaultText?: string }
 ): Variable<A | undefined> => ({
@@ -45,7 +45,7 @@ export const optional = <A>(
   fallback: undefined
 })
 
-/** A secret that may be absent. Its value is never shown, and its reader never repeats it. */
+/** An optional variable whose value is never shown. */
 export const secret = <A>(
   facts: VariableOptions<A> & { readonly defaultText?: string }
 ): Variable<A | undefined> => ({

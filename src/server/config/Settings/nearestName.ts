@@ -1,10 +1,10 @@
-/** Names further apart than this are no typing errors of one another. */
+/** Names with a larger edit distance are not misspellings of one another. */
 const MAX_EDITS = 4
 
-/** Longest name that is compared: the work grows with its length. */
+/** Longer names are not compared: the work grows with the length. */
 const MAX_LENGTH = 80
 
-/** How many letters must be inserted, removed or replaced to make one text of the other (Levenshtein). */
+/** The Levenshtein distance of two texts. */
 const editDistance = (left: string, right: string): number => {
   let row = Array.from({ length: right.length + 1 }, (_, index) => index)
   for (const [i, letter] of [...left].entries()) {
@@ -18,7 +18,7 @@ const editDistance = (left: string, right: string): number => {
   return row[right.length] ?? 0
 }
 
-/** The known name that a misspelt one was probably meant to be; none where no name is near. */
+/** The known name nearest to a misspelt one, or undefined if none is within four edits. */
 export const nearestName = <Name extends string>(
   text: string,
   names: ReadonlyArray<Name>

@@ -6,19 +6,19 @@ import type { Variable } from "./Variable.ts"
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** A variable that is wrong, and the rest of the sentence whose subject it is. */
+/** An invalid variable, with the rest of a sentence that starts with its name. */
 export interface VariableFault {
   readonly variable: VariableName
   readonly fault: string
 }
 
-/** The text of a variable. An empty one counts as unset, as in `PORT= npm start`. */
+/** The text of a variable, or undefined if it is unset. An empty text counts as unset, as in `PORT= npm start`. */
 export const textOfVariable = (environment: Environment, name: string): string | undefined => {
   const text = environment[name]
   return text === undefined || text === "" ? undefined : text
 }
 
-/** Reads every variable of the table; fails with all that are wrong, in the table's order. */
+/** Decodes every variable of the table. Fails with all invalid ones, in the order of the table. */
 export const readVariables = (
   environment: Environment
 ): Result.Result<Values, ReadonlyArray<VariableFault>> => {
@@ -31,24 +31,23 @@ export const readVariables = (
     if (Result.isSuccess(value)) values[name] = value.success
     else faults.push({ variable: name, fault: value.failure })
   }
-  // Every name of the table was visited, and each value is of its variable's own reader or fallback.
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as said above
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the loop has set every name to a value of its own reader
   return faults.length === 0 ? Result.succeed(values as Values) : Result.fail(faults)
 }
 
-/** A line for each variable that looks like one of ours and is none. */
+/** A warning for each variable with the prefix of the service that it does not have. */
 export const unknownVariables = (environment: Environment): ReadonlyArray<string> =>
   Object.keys(environment)
     .filter((name) => name.startsWith("COUNTERSIGN_") && !(name in variables) && !otherVariables.has(name))
     .toSorted()
     .map((name) => {
       const meant = nearestName(name, variableNames)
-      return `${JSON.stringify(name).slice(1, -1)} is no variable of this service and has no effect${
+      return `Unknown variable ${JSON.stringify(name).slice(1, -1)} (ignored)${
         meant === undefined ? "" : `; did you mean ${meant}?`
       }`
     })
 
-/** Names of ours that are not of the service: those of its tests and its command line. */
+/** Variables of the tests and of the command line, which the service itself does not read. */
 const otherVariables: ReadonlySet<string> = new Set([
   "COUNTERSIGN_TEST_DATABASE_URL",
   "COUNTERSIGN_URL",

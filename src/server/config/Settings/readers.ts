@@ -3,17 +3,17 @@ import { parseApiKey, type ParsedApiKey } from "../../../domain/identity/ApiKeyF
 import * as KeyRing from "../../secrets/SecretBox/KeyRing.ts"
 import type { Reader } from "./Variable.ts"
 
-/** Longest part of a wrong value that is repeated to the operator. */
+/** Longest part of an invalid value that an error message quotes. */
 const QUOTED_CHARACTERS = 40
 
-/** A wrong value as it is repeated to the operator: on one line, whatever is in it. */
+/** Quotes an invalid value on one line, whatever characters it has. */
 const quote = (text: string): string =>
   JSON.stringify(text.length > QUOTED_CHARACTERS ? `${text.slice(0, QUOTED_CHARACTERS)}…` : text)
 
 const expected = (what: string, text: string): Result.Result<never, string> =>
   Result.fail(`must be ${what}, not ${quote(text)}`)
 
-/** A whole number between two, both included, in decimal digits alone: no sign, no blank, no exponent. */
+/** A whole number from `minimum` to `maximum`, in decimal digits only: no sign, blank or exponent. */
 export const wholeNumber =
   (minimum: number, maximum: number): Reader<number> =>
   (text) => {
@@ -23,7 +23,7 @@ export const wholeNumber =
       : expected(`a whole number from ${minimum} to ${maximum}`, text)
   }
 
-/** A share: a decimal fraction from 0 to 1. */
+/** A decimal fraction from 0 to 1. */
 export const ratio: Reader<number> = (text) => {
   const value = /^\d(\.\d{1,9})?$/.test(text) ? Number(text) : Number.NaN
   return value <= 1 ? Result.succeed(value) : expected("a number from 0 to 1, such as 0.25", text)
@@ -40,16 +40,16 @@ const duration =
     return (text) => Result.map(amount(text), of)
   }
 
-/** Whole seconds, hours and days, between two numbers of them. */
+/** Durations in whole seconds, hours or days, from a minimum to a maximum. */
 export const seconds = duration(Duration.seconds)
 export const hours = duration(Duration.hours)
 export const days = duration(Duration.days)
 
-/** Most attempts of one delivery: the engine keeps each. */
+/** The most attempts of one delivery; each is stored. */
 const MAX_ATTEMPTS = 50
 const LONGEST_DELAY_SECONDS = 30 * 24 * 3600
 
-/** The delay before each attempt, separated by commas: one to fifty of them, up to 30 days each. */
+/** Comma-separated delays before each attempt: 1 to 50 of them, up to 30 days each. */
 export const delays: Reader<ReadonlyArray<Duration.Duration>> = (text) => {
   const entries = text.split(",").map((entry) => entry.trim())
   const read = Result.all(entries.map(seconds(0, LONGEST_DELAY_SECONDS)))
@@ -61,13 +61,13 @@ export const delays: Reader<ReadonlyArray<Duration.Duration>> = (text) => {
       )
 }
 
-/** A host name or an address to listen at, without brackets. */
+/** A host name or an address to listen on, without brackets. */
 export const host: Reader<string> = (text) =>
   /^[0-9A-Za-z._:%-]{1,253}$/.test(text)
     ? Result.succeed(text)
     : expected("a host name or an address, such as 127.0.0.1, 0.0.0.0 or ::", text)
 
-/** An origin: what the service's own links begin with. Without the last slash. */
+/** The origin of the service's own links, without a trailing slash. */
 export const publicUrl: Reader<string> = (text) => {
   const url = URL.parse(text)
   if (
@@ -75,10 +75,10 @@ export const publicUrl: Reader<string> = (text) => {
     (url.protocol !== "https:" && url.protocol !== "http:") ||
     url.username + url.password + url.search + url.hash !== ""
   ) {
-    // A user's password may stand in what was typed, so it is not repeated.
+    // The text may contain a password, so the message does not quote it.
     return Result.fail("must be an http or https URL without user, query and fragment")
   }
-  // The console's page asks for its parts under /console, and for the API under /v1.
+  // The console requests its assets under /console and the API under /v1 of the origin.
   return url.pathname === "/"
     ? Result.succeed(url.origin)
     : Result.fail("must be without a path: give the service a host name of its own")
@@ -99,14 +99,14 @@ const secretUrl =
       : Result.fail(`must be ${what}`)
   }
 
-/** Where a PostgreSQL is. */
+/** The connection URL of a PostgreSQL server. */
 export const databaseUrl = secretUrl(
   "DATABASE_URL",
   ["postgres:", "postgresql:"],
   "a URL such as postgres://user:password@host:5432/database"
 )
 
-/** Where a mail server is. */
+/** The URL of a mail server. */
 export const smtpUrl = secretUrl(
   "COUNTERSIGN_SMTP_URL",
   ["smtp:", "smtps:"],
@@ -116,22 +116,22 @@ export const smtpUrl = secretUrl(
 const collector = (name: string, path: string) =>
   secretUrl(name, ["http:", "https:"], `an http or https URL such as http://localhost:4318${path}`)
 
-/** Where a collector of the service's own telemetry is. */
+/** The base URL of a collector. */
 export const collectorUrl = collector("OTEL_EXPORTER_OTLP_ENDPOINT", "")
 
-/** Where one for traces alone is, with its path. */
+/** The full URL of a collector for traces. */
 export const tracesUrl = collector("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces")
 
-/** Where one for metrics alone is, with its path. */
+/** The full URL of a collector for metrics. */
 export const metricsUrl = collector("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/metrics")
 
-/** `name=value` pairs, separated by commas (OpenTelemetry specification, OTLP exporter configuration). */
+/** Comma-separated `name=value` pairs (OpenTelemetry specification, OTLP exporter configuration). */
 export const collectorHeaders: Reader<Redacted.Redacted> = (text) =>
   text.split(",").every((pair) => /^\s*[!#$%&'*+.^_`|~0-9A-Za-z-]+=[\x21-\x7e]*\s*$/.test(pair))
     ? Result.succeed(redact(text, "OTEL_EXPORTER_OTLP_HEADERS"))
     : Result.fail("must be name=value pairs, separated by commas, values percent-encoded")
 
-/** `name=value` pairs, percent-encoded and separated by commas (OpenTelemetry specification, resource SDK). */
+/** Comma-separated, percent-encoded `name=value` pairs (OpenTelemetry specification, resource SDK). */
 export const resourceAttributes: Reader<Readonly<Record<string, string>>> = (text) =>
   Result.try({
     try: () =>
@@ -145,18 +145,18 @@ export const resourceAttributes: Reader<Readonly<Record<string, string>>> = (tex
     catch: () => "must be name=value pairs, separated by commas, percent-encoded"
   })
 
-/** Any text on one line. */
+/** Text without control characters. */
 export const line: Reader<string> = (text) =>
   // oxlint-disable-next-line no-control-regex -- control characters are what is refused here
   /[\u0000-\u001f\u007f]/.test(text) ? expected("text on one line", text) : Result.succeed(text)
 
-/** A sender of mail: an address, or a name and an address in angle brackets. */
+/** An email sender: an address, or a name with an address in angle brackets. */
 export const mailbox: Reader<string> = (text) =>
   /^([^<>@"\r\n]{1,200} <[^\s@<>"]+@[^\s@<>"]+>|[^\s@<>"]+@[^\s@<>"]+)$/.test(text)
     ? Result.succeed(text)
     : expected("an address such as countersign@example.com or Countersign <countersign@example.com>", text)
 
-/** A bearer token: RFC 6750, 2.1, and long enough not to be guessed. */
+/** A bearer token (RFC 6750, 2.1), long enough not to be guessed. */
 export const bearerToken: Reader<Redacted.Redacted> = (text) =>
   /^[0-9A-Za-z._~+/-]{16,512}=*$/.test(text)
     ? Result.succeed(redact(text, "bearer token"))
@@ -166,11 +166,11 @@ export const bearerToken: Reader<Redacted.Redacted> = (text) =>
 export const apiKey: Reader<ParsedApiKey> = (text) =>
   Result.mapError(parseApiKey(text), (fault) =>
     fault === "checksum"
-      ? "must be an API key, and this one is mistyped: its checksum does not fit"
+      ? "must be an API key, and this one has a typo: its checksum is wrong"
       : "must be an API key: csk_, 16 characters of 0-9A-Za-z, _, and 49 more of them"
   )
 
-/** Master keys, newest first. */
+/** Comma-separated master keys, newest first. */
 export const masterKeys: Reader<Arr.NonEmptyReadonlyArray<Redacted.Redacted>> = (text) => {
   const keys = KeyRing.split(redact(text, "COUNTERSIGN_MASTER_KEY"))
   return Result.mapBoth(KeyRing.fromTexts(keys), {

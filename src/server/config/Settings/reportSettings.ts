@@ -11,13 +11,13 @@ export interface ConfigRow {
   readonly unit: string
   readonly secret: boolean
   readonly set: boolean
-  /** As it was set; null where it is unset, secret, or wrong: `fault` says then what it is. */
+  /** The text as set; null if it is unset, secret or invalid. */
   readonly value: string | null
-  /** What is wrong with it: the rest of a sentence whose subject is the variable. Null: nothing. */
+  /** Why the value is invalid, as the rest of a sentence that starts with the variable's name; null if it is valid. */
   readonly fault: string | null
 }
 
-/** Every variable, what it means, and how it stands in the environment given. */
+/** Every variable with its documentation and its state in the given environment. */
 export const reportSettings = (environment: Environment): ReadonlyArray<ConfigRow> => {
   const read = readVariables(environment)
   const faults = new Map(Result.isFailure(read) ? read.failure.map((one) => [one.variable, one.fault]) : [])
@@ -38,7 +38,7 @@ export const reportSettings = (environment: Environment): ReadonlyArray<ConfigRo
   })
 }
 
-/** The table of the README: every variable with its default, unit and meaning, in Markdown. */
+/** All variables as a Markdown table. */
 export const settingsTable = (): string =>
   [
     "| variable | default | unit | meaning |",

@@ -1,24 +1,22 @@
-import { Duration, Effect, Layer } from "effect"
+import { Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
+import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { layerWorker } from "../../concurrency/Worker.ts"
 import { RETENTION } from "../../store/idempotencyKeys.ts"
-import { repeatEvery, deleteInBatches } from "../../concurrency/deleteInBatches.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
-/** How often it is looked after. */
-const EVERY = Duration.minutes(10)
+/** Keys deleted per statement. */
+const BATCH_ROWS = 1_000
 
-/** Keys of one statement. */
-const STEP_ROWS = 1_000
+/** Statements per run; the next run deletes the rest. */
+const BATCHES = 200
 
-/** Statements of one run; what is left is for the next. */
-const STEPS = 200
-
-/** Removes the keys that are older than they are kept; answers with how many. Several replicas share it out. */
+/** Deletes expired keys. Several replicas may run it concurrently: each skips the rows that another has locked. */
 export const runOnce = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const now = toDate(yield* (yield* StoreClock).now)
-  const step = Effect.map(
+  const deleteBatch = Effect.map(
     sql`
       DELETE FROM idempotency_keys
       WHERE (org_id, operation, key) IN (
@@ -26,17 +24,21 @@ export const runOnce = Effect.gen(function* () {
         FROM idempotency_keys
         WHERE created_at < ${now}::timestamptz - ${RETENTION}::interval
         ORDER BY created_at
-        LIMIT ${STEP_ROWS}
+        LIMIT ${BATCH_ROWS}
         FOR UPDATE SKIP LOCKED
       )
       RETURNING 1 AS removed
     `,
     (rows) => rows.length
   )
-  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
+  return yield* deleteInBatches(deleteBatch, { rows: BATCH_ROWS, steps: BATCHES })
 }).pipe(Effect.withSpan("Idempotency.Retention.runOnce"))
 
-/** Runs at once and then every ten minutes. Where more is left, it goes on at once. */
-export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = Layer.effectDiscard(
-  Effect.forkScoped(repeatEvery("Old idempotency keys", runOnce, EVERY))
-)
+/** Deletes expired keys every ten minutes, and after a second while keys are left. */
+export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock> = layerWorker({
+  name: "idempotency_retention",
+  runOnce: Effect.map(runOnce, toWorkerRun),
+  every: "10 minutes",
+  // An unavailable database needs no quicker retry: the keys only wait longer.
+  retryAfter: "10 minutes"
+})
