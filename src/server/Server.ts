@@ -198,7 +198,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
     ),
     Layer.provide([
       authentication,
-      Authentication.layerGates,
+      Authentication.layerScopeChecks,
       RequestBody.layer,
       Idempotency.layer,
       ProblemFrame.layer

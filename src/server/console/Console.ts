@@ -40,7 +40,7 @@ export const layerRoutes = <E, R>(options: {
         Layer.provide([ConsoleSessionHttp, ConsoleInboxHttp, ConsoleHealthHttp, ConsoleDatasetsHttp]),
         Layer.provide([
           ConsoleAuthentication.layer,
-          Authentication.layerGates,
+          Authentication.layerScopeChecks,
           RequestBody.layer,
           ProblemFrame.layer
         ])

@@ -15,7 +15,7 @@ import { ApiKeys } from "../identity/ApiKeys.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
 
-/** Turns the bearer key of a request into its principal, as often as its limit lets it. */
+/** Authenticates a request by its bearer key, within the rate limit of the key. */
 export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = Layer.effect(
   Authentication,
   Effect.gen(function* () {
@@ -25,34 +25,34 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | RateLimits> = L
       limits.admitKeyLookup(Option.getOrElse(remoteAddress, () => "unknown"))
     )
     return Authentication.of({
-      // Untraced: this runs in front of every operation.
+      // Untraced: it runs before every operation.
       api_key: Effect.fnUntraced(function* (operation, { credential }) {
         const principal = yield* keys.verify(credential, admit)
         const quota = yield* limits.admitRequest(principal.actor.id)
-        const answer = quota.allowed
+        const response = quota.allowed
           ? Effect.provideService(operation, CurrentPrincipal, principal)
           : problemResponse(rateLimitExceeded(quota))
-        return quota.addHeaders(yield* answer)
+        return quota.addHeaders(yield* response)
       })
     })
   })
 )
 
-const layerGate = <const S extends Scope>(scope: S): Layer.Layer<ScopeCheckId<S>> =>
-  layerGateOf(requires(scope), [scope])
+const layerScopeCheck = <const S extends Scope>(scope: S): Layer.Layer<ScopeCheckId<S>> =>
+  layerScopeCheckOf(requires(scope), [scope])
 
-/** Lets holders of any of these scopes through. */
-const layerGateOf = <S extends Scope>(
-  gate: ScopeCheck<S>,
+/** Authorizes principals that have any of these scopes. */
+const layerScopeCheckOf = <S extends Scope>(
+  scopeCheck: ScopeCheck<S>,
   scopes: Arr.NonEmptyReadonlyArray<Scope>
 ): Layer.Layer<ScopeCheckId<S>> => {
   const refused = Effect.fail(
     new InsufficientScope({
-      detail: `The operation asks for ${scopes.join(" or ")}`,
+      detail: `This operation requires the scope ${scopes.join(" or ")}.`,
       required_scope: scopes[0]
     })
   )
-  return Layer.succeed(gate, (operation) =>
+  return Layer.succeed(scopeCheck, (operation) =>
     Effect.flatMap(
       CurrentPrincipal,
       (
@@ -61,23 +61,23 @@ const layerGateOf = <S extends Scope>(
         HttpServerResponse.HttpServerResponse,
         InsufficientScope | Types.unhandled,
         CurrentPrincipal
-      > => (scopes.some((scope) => principal.scopes.has(scope)) ? proven(operation) : refused)
+      > => (scopes.some((scope) => principal.scopes.has(scope)) ? authorized(operation) : refused)
     )
   )
 }
 
-/** The operation of a principal that was found to hold the scope: what proves it is the principal, which is there already. */
-const proven = <A, E, S extends Scope>(
+/** Marks the operation as authorized, after the scope of its principal was checked. */
+const authorized = <A, E, S extends Scope>(
   operation: Effect.Effect<A, E, Authorized<S>>
 ): Effect.Effect<A, E, CurrentPrincipal> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Authorized` is `CurrentPrincipal` at run time
   operation as Effect.Effect<A, E, never>
 
-/** The gates of all scopes. */
-export const layerGates: Layer.Layer<ScopeGates> = Layer.mergeAll(
-  layerGateOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
-  ...Arr.map(scopes, layerGate)
+/** The authorization middleware of all scopes. */
+export const layerScopeChecks: Layer.Layer<ScopeChecks> = Layer.mergeAll(
+  layerScopeCheckOf(requiresEither("feedback.read", "datasets.write"), ["feedback.read", "datasets.write"]),
+  ...Arr.map(scopes, layerScopeCheck)
 )
 
-/** What a layer with the gate of every scope provides. */
-export type ScopeGates = ScopeCheckId<Scope>
+/** The services that `layerScopeChecks` provides. */
+export type ScopeChecks = ScopeCheckId<Scope>
