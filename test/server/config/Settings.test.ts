@@ -61,7 +61,12 @@ describe("Settings from a valid value", () => {
     readonly [what: string, Environment, (settings: Settings) => unknown, expected: unknown]
   > = [
     ["port 0 lets the system choose", { PORT: "0" }, (s) => s.port, 0],
-    ["an IPv6 host gets brackets in the public URL", { HOST: "::1" }, (s) => s.publicUrl, "http://[::1]:8080"],
+    [
+      "an IPv6 host gets brackets in the public URL",
+      { HOST: "::1" },
+      (s) => s.publicUrl,
+      "http://[::1]:8080"
+    ],
     [
       "the public URL loses its trailing slash",
       { COUNTERSIGN_PUBLIC_URL: "https://Approve.Example/" },

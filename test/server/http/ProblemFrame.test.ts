@@ -236,7 +236,10 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
         for (const path of ["/openapi.json", "/docs"]) {
           const { body } = yield* send(path)
           const text = typeof body["text"] === "string" ? body["text"] : JSON.stringify(body)
-          const answer = /"description":"A run of a task\. It is logged before the response is sent\.".{0,2000}/s.exec(text)?.[0] ?? ""
+          const answer =
+            /"description":"A run of a task\. It is logged before the response is sent\.".{0,2000}/s.exec(
+              text
+            )?.[0] ?? ""
           assert.include(answer, TRACE_HEADER, path)
           assert.include(answer, "x-request-id", path)
         }
