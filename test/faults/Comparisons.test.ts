@@ -12,8 +12,8 @@ import { sortingExamples, sortingTask } from "../support/tasks.ts"
 
 const EXAMPLES = 100
 
-/** Examples that are recorded together: what was answered of them before a kill is asked again. */
-const RECORDED_AT_ONCE = 32
+/** Examples per batch. After a crash the answered examples of an unfinished batch are answered again. */
+const BATCH_SIZE = 32
 
 const numberOf = ({ text }: ModelQuestion): number => Number(text.slice(1))
 
@@ -21,15 +21,15 @@ const numberOf = ({ text }: ModelQuestion): number => Number(text.slice(1))
 const isRight = (asked: ModelQuestion): boolean =>
   numberOf(asked) % (asked.instructions === "Candidate." ? 10 : 2) !== 0
 
-/** Each example has its own count of tokens, so that one that is counted twice, or not at all, shows in the sum. */
-const tokenize = (number: number): number => number * number + 1
+/** The tokens of an example: different for each, so that an example counted twice, or not at all, shows in the sum. */
+const tokensFor = (number: number): number => number * number + 1
 
 const numbers = Array.from({ length: EXAMPLES }, (_, number) => number)
-const tokens = numbers.reduce((sum, number) => sum + tokenize(number), 0)
+const tokens = numbers.reduce((sum, number) => sum + tokensFor(number), 0)
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it) => {
+layer(TestDatabase.layerSql, { excludeTestServices: true })("Comparisons", (it) => {
   it.effect(
-    "outlives a service that is killed, and one that is stopped, and counts each example once",
+    "a comparison survives a killed and a stopped service, and counts each example once",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
@@ -51,7 +51,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         })
         const model = yield* startModelServer((asked) => ({
           answer: { category: isRight(asked) ? "other" : "billing" },
-          input_tokens: tokenize(numberOf(asked)),
+          input_tokens: tokensFor(numberOf(asked)),
           output_tokens: 1
         }))
 
@@ -72,8 +72,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         const [one, ...others] = sortingExamples(...numbers.map((number) => [`m${number}`, "other"] as const))
         yield* first.client.datasets.create({ params, payload: { examples: [one!, ...others] } })
 
-        // Enough for what is recorded together, and for some that are not.
-        model.silentAfter(2 * RECORDED_AT_ONCE + 20)
+        // Enough for one batch, which is recorded, and for a part of the next.
+        model.silentAfter(2 * BATCH_SIZE + 20)
         const { comparison } = yield* first.client.comparisons.create({
           params,
           payload: { candidate: { instructions: "Candidate." } }
@@ -82,26 +82,26 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         yield* model.silent
         yield* first.service.kill("SIGKILL")
         yield* first.service.ended
-        const [held] = yield* sql`
-          SELECT lease_until > now() AS held FROM comparisons WHERE comparison_id = ${comparison.id}
+        const [lease] = yield* sql`
+          SELECT lease_until > now() AS is_valid FROM comparisons WHERE comparison_id = ${comparison.id}
         `
-        assert.deepStrictEqual(held, { held: true })
-        // As if the fifteen seconds were over that one who was killed still holds it.
+        assert.deepStrictEqual(lease, { is_valid: true })
+        // Expires the lease of the killed service, which would take fifteen seconds.
         yield* sql`UPDATE comparisons SET lease_until = now() WHERE comparison_id = ${comparison.id}`
 
-        model.silentAfter(2 * RECORDED_AT_ONCE + 20)
+        model.silentAfter(2 * BATCH_SIZE + 20)
         const second = yield* start
         const recorded = yield* second.client.comparisons.get(request)
-        assert.deepInclude(recorded.comparison, { status: "running", compared: RECORDED_AT_ONCE })
-        assert.lengthOf(recorded.results, RECORDED_AT_ONCE)
+        assert.deepInclude(recorded.comparison, { status: "running", compared: BATCH_SIZE })
+        assert.lengthOf(recorded.results, BATCH_SIZE)
         yield* model.silent
         yield* second.service.kill("SIGTERM")
         assert.strictEqual((yield* second.service.ended).code, 0)
-        // Left in order, so that the next need not wait for as long as one does that was killed.
-        const [left] = yield* sql`
-          SELECT lease_until <= now() AS free FROM comparisons WHERE comparison_id = ${comparison.id}
+        // A graceful shutdown releases the lease, so that the next owner does not wait for it to expire.
+        const [released] = yield* sql`
+          SELECT lease_until <= now() AS is_expired FROM comparisons WHERE comparison_id = ${comparison.id}
         `
-        assert.deepStrictEqual(left, { free: true })
+        assert.deepStrictEqual(released, { is_expired: true })
 
         model.silentAfter(Number.POSITIVE_INFINITY)
         const third = yield* start
@@ -122,7 +122,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
         assert.deepStrictEqual(fields, [{ field: "category", compared: EXAMPLES, candidate: 90, live: 50 }])
         assert.deepStrictEqual(difference, pairedDifference({ both: 50, first: 40, second: 0, neither: 10 }))
 
-        // What was recorded was not asked again; what was not, at most once more for each end.
+        // Recorded examples are not answered again; others at most once more for each of the two ends.
         const times = new Map<string, number>()
         for (const { instructions, text } of model.asked) {
           const name = `${instructions} ${JSON.stringify({ text })}`
@@ -134,7 +134,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a comparison", (it)
             assert.strictEqual(times.get(`${side} ${JSON.stringify(input)}`), 1)
           }
         }
-        assert.isAtMost(model.asked.length, 2 * (EXAMPLES + 2 * RECORDED_AT_ONCE))
+        assert.isAtMost(model.asked.length, 2 * (EXAMPLES + 2 * BATCH_SIZE))
       }).pipe(Effect.scoped),
     120_000
   )

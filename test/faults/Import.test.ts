@@ -12,7 +12,7 @@ const line = (number: number) =>
 const lines = (count: number) => Array.makeBy(count, line).join("")
 
 it.live(
-  "an import that is killed leaves nothing, and the next one need not wait for it",
+  "a killed import leaves no examples, and the next import does not wait for it",
   () =>
     Effect.gen(function* () {
       const databaseUrl = yield* cloneDatabase
@@ -21,18 +21,18 @@ it.live(
         const admin = yield* (yield* Countersign).client({}, "acme")
         const task = yield* admin.tasks.create({ payload: sortingTask })
         const params = { task_id: task.id }
-        const importing = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
+        const startImport = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
           DATABASE_URL: Redacted.value(databaseUrl),
           COUNTERSIGN_MASTER_KEY: Buffer.from(Array.range(0, 31)).toString("base64")
         })
-        const killed = yield* importing
-        // Most of them are written by then, and the rest is waited for.
+        const killed = yield* startImport
+        // By then most examples are written, and the import waits for more lines.
         yield* killed.write(lines(10_400))
         yield* killed.waitForStderr(/10,000 lines read/)
         yield* killed.kill("SIGKILL")
         yield* killed.ended
 
-        const next = yield* importing
+        const next = yield* startImport
         yield* next.write(lines(3))
         yield* next.close
         const { err } = yield* next.ended
@@ -42,8 +42,8 @@ it.live(
           datasets.map(({ example_count, version }) => ({ example_count, version })),
           [{ version: 1, example_count: 3 }]
         )
-        const [kept] = yield* sql`SELECT count(*)::int AS examples FROM dataset_examples`
-        assert.deepStrictEqual(kept, { examples: 3 })
+        const [count] = yield* sql`SELECT count(*)::int AS examples FROM dataset_examples`
+        assert.deepStrictEqual(count, { examples: 3 })
         const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.created" } })
         assert.lengthOf(entries, 1)
       }).pipe(Effect.provide(Countersign.layer({ databaseUrl })))

@@ -2,27 +2,27 @@ import { Effect, Schema, type Scope } from "effect"
 import { createServer, type ServerResponse } from "node:http"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
-/** What a model was asked: the first line of what it was told, and the input's text. */
+/** A request to the model: the first line of the system message, and the text of the input. */
 export interface ModelQuestion {
   readonly instructions: string
   readonly text: string
 }
 
-/** A model's answer, and the tokens that it counts for it. */
+/** The model's answer and its usage. */
 export interface ModelReply {
   readonly answer: Schema.JsonObject
   readonly input_tokens: number
   readonly output_tokens: number
 }
 
-/** A model server that is asked by others, and may be told to keep silent. */
+/** A model server for other processes, which can stop responding on demand. */
 export interface ModelServer {
   readonly url: string
-  /** Everything that it was asked so far, in order, answered or not. */
+  /** All requests so far, in order, answered or not. */
   readonly asked: ReadonlyArray<ModelQuestion>
-  /** Answers this many more questions, and leaves those after them without an answer. */
+  /** Answers this many more requests and leaves later ones unanswered. */
   readonly silentAfter: (count: number) => void
-  /** Ends once a question was left without an answer since then. */
+  /** Completes when a request is left unanswered. */
   readonly silent: Effect.Effect<void>
 }
 
@@ -32,7 +32,7 @@ const decodeChat = Schema.decodeUnknownSync(
 
 const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ text: Schema.String })))
 
-/** A real HTTP server on loopback that speaks chat completions. */
+/** Starts an HTTP server on loopback with the chat completions API. */
 export const startModelServer = (
   answer: (asked: ModelQuestion) => ModelReply
 ): Effect.Effect<ModelServer, never, Scope.Scope> =>
@@ -40,20 +40,20 @@ export const startModelServer = (
     Effect.acquireRelease(
       Effect.promise(async () => {
         const asked: Array<ModelQuestion> = []
-        let left = Number.POSITIVE_INFINITY
-        let waiting: Array<() => void> = []
+        let remaining = Number.POSITIVE_INFINITY
+        let listeners: Array<() => void> = []
         const server = createServer((request, response) => {
           const chunks: Array<Buffer> = []
           request.on("data", (chunk: Buffer) => chunks.push(chunk))
           request.on("end", () => {
-            const [told, given] = decodeChat(Buffer.concat(chunks).toString()).messages
+            const [system, user] = decodeChat(Buffer.concat(chunks).toString()).messages
             const question: ModelQuestion = {
-              instructions: told?.content.split("\n")[0] ?? "",
-              ...decodeInput(given?.content ?? "")
+              instructions: system?.content.split("\n")[0] ?? "",
+              ...decodeInput(user?.content ?? "")
             }
             asked.push(question)
-            if (left-- > 0) say(response, answer(question))
-            else for (const done of waiting.splice(0)) done()
+            if (remaining-- > 0) respond(response, answer(question))
+            else for (const notify of listeners.splice(0)) notify()
           })
         })
         const port = await listenOnFreePort(server)
@@ -61,10 +61,12 @@ export const startModelServer = (
           url: `http://127.0.0.1:${port}/v1`,
           asked,
           silentAfter: (count) => {
-            left = count
-            waiting = []
+            remaining = count
+            listeners = []
           },
-          silent: Effect.promise(() => new Promise<void>((done) => (left < 0 ? done() : waiting.push(done))))
+          silent: Effect.promise(
+            () => new Promise<void>((done) => (remaining < 0 ? done() : listeners.push(done)))
+          )
         }
         return { server, model }
       }),
@@ -77,7 +79,7 @@ export const startModelServer = (
     ({ model }) => model
   )
 
-const say = (response: ServerResponse, { answer, input_tokens, output_tokens }: ModelReply): void => {
+const respond = (response: ServerResponse, { answer, input_tokens, output_tokens }: ModelReply): void => {
   response.writeHead(200, { "content-type": "application/json" }).end(
     JSON.stringify({
       choices: [{ finish_reason: "stop", message: { role: "assistant", content: JSON.stringify(answer) } }],

@@ -1,6 +1,6 @@
 import type { JsonSchema } from "../../src/domain/tasks/Task.ts"
 
-/** A small schema that judges any object some 2 to the power of `levels` times: each definition refers twice to the next. */
+/** A small schema that validates an object some 2^`levels` times, because each definition references the next one twice. */
 export const exponentialSchema = (levels: number): JsonSchema => {
   const to = (level: number) => ({ $ref: `#/$defs/d${level}` })
   const $defs = Object.fromEntries(

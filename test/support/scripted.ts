@@ -2,7 +2,7 @@ import { Effect, type Scope } from "effect"
 import { createServer, type IncomingMessage } from "node:http"
 import { listenOnFreePort } from "./listenOnFreePort.ts"
 
-/** One answer of a scripted server; "never" holds the request open. */
+/** One response of a scripted server. `never` leaves the request open; `hang up` closes the connection. */
 export type ScriptedReply =
   | {
       readonly status: number
@@ -12,7 +12,7 @@ export type ScriptedReply =
   | "never"
   | "hang up"
 
-/** A request as the scripted server saw it. */
+/** A request that the scripted server received. */
 export interface SeenRequest {
   readonly method: string
   readonly url: string
@@ -20,7 +20,7 @@ export interface SeenRequest {
   readonly body: string
 }
 
-/** A real HTTP server on loopback that gives the answers listed, in order, the last one again and again. */
+/** Starts an HTTP server on loopback that returns these responses in order, and repeats the last one. */
 export const startScriptedServer = (
   answers: ReadonlyArray<ScriptedReply>
 ): Effect.Effect<

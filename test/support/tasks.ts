@@ -21,11 +21,11 @@ export const sortingTask = {
   }
 } satisfies NewTask
 
-/** Examples of `sorting`, as they are given. */
+/** Makes examples of `sortingTask` from messages and their categories. */
 export const sortingExamples = (...pairs: ReadonlyArray<readonly [text: string, category: string]>) =>
   pairs.map(([text, category]) => ({ input: { text }, answer: { category } }))
 
-/** Clients of a new organization by their roles. */
+/** Creates an organization and a client for each role. */
 export const createTeamClients = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
@@ -35,7 +35,7 @@ export const createTeamClients = (organization: string) =>
     return { admin, runtime, reviewer }
   })
 
-/** A task with a first dataset version of these examples. */
+/** Creates a sorting task and its first dataset version with these examples. */
 export const createSortingTask = Effect.fnUntraced(function* (
   admin: ClientCalls,
   ...pairs: ReadonlyArray<readonly [text: string, category: string]>
@@ -43,7 +43,7 @@ export const createSortingTask = Effect.fnUntraced(function* (
   const task = yield* admin.tasks.create({ payload: sortingTask })
   const params = { task_id: task.id }
   const [first, ...others] = sortingExamples(...pairs)
-  if (first === undefined) throw new Error("a dataset has an example at least")
+  if (first === undefined) throw new Error("a dataset needs an example")
   const dataset = yield* admin.datasets.create({ params, payload: { examples: [first, ...others] } })
   return { task, params, dataset }
 })

@@ -80,8 +80,8 @@ export class KnownSecrets extends Context.Service<
 }
 
 /**
- * The texts to search for: the secret itself, for a scheme and a credential (`Bearer X`) also the credential alone, and for a signing secret
- * also its base64 part.
+ * The texts to search for: the secret itself, for a scheme and a credential (`Bearer X`) also the credential alone, and for a signing
+ * secret also its base64 part.
  */
 const searchForms = (secret: string): ReadonlyArray<string> => {
   const credential = /^[A-Za-z][\w-]{0,30}[ \t]+(\S.*)$/.exec(secret)?.[1]

@@ -12,8 +12,8 @@ import { LruCache } from "../concurrency/LruCache.ts"
 export type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 
 /**
- * Limits of the cache: compiled schemas, and the text of all of them together. A small compiled schema takes 14 KiB of memory and a large one
- * seven times its text, so a full cache takes some 50 MB.
+ * Limits of the cache: compiled schemas, and the text of all of them together. A small compiled schema takes 14 KiB of memory and a large
+ * one seven times its text, so a full cache takes some 50 MB.
  */
 const MAX_CACHED_SCHEMAS = 1_000
 const MAX_CACHED_BYTES = 4 * 1024 * 1024

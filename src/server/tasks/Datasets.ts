@@ -34,7 +34,8 @@ const EXPORT_BATCH_SIZE = 200
 
 /**
  * The versions of tasks' datasets. A version is immutable, and storing one costs as much as its difference from the previous version: all
- * versions of a task share one table of examples, and each example has the first version that contains it and the first that no longer does.
+ * versions of a task share one table of examples, and each example has the first version that contains it and the first that no longer
+ * does.
  */
 export class Datasets extends Context.Service<
   Datasets,
@@ -61,8 +62,8 @@ export class Datasets extends Context.Service<
       input: NewDataset
     ) => Effect.Effect<Dataset, NotFound | InvalidInput | DatasetBaseChanged, Authorized<"datasets.write">>
     /**
-     * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has no
-     * API key. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
+     * Creates the task's next version from JSON Lines, one example per line: all lines or none. For the operator's command line, which has
+     * no API key. The dataset is locked meanwhile. Calls `progress` after each line with the number of lines read.
      */
     readonly importLines: <E>(
       org_id: OrgId,
@@ -71,18 +72,18 @@ export class Datasets extends Context.Service<
       progress: (read: number) => Effect.Effect<void>
     ) => Effect.Effect<DerivedVersion, NotFound | InvalidLine | E>
     /**
-     * Creates the next version from the base and these examples, in the caller's transaction, and locks the dataset until the transaction ends.
-     * An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Fails if `base` is not
-     * the task's newest version. The caller has validated the examples against the task's schemas. The stream is consumed in batches, so the
-     * examples need not fit into memory together. It must not be empty.
+     * Creates the next version from the base and these examples, in the caller's transaction, and locks the dataset until the transaction
+     * ends. An example replaces the base's examples with the same input (as JSON, in any key order); otherwise it is added. Fails if `base`
+     * is not the task's newest version. The caller has validated the examples against the task's schemas. The stream is consumed in
+     * batches, so the examples need not fit into memory together. It must not be empty.
      */
     readonly derive: (
       version: NewVersion,
       examples: Stream.Stream<NewExample>
     ) => Effect.Effect<DerivedVersion, NotFound | DatasetBaseChanged>
     /**
-     * Runs transactions of this replica that change one dataset one after another. A waiting transaction has no connection and does not count
-     * against the organization's concurrent transactions, so the organization's other requests proceed however many wait. Within a
+     * Runs transactions of this replica that change one dataset one after another. A waiting transaction has no connection and does not
+     * count against the organization's concurrent transactions, so the organization's other requests proceed however many wait. Within a
      * transaction, which already has its connection, this does not wait. Fails with a lock timeout after five seconds of waiting.
      */
     readonly serialize: (

@@ -14,7 +14,7 @@ import { findRelease, insertRelease, listReleases, getRelease } from "./Releases
 import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
 
-/** The releases of tasks: the instructions, provider and dataset version that answer runs now, and those that did before. */
+/** The releases of tasks. A release is a provider with instructions and a dataset version; the task's live release answers its runs. */
 export class Releases extends Context.Service<
   Releases,
   {
@@ -23,9 +23,9 @@ export class Releases extends Context.Service<
       request: PageRequest<ReleaseId>
     ) => Effect.Effect<Page<Release, ReleaseId>, NotFound, Authorized<"tasks.read">>
     /**
-     * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is that
-     * one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison was created;
-     * a rollback does not change the working copy.
+     * Makes the candidate of a finished comparison live, or rolls back to an earlier release. Returns the live release if it already is
+     * that one. A promotion also sets the task's working copy to the candidate, unless the working copy has changed since the comparison
+     * was created; a rollback does not change the working copy.
      */
     readonly create: (
       task_id: TaskId,

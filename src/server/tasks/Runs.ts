@@ -47,8 +47,9 @@ export class Runs extends Context.Service<
   Runs,
   {
     /**
-     * Answers an input with the live release, or logs the answer that the caller supplies. The run is logged before this returns; a run that
-     * fails, or whose caller disconnects, is logged as failed. A repeated request with the same idempotency key returns the same response.
+     * Answers an input with the live release, or logs the answer that the caller supplies. The run is logged before this returns; a run
+     * that fails, or whose caller disconnects, is logged as failed. A repeated request with the same idempotency key returns the same
+     * response.
      */
     readonly run: (
       task_id: TaskId,

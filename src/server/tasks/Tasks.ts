@@ -95,8 +95,8 @@ export class Tasks extends Context.Service<
       pointer: string
     ) => Effect.Effect<void, InvalidUrl>
     /**
-     * Stores the API key of a requested provider, if it contains one, in the caller's transaction, which has locked the task's row. Fails if the
-     * task has a different key for the base URL, because the live release may use that key.
+     * Stores the API key of a requested provider, if it contains one, in the caller's transaction, which has locked the task's row. Fails
+     * if the task has a different key for the base URL, because the live release may use that key.
      */
     readonly addKey: (
       org_id: OrgId,

@@ -7,112 +7,116 @@ import { startScriptedServer } from "../../support/scripted.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
-/** Asks until the comparison is over. */
-const finished = (client: ClientCalls, id: ComparisonId) =>
+/** Polls until the comparison is completed. */
+const awaitCompleted = (client: ClientCalls, id: ComparisonId) =>
   Effect.repeat(client.comparisons.get({ params: { id } }), {
     until: ({ comparison }) => comparison.status === "completed"
   })
 
 const environment = service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } })
 
-/** What a model server says that sorts everything as billing. */
+/** The response of a model that sorts every message as billing. */
 const billing = {
   choices: [{ finish_reason: "stop", message: { role: "assistant", content: '{"category":"billing"}' } }],
   usage: { prompt_tokens: 11, completion_tokens: 3, total_tokens: 14 }
 }
 
-layer(environment, { excludeTestServices: true })("a comparison", (it) => {
-  it.effect("has candidate and live release answer the newest version, and is released by its id", () =>
-    Effect.gen(function* () {
-      const { admin, reviewer, runtime } = yield* createTeamClients("way through")
-      const { dataset, params, task } = yield* createSortingTask(
-        admin,
-        ["where is my parcel", "shipping"],
-        ["the invoice is wrong", "other"]
-      )
-      const ask = () =>
-        Effect.map(
-          runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
-          ({ answer }) => answer
+layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
+  it.effect(
+    "candidate and live release answer the newest dataset version, and the candidate can be released",
+    () =>
+      Effect.gen(function* () {
+        const { admin, reviewer, runtime } = yield* createTeamClients("way through")
+        const { dataset, params, task } = yield* createSortingTask(
+          admin,
+          ["where is my parcel", "shipping"],
+          ["the invoice is wrong", "other"]
         )
-      assert.deepStrictEqual(yield* ask(), { category: "other" })
-      const [fixed] = sortingExamples(["the invoice is wrong", "billing"])
-      const next = yield* admin.datasets.create({
-        params,
-        payload: { base_dataset_id: dataset.id, examples: [fixed!] }
-      })
-      assert.deepInclude(next, { version: 2, example_count: 2 })
-      // Another version, and a comparison, change nothing of what is live.
-      assert.deepStrictEqual(yield* ask(), { category: "other" })
-      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
-      assert.deepInclude(comparison, {
-        dataset_id: next.id,
-        example_count: 2,
-        live_release_id: task.live_release_id
-      })
-      const done = yield* finished(reviewer, comparison.id)
-      assert.strictEqual(done.comparison.compared, 2)
-      assert.deepInclude(done.comparison.summary.candidate, { agreed: 2, agreement: 1, failed: 0 })
-      assert.deepInclude(done.comparison.summary.live, { agreed: 1, agreement: 0.5, failed: 0 })
-      assert.strictEqual(done.comparison.summary.difference.value, 0.5)
-      assert.deepStrictEqual(done.comparison.summary.fields, [
-        { field: "category", compared: 2, candidate: 2, live: 1 }
-      ])
-      const corrected = done.results.find(({ input }) => input["text"] === "the invoice is wrong")
-      assert.deepStrictEqual(corrected?.expected, { category: "billing" })
-      assert.deepInclude(corrected?.live, { agrees: false, disagreeing: ["category"] })
-      assert.deepStrictEqual(yield* ask(), { category: "other" })
-
-      const release = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
-      assert.deepInclude(release, { comparison_id: comparison.id, dataset_id: next.id })
-      assert.deepStrictEqual(yield* ask(), { category: "billing" })
-      const again = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
-      assert.strictEqual(again.id, release.id)
-      // A candidate with an older version answers the newest one's examples, too.
-      const older = yield* admin.comparisons.create({
-        params,
-        payload: { candidate: { dataset_id: dataset.id } }
-      })
-      assert.strictEqual(older.comparison.candidate.dataset_id, dataset.id)
-      assert.strictEqual(older.comparison.dataset_id, next.id)
-      const { summary } = (yield* finished(reviewer, older.comparison.id)).comparison
-      assert.deepStrictEqual([summary.candidate.agreed, summary.live.agreed], [1, 2])
-      const { releases } = yield* reviewer.releases.list({ params })
-      assert.deepStrictEqual(
-        releases.map(({ id }) => id),
-        [release.id, task.live_release_id]
-      )
-      const listed = yield* reviewer.comparisons.list({ params })
-      assert.deepStrictEqual(
-        listed.comparisons.map(({ id }) => id),
-        [older.comparison.id, comparison.id]
-      )
-    })
-  )
-
-  it.effect("needs a dataset of the task, and a release a comparison of it", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* createTeamClients("foreign")
-      const mine = yield* createSortingTask(admin, ["a", "other"])
-      const other = yield* createSortingTask(admin, ["b", "other"])
-      const foreign = yield* Effect.flip(
-        admin.comparisons.create({
-          params: mine.params,
-          payload: { candidate: { dataset_id: other.dataset.id } }
+        const ask = () =>
+          Effect.map(
+            runtime.tasks.run({ params, payload: { input: { text: "the invoice is wrong" } } }),
+            ({ answer }) => answer
+          )
+        assert.deepStrictEqual(yield* ask(), { category: "other" })
+        const [fixed] = sortingExamples(["the invoice is wrong", "billing"])
+        const next = yield* admin.datasets.create({
+          params,
+          payload: { base_dataset_id: dataset.id, examples: [fixed!] }
         })
-      )
-      assert.strictEqual(foreign._tag, "NOT_FOUND")
-      const { comparison } = yield* admin.comparisons.create({ params: other.params, payload: {} })
-      yield* finished(admin, comparison.id)
-      const refused = yield* Effect.flip(
-        admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
-      )
-      assert.strictEqual(refused._tag, "NOT_FOUND")
-      assert.deepStrictEqual(pointersOf(refused), ["#/comparison_id"])
-    })
+        assert.deepInclude(next, { version: 2, example_count: 2 })
+        // Neither a new version nor a comparison changes the live release.
+        assert.deepStrictEqual(yield* ask(), { category: "other" })
+        const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+        assert.deepInclude(comparison, {
+          dataset_id: next.id,
+          example_count: 2,
+          live_release_id: task.live_release_id
+        })
+        const done = yield* awaitCompleted(reviewer, comparison.id)
+        assert.strictEqual(done.comparison.compared, 2)
+        assert.deepInclude(done.comparison.summary.candidate, { agreed: 2, agreement: 1, failed: 0 })
+        assert.deepInclude(done.comparison.summary.live, { agreed: 1, agreement: 0.5, failed: 0 })
+        assert.strictEqual(done.comparison.summary.difference.value, 0.5)
+        assert.deepStrictEqual(done.comparison.summary.fields, [
+          { field: "category", compared: 2, candidate: 2, live: 1 }
+        ])
+        const corrected = done.results.find(({ input }) => input["text"] === "the invoice is wrong")
+        assert.deepStrictEqual(corrected?.expected, { category: "billing" })
+        assert.deepInclude(corrected?.live, { agrees: false, disagreeing: ["category"] })
+        assert.deepStrictEqual(yield* ask(), { category: "other" })
+
+        const release = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+        assert.deepInclude(release, { comparison_id: comparison.id, dataset_id: next.id })
+        assert.deepStrictEqual(yield* ask(), { category: "billing" })
+        const again = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+        assert.strictEqual(again.id, release.id)
+        // A candidate that uses an older version is compared over the newest version's examples.
+        const older = yield* admin.comparisons.create({
+          params,
+          payload: { candidate: { dataset_id: dataset.id } }
+        })
+        assert.strictEqual(older.comparison.candidate.dataset_id, dataset.id)
+        assert.strictEqual(older.comparison.dataset_id, next.id)
+        const { summary } = (yield* awaitCompleted(reviewer, older.comparison.id)).comparison
+        assert.deepStrictEqual([summary.candidate.agreed, summary.live.agreed], [1, 2])
+        const { releases } = yield* reviewer.releases.list({ params })
+        assert.deepStrictEqual(
+          releases.map(({ id }) => id),
+          [release.id, task.live_release_id]
+        )
+        const listed = yield* reviewer.comparisons.list({ params })
+        assert.deepStrictEqual(
+          listed.comparisons.map(({ id }) => id),
+          [older.comparison.id, comparison.id]
+        )
+      })
   )
 
-  it.effect("pages through its results", () =>
+  it.effect(
+    "a comparison with another task's dataset, or a release of another task's comparison, is refused with 404",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("foreign")
+        const mine = yield* createSortingTask(admin, ["a", "other"])
+        const other = yield* createSortingTask(admin, ["b", "other"])
+        const foreign = yield* Effect.flip(
+          admin.comparisons.create({
+            params: mine.params,
+            payload: { candidate: { dataset_id: other.dataset.id } }
+          })
+        )
+        assert.strictEqual(foreign._tag, "NOT_FOUND")
+        const { comparison } = yield* admin.comparisons.create({ params: other.params, payload: {} })
+        yield* awaitCompleted(admin, comparison.id)
+        const refused = yield* Effect.flip(
+          admin.releases.create({ params: mine.params, payload: { comparison_id: comparison.id } })
+        )
+        assert.strictEqual(refused._tag, "NOT_FOUND")
+        assert.deepStrictEqual(pointersOf(refused), ["#/comparison_id"])
+      })
+  )
+
+  it.effect("the results of a comparison are read in pages", () =>
     Effect.gen(function* () {
       const { admin } = yield* createTeamClients("pages")
       const { params } = yield* createSortingTask(
@@ -120,7 +124,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         ...Array.from({ length: 70 }, (_, n) => [`message ${n}`, "other"] as const)
       )
       const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
-      yield* finished(admin, comparison.id)
+      yield* awaitCompleted(admin, comparison.id)
       const first = yield* admin.comparisons.get({ params: { id: comparison.id }, query: { limit: 40 } })
       const second = yield* admin.comparisons.get({
         params: { id: comparison.id },
@@ -136,7 +140,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
     })
   )
 
-  it.effect("is no condition of the way back: any earlier release is made live again, the first too", () =>
+  it.effect("any earlier release, including the first, can be made live again without a comparison", () =>
     Effect.gen(function* () {
       const { admin, reviewer, runtime } = yield* createTeamClients("way back")
       const { dataset, params, task } = yield* createSortingTask(admin, ["the invoice is wrong", "other"])
@@ -153,7 +157,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         params,
         payload: { candidate: { instructions: "Second." } }
       })
-      yield* finished(admin, comparison.id)
+      yield* awaitCompleted(admin, comparison.id)
       const second = yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
       assert.deepStrictEqual(yield* ask, ["billing", second.id])
 
@@ -165,12 +169,12 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         restored_release_id: task.live_release_id
       })
       assert.deepStrictEqual(yield* ask, ["other", back.id])
-      // What is tried next stays what it was.
+      // A rollback does not change the working copy.
       assert.deepInclude(yield* admin.tasks.get({ params }), {
         live_release_id: back.id,
         instructions: "Second."
       })
-      // Asked for again, by either of its ids, it is live already.
+      // Repeated, by either id, it returns the release that is already live.
       for (const release_id of [task.live_release_id, back.id]) {
         const again = yield* admin.releases.create({ params, payload: { release_id } })
         assert.strictEqual(again.id, back.id)
@@ -194,7 +198,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
     })
   )
 
-  it.effect("or an earlier release of the task is what a release names: one of the two, and not both", () =>
+  it.effect("a release names either a comparison or an earlier release of the task, and not both", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { admin } = yield* createTeamClients("one of two")
@@ -206,7 +210,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
       assert.strictEqual(foreign._tag, "NOT_FOUND")
       assert.deepStrictEqual(pointersOf(foreign), ["#/release_id"])
       const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
-      yield* finished(admin, comparison.id)
+      yield* awaitCompleted(admin, comparison.id)
       const key = yield* countersign.key({}, "one of two")
       for (const body of [{}, { comparison_id: comparison.id, release_id: task.live_release_id }]) {
         const refused = yield* send(`/v1/tasks/${task.id}/releases`, {
@@ -219,37 +223,39 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
     })
   )
 
-  it.effect("takes what is live by the working copy only where that was not changed meanwhile", () =>
-    Effect.gen(function* () {
-      const { admin } = yield* createTeamClients("working copy")
-      const { params } = yield* createSortingTask(admin, ["a", "other"])
-      const { comparison } = yield* admin.comparisons.create({
-        params,
-        payload: { candidate: { instructions: "Second." } }
-      })
-      yield* finished(admin, comparison.id)
-      // Another name, and the same instructions and provider again, are no change of it.
-      const { instructions } = yield* admin.tasks.get({ params })
-      yield* admin.tasks.update({
-        params,
-        payload: { name: "renamed", instructions, provider: { kind: "examples" } }
-      })
-      yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
-      assert.deepInclude(yield* admin.tasks.get({ params }), { name: "renamed", instructions: "Second." })
+  it.effect(
+    "a release updates the working copy only if it has not changed since the comparison was created",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("working copy")
+        const { params } = yield* createSortingTask(admin, ["a", "other"])
+        const { comparison } = yield* admin.comparisons.create({
+          params,
+          payload: { candidate: { instructions: "Second." } }
+        })
+        yield* awaitCompleted(admin, comparison.id)
+        // A new name and unchanged instructions and provider do not count as a change.
+        const { instructions } = yield* admin.tasks.get({ params })
+        yield* admin.tasks.update({
+          params,
+          payload: { name: "renamed", instructions, provider: { kind: "examples" } }
+        })
+        yield* admin.releases.create({ params, payload: { comparison_id: comparison.id } })
+        assert.deepInclude(yield* admin.tasks.get({ params }), { name: "renamed", instructions: "Second." })
 
-      const third = yield* admin.comparisons.create({
-        params,
-        payload: { candidate: { instructions: "Third." } }
+        const third = yield* admin.comparisons.create({
+          params,
+          payload: { candidate: { instructions: "Third." } }
+        })
+        yield* admin.tasks.update({ params, payload: { instructions: "Fourth, a draft." } })
+        yield* awaitCompleted(admin, third.comparison.id)
+        yield* admin.releases.create({ params, payload: { comparison_id: third.comparison.id } })
+        assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Fourth, a draft.")
       })
-      yield* admin.tasks.update({ params, payload: { instructions: "Fourth, in the making." } })
-      yield* finished(admin, third.comparison.id)
-      yield* admin.releases.create({ params, payload: { comparison_id: third.comparison.id } })
-      assert.strictEqual((yield* admin.tasks.get({ params })).instructions, "Fourth, in the making.")
-    })
   )
 
   it.effect(
-    "brings the first key for a model server, and does not replace one that what is live may use",
+    "a comparison can add the first key for a base URL, and cannot replace a key that the live release may use",
     () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("keys")
@@ -281,7 +287,7 @@ layer(environment, { excludeTestServices: true })("a comparison", (it) => {
         const same = yield* compare(model("first/", "sk-live"))
         const first = yield* compare(model("second", "sk-second"))
         for (const { comparison } of [same, first]) {
-          const { summary } = (yield* finished(admin, comparison.id)).comparison
+          const { summary } = (yield* awaitCompleted(admin, comparison.id)).comparison
           assert.deepInclude(summary.candidate, { agreed: 1, failed: 0 })
         }
         const keys = server.seen.map(({ headers, url }) => [url.split("/")[1], headers.authorization])

@@ -13,7 +13,7 @@ import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { pointersOf } from "../../support/service.ts"
 
-/** A task of a new organization, as the store holds it. */
+/** Inserts a task of a new organization. */
 const newTask = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const org_id = yield* OrgId.generate
@@ -23,8 +23,8 @@ const newTask = Effect.gen(function* () {
   const now = yield* DateTime.now
   yield* sql`
     INSERT INTO tasks (
-      org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider, live_release_id, created_at, created_by_id,
-      created_by_name
+      org_id, task_id, name, instructions, input_schema, answer_schema, input_schema_digest, answer_schema_digest, provider,
+      live_release_id, created_at, created_by_id, created_by_name
     )
     VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '', '', '{}', ${release_id}, now(), ${by.id}, ${by.name})
   `
@@ -48,7 +48,7 @@ const derive = (task: Task, base: DatasetId | null, ...examples: Arr.NonEmptyArr
     transaction(datasets.derive({ ...task, base }, Stream.fromIterable(examples)))
   )
 
-/** All of a version, read in pages of two. */
+/** Reads all examples of a version, in pages of two. */
 const contents = (task: Task, id: DatasetId) =>
   Effect.gen(function* () {
     const datasets = yield* Datasets
@@ -74,9 +74,9 @@ const live = Datasets.layer.pipe(
   Layer.provideMerge(TestDatabase.layerSql)
 )
 
-layer(live, { excludeTestServices: true })("dataset versions", (it) => {
+layer(live, { excludeTestServices: true })("Datasets", (it) => {
   it.effect(
-    "add what is new, put a correction in its input's place, and leave earlier versions as they were",
+    "a new version adds examples, replaces those with the same input, and leaves earlier versions unchanged",
     () =>
       Effect.gen(function* () {
         const task = yield* newTask
@@ -103,7 +103,7 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
       })
   )
 
-  it.effect("refuse a base that is not the newest, and name the newest", () =>
+  it.effect("a base that is not the newest version is refused", () =>
     Effect.gen(function* () {
       const task = yield* newTask
       const { dataset } = yield* derive(task, null, example("a", "1"))
@@ -113,7 +113,7 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
     })
   )
 
-  it.effect("let one of many who change the same base at once win", () =>
+  it.effect("of concurrent changes of the same base one succeeds", () =>
     Effect.gen(function* () {
       const task = yield* newTask
       const { dataset } = yield* derive(task, null, example("a", "1"))
@@ -130,7 +130,7 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
     })
   )
 
-  it.effect("have one digest for one content, however it came about", () =>
+  it.effect("versions with equal content have equal digests, whatever their history", () =>
     Effect.gen(function* () {
       const one = yield* newTask
       const other = yield* newTask
@@ -142,7 +142,7 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
     })
   )
 
-  it.effect("count what takes another's place, wherever in a large change it comes", () =>
+  it.effect("replaced examples are counted wherever they occur in a large change", () =>
     Effect.gen(function* () {
       const task = yield* newTask
       const { dataset } = yield* derive(task, null, example("a", "1"))
@@ -153,14 +153,14 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
     })
   )
 
-  it.effect("are listed by their numbers, whatever the clocks of those who made them", () =>
+  it.effect("versions are listed by their numbers, even if the clocks of their creators differed", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const datasets = yield* Datasets
       const task = yield* newTask
       const first = yield* derive(task, null, example("a", "1"))
       const { dataset } = yield* derive(task, first.dataset.id, example("b", "1"))
-      // Made on a machine whose clock is behind.
+      // An id from a machine whose clock is behind.
       const early = DatasetId.make(`dst_${"0".repeat(32)}`)
       yield* sql`UPDATE datasets SET dataset_id = ${early} WHERE dataset_id = ${dataset.id}`
       const list = (request: PageRequest<DatasetId>) =>
@@ -181,7 +181,7 @@ layer(live, { excludeTestServices: true })("dataset versions", (it) => {
     })
   )
 
-  it.effect("give the first version to the task's first release, and no later one", () =>
+  it.effect("the task's first release gets the first version, and no later one", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const task = yield* newTask

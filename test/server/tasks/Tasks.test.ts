@@ -14,9 +14,9 @@ const openai = (more: object = {}) => ({
 })
 
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
-  "tasks",
+  "Tasks",
   (it) => {
-    it.effect("are made with a first release that is live, and found again", () =>
+    it.effect("a task is created with a first release that is live, and can be read and listed", () =>
       Effect.gen(function* () {
         const { admin, reviewer } = yield* createTeamClients("made")
         const task = yield* admin.tasks.create({ payload: sortingTask })
@@ -37,32 +37,32 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("are another organization's secret", () =>
+    it.effect("another organization gets 404 for a task and everything that belongs to it", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("ours")
-        const { admin: stranger } = yield* createTeamClients("theirs")
+        const { admin: otherOrg } = yield* createTeamClients("theirs")
         const { params, dataset } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
         const calls: ReadonlyArray<Effect.Effect<unknown, { readonly _tag: string }>> = [
-          stranger.tasks.get({ params }),
-          stranger.tasks.update({ params, payload: { name: "mine" } }),
-          stranger.tasks.run({ params, payload: { input: { text: "x" } } }),
-          stranger.datasets.list({ params }),
-          stranger.datasets.get({ params: { id: dataset.id } }),
-          stranger.datasets.examples({ params: { id: dataset.id } }),
-          stranger.datasets.export({ params: { id: dataset.id } }),
-          stranger.comparisons.list({ params }),
-          stranger.comparisons.create({ params, payload: {} }),
-          stranger.releases.list({ params })
+          otherOrg.tasks.get({ params }),
+          otherOrg.tasks.update({ params, payload: { name: "mine" } }),
+          otherOrg.tasks.run({ params, payload: { input: { text: "x" } } }),
+          otherOrg.datasets.list({ params }),
+          otherOrg.datasets.get({ params: { id: dataset.id } }),
+          otherOrg.datasets.examples({ params: { id: dataset.id } }),
+          otherOrg.datasets.export({ params: { id: dataset.id } }),
+          otherOrg.comparisons.list({ params }),
+          otherOrg.comparisons.create({ params, payload: {} }),
+          otherOrg.releases.list({ params })
         ]
         const refused = yield* Effect.forEach(calls, (call) =>
           Effect.map(Effect.flip(call), ({ _tag }) => _tag)
         )
         assert.deepStrictEqual(new Set(refused), new Set(["NOT_FOUND"]))
-        assert.deepStrictEqual((yield* stranger.tasks.list()).tasks, [])
+        assert.deepStrictEqual((yield* otherOrg.tasks.list()).tasks, [])
       })
     )
 
-    it.effect("take only shapes that are JSON Schema, and say where they are not", () =>
+    it.effect("a schema that is not valid JSON Schema is refused with the pointer of the fault", () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const key = yield* countersign.key({}, "shapes")
@@ -80,57 +80,60 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect(
-      "take no more examples at a time than they can check in bounded work, whatever their shapes",
-      () =>
-        Effect.gen(function* () {
-          const { admin } = yield* createTeamClients("costly shapes")
-          const costly = yield* admin.tasks.create({
-            payload: { ...sortingTask, input_schema: exponentialSchema(13) }
-          })
-          const example = { input: {}, answer: { category: "other" } }
-          const params = { task_id: costly.id }
-          const refused = yield* Effect.flip(
-            admin.datasets.create({
-              params,
-              payload: { examples: [example, ...Array.from({ length: 2_000 }, () => example)] }
-            })
-          )
-          assert.strictEqual(refused._tag, "INVALID_INPUT")
-          yield* admin.datasets.create({ params, payload: { examples: [example] } })
-        })
-    )
-
-    it.effect("change their working copy, and their shapes only before a run or a dataset", () =>
+    it.effect("examples that take too much work to validate together are refused", () =>
       Effect.gen(function* () {
-        const { admin, runtime } = yield* createTeamClients("changes")
-        const task = yield* admin.tasks.create({ payload: sortingTask })
-        const params = { task_id: task.id }
-        const wider = { ...sortingTask.answer_schema, additionalProperties: true }
-        const changed = yield* admin.tasks.update({
-          params,
-          payload: { name: "sort", instructions: "Sort it.", answer_schema: wider }
+        const { admin } = yield* createTeamClients("costly schemas")
+        const costly = yield* admin.tasks.create({
+          payload: { ...sortingTask, input_schema: exponentialSchema(13) }
         })
-        assert.deepInclude(changed, { name: "sort", instructions: "Sort it.", answer_schema: wider })
-        yield* runtime.tasks.run({ params, payload: { input: { text: "a" }, answer: { category: "other" } } })
+        const example = { input: {}, answer: { category: "other" } }
+        const params = { task_id: costly.id }
         const refused = yield* Effect.flip(
-          admin.tasks.update({ params, payload: { answer_schema: sortingTask.answer_schema } })
+          admin.datasets.create({
+            params,
+            payload: { examples: [example, ...Array.from({ length: 2_000 }, () => example)] }
+          })
         )
-        assert.strictEqual(refused._tag, "TASK_IN_USE")
-        yield* admin.tasks.update({ params, payload: { answer_schema: wider, name: "same shape" } })
-        const backwards = Object.fromEntries(Object.entries(wider).toReversed())
-        const same = yield* admin.tasks.update({ params, payload: { answer_schema: backwards } })
-        assert.strictEqual(JSON.stringify(same.answer_schema), JSON.stringify(wider))
-
-        const kept = yield* createSortingTask(admin, ["a", "other"])
-        const alsoRefused = yield* Effect.flip(
-          admin.tasks.update({ params: kept.params, payload: { answer_schema: wider } })
-        )
-        assert.strictEqual(alsoRefused._tag, "TASK_IN_USE")
+        assert.strictEqual(refused._tag, "INVALID_INPUT")
+        yield* admin.datasets.create({ params, payload: { examples: [example] } })
       })
     )
 
-    it.effect("keep a provider's key sealed, and never answer it", () =>
+    it.effect(
+      "the working copy can always change, and the schemas only before the first run or dataset",
+      () =>
+        Effect.gen(function* () {
+          const { admin, runtime } = yield* createTeamClients("changes")
+          const task = yield* admin.tasks.create({ payload: sortingTask })
+          const params = { task_id: task.id }
+          const wider = { ...sortingTask.answer_schema, additionalProperties: true }
+          const changed = yield* admin.tasks.update({
+            params,
+            payload: { name: "sort", instructions: "Sort it.", answer_schema: wider }
+          })
+          assert.deepInclude(changed, { name: "sort", instructions: "Sort it.", answer_schema: wider })
+          yield* runtime.tasks.run({
+            params,
+            payload: { input: { text: "a" }, answer: { category: "other" } }
+          })
+          const refused = yield* Effect.flip(
+            admin.tasks.update({ params, payload: { answer_schema: sortingTask.answer_schema } })
+          )
+          assert.strictEqual(refused._tag, "TASK_IN_USE")
+          yield* admin.tasks.update({ params, payload: { answer_schema: wider, name: "same schema" } })
+          const backwards = Object.fromEntries(Object.entries(wider).toReversed())
+          const same = yield* admin.tasks.update({ params, payload: { answer_schema: backwards } })
+          assert.strictEqual(JSON.stringify(same.answer_schema), JSON.stringify(wider))
+
+          const withDataset = yield* createSortingTask(admin, ["a", "other"])
+          const alsoRefused = yield* Effect.flip(
+            admin.tasks.update({ params: withDataset.params, payload: { answer_schema: wider } })
+          )
+          assert.strictEqual(alsoRefused._tag, "TASK_IN_USE")
+        })
+    )
+
+    it.effect("a provider's key is stored sealed and never returned", () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const key = yield* countersign.key({}, "sealed")
@@ -154,7 +157,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("take no provider at an address that is closed to requests", () =>
+    it.effect("a provider URL that the egress rules do not allow is refused", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("egress")
         for (const base_url of [
@@ -172,7 +175,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("have a key for a base URL of 2,000 bytes, and take none that is longer", () =>
+    it.effect("a base URL of 2,000 bytes can have a key, and a longer one is refused", () =>
       Effect.gen(function* () {
         const { key: issue } = yield* Countersign
         const key = yield* issue({}, "long base URLs")
@@ -184,7 +187,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             body: JSON.stringify({ ...sortingTask, provider })
           })
         }
-        // Of what is no repetition: the store packs what is.
+        // Without repetitions, because PostgreSQL compresses repetitive values.
         const varied = (length: number, first: number) =>
           Array.from({ length }, (_, index) => String.fromCodePoint(first + ((index * 7_919) % 9_973))).join(
             ""
@@ -196,7 +199,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("have a key for one base URL, which another does not get", () =>
+    it.effect("a key belongs to one base URL and is not used for another", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("one key, one server")
         const task = yield* admin.tasks.create({
@@ -213,7 +216,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       })
     )
 
-    it.effect("are at most 10,000 an organization", () =>
+    it.effect("an organization has at most 10,000 tasks", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { admin } = yield* createTeamClients("many")

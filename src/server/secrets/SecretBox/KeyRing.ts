@@ -88,8 +88,8 @@ export const fromTexts = (
 }
 
 /**
- * Splits the configured list of master keys: comma-separated, newest first, spaces around a key ignored. {@link fromTexts} validates the keys
- * themselves.
+ * Splits the configured list of master keys: comma-separated, newest first, spaces around a key ignored. {@link fromTexts} validates the
+ * keys themselves.
  */
 export const split = (
   list: Redacted.Redacted<string>

@@ -3,8 +3,8 @@ import { Result } from "effect"
 import { KEY_ID_BYTES, type KeyRing, type MasterKey } from "./KeyRing.ts"
 
 /**
- * The location of a sealed value, bound to it as associated data (AEAD): bytes that are copied to another organization, table, row or column
- * cannot be unsealed there.
+ * The location of a sealed value, bound to it as associated data (AEAD): bytes that are copied to another organization, table, row or
+ * column cannot be unsealed there.
  */
 export interface Place {
   readonly org_id: string

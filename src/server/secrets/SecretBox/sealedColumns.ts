@@ -29,8 +29,8 @@ const decodeHeaders = Schema.decodeUnknownSync(
 const headerValues: Credentials = { parse: (plaintext) => Object.values(decodeHeaders(plaintext)) }
 
 /**
- * One key for each of the 10,000 tasks that an organization may have. An organization has more rows only by keys for base URLs that its tasks
- * no longer use.
+ * One key for each of the 10,000 tasks that an organization may have. An organization has more rows only by keys for base URLs that its
+ * tasks no longer use.
  */
 const providerKeys: Credentials = { ...oneSecret, newest: { by: "updated_at", limit: 10_000 } }
 

@@ -68,8 +68,8 @@ export interface ComparisonBatch {
 }
 
 /**
- * Has both sides answer the next examples after `row.last_example_id`: at least one, at most a batch. Starts no further example once the time
- * slice is over, because each may take minutes. Writes nothing.
+ * Has both sides answer the next examples after `row.last_example_id`: at least one, at most a batch. Starts no further example once the
+ * time slice is over, because each may take minutes. Writes nothing.
  */
 export const compareBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -1,6 +1,6 @@
 /**
- * The lease of a comparison. A replica that claims a running comparison raises its `lease_epoch` and renews the lease while it works. After a
- * crash the lease expires and another replica claims the comparison. Every write checks the epoch, so a replica that lost its lease is
+ * The lease of a comparison. A replica that claims a running comparison raises its `lease_epoch` and renews the lease while it works. After
+ * a crash the lease expires and another replica claims the comparison. Every write checks the epoch, so a replica that lost its lease is
  * fenced: its writes match no row.
  */
 import { DateTime, type Duration, Effect } from "effect"
@@ -9,8 +9,8 @@ import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts"
 
 /**
- * Claims the running comparison whose lease expired longest ago, so that comparisons are worked on in rotation. Returns `undefined` if there
- * is none. Raises the epoch, which fences the previous owner.
+ * Claims the running comparison whose lease expired longest ago, so that comparisons are worked on in rotation. Returns `undefined` if
+ * there is none. Raises the epoch, which fences the previous owner.
  */
 export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease: Duration.Duration) =>
   comparisonRows.first(sql`

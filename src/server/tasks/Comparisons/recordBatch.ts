@@ -8,8 +8,8 @@ import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 const MAX_STATEMENT_CHARACTERS = 2 ** 21
 
 /**
- * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns `false`, and writes nothing,
- * if another replica has claimed the comparison.
+ * Writes a batch's results and the comparison's progress, and renews the lease. Call it in a transaction. Returns `false`, and writes
+ * nothing, if another replica has claimed the comparison.
  */
 export const recordBatch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -58,8 +58,9 @@ const digestMember = (input: JsonObject, answer: JsonObject): string =>
   Result.getOrThrow(canonicalJson([input, answer]))
 
 /**
- * Begins a version of a task's dataset in the caller's transaction, which has the dataset lock. Updates the task's row last, so that no other
- * transaction waits for the row while the examples are written. Fails with `DATASET_BASE_CHANGED` if `base` is not the newest version.
+ * Begins a version of a task's dataset in the caller's transaction, which has the dataset lock. Updates the task's row last, so that no
+ * other transaction waits for the row while the examples are written. Fails with `DATASET_BASE_CHANGED` if `base` is not the newest
+ * version.
  */
 export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, newVersion: NewVersion) {
   const { base, by, now, org_id, task_id } = newVersion

@@ -20,8 +20,8 @@ export interface TaskSchemas {
 }
 
 /**
- * Fails if an example does not match the task's schemas, with its first faults, or if the examples take too much work to validate. The work is
- * bounded for any input, and yields to other requests.
+ * Fails if an example does not match the task's schemas, with its first faults, or if the examples take too much work to validate. The work
+ * is bounded for any input, and yields to other requests.
  */
 export const checkExamples = Effect.fnUntraced(function* (
   { answers, inputs }: TaskSchemas,

@@ -9,10 +9,10 @@ const lockNumber = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   sql`hashtextextended(${`${org_id}/${task_id}`}::text, ${DATASET_LOCK}::bigint)`
 
 /**
- * Waits for the lock of a task's dataset and keeps it until the caller's transaction ends. Meanwhile no other transaction creates a version of
- * the dataset or changes the task's schemas. It is an advisory lock and not a row lock, because creating a version may take minutes, in which
- * runs and other changes of the task continue. Acquire it before any row lock, so that no transaction waits for it while holding a row that
- * its owner will need.
+ * Waits for the lock of a task's dataset and keeps it until the caller's transaction ends. Meanwhile no other transaction creates a version
+ * of the dataset or changes the task's schemas. It is an advisory lock and not a row lock, because creating a version may take minutes, in
+ * which runs and other changes of the task continue. Acquire it before any row lock, so that no transaction waits for it while holding a
+ * row that its owner will need.
  */
 export const acquireDatasetLock = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
   Effect.asVoid(Effect.orDie(sql`SELECT pg_advisory_xact_lock(${lockNumber(sql, org_id, task_id)})`))

@@ -17,9 +17,9 @@ export const isInVersion = (sql: SqlClient.SqlClient, version: number) => sql`
 `
 
 /**
- * The key that finds an example by its exact input: SHA-256, in hex, of the canonical JSON of the task's id and the input. The digest includes
- * the task so that it alone finds the example: with the task as a separate condition, the planner of a database without statistics chooses
- * the primary key and scans all of the task's examples.
+ * The key that finds an example by its exact input: SHA-256, in hex, of the canonical JSON of the task's id and the input. The digest
+ * includes the task so that it alone finds the example: with the task as a separate condition, the planner of a database without statistics
+ * chooses the primary key and scans all of the task's examples.
  */
 export const inputDigest = (task_id: TaskId, input: JsonObject): string =>
   createHash("sha256")
@@ -38,7 +38,7 @@ const SameInputRow = Schema.Struct({
   example_id: ExampleId,
   digest: Schema.String,
   bytes: Schema.Int,
-  /** The words that the word index lists the example under, as a PostgreSQL array literal. */
+  /** The tokens under which the word index lists the example, as a PostgreSQL array literal. */
   rare_tokens: Schema.String,
   ended: Schema.Boolean
 })
@@ -46,8 +46,8 @@ const SameInputRow = Schema.Struct({
 const sameInputRows = rowsOf(SameInputRow)
 
 /**
- * Finds the examples of the newest version that have one of these inputs. `version` is the version that is being created; the result includes
- * examples that it has already ended.
+ * Finds the examples of the newest version that have one of these inputs. `version` is the version that is being created; the result
+ * includes examples that it has already ended.
  */
 export const findSameInputs = (
   sql: SqlClient.SqlClient,
@@ -101,8 +101,8 @@ export const endExamples = (
 
 /**
  * Inserts examples that are part of this version and later ones, and returns the highest new id. An example that replaces another keeps the
- * index words of the replaced one (`inherited`, by digest of the input). Any other is indexed under those of its words for which `counts` is
- * below its limit.
+ * rare tokens of the replaced one (`inherited`, by digest of the input). A new example gets each of its tokens whose count in `counts` is
+ * below the limit.
  */
 export const insertExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -16,11 +16,11 @@ const nearestRows = rowsOf(Schema.Struct({ example_id: ExampleId, answer: JsonOb
 
 /**
  * Finds the example of a version that is nearest to an input: the one with exactly this input; else the one with the highest token overlap
- * (Jaccard index: shared tokens divided by the tokens of either); else, if no word leads to an example, the newest. Of equally near examples
- * the newest wins. Returns `undefined` for an empty version.
+ * (Jaccard index: shared tokens divided by the tokens of either); else, if no word leads to an example, the newest. Of equally near
+ * examples the newest wins. Returns `undefined` for an empty version.
  *
- * The word index lists at most the first 200 examples of a task per word, so work and memory are bounded for a dataset of any size. A nearer
- * example is missed only if each word that it shares with the input occurs in 200 earlier examples.
+ * The word index lists at most the first 200 examples of a task per word, so work and memory are bounded for a dataset of any size. A
+ * nearer example is missed only if each word that it shares with the input occurs in 200 earlier examples.
  */
 export const findNearest = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -54,8 +54,8 @@ export const findNearest = Effect.fnUntraced(function* (
 })
 
 /**
- * The innermost query has the word index as its only condition; with more conditions the planner may scan all of the task's examples instead.
- * Because the index covers all organizations, the next step immediately filters by organization, task and version.
+ * The innermost query has the word index as its only condition; with more conditions the planner may scan all of the task's examples
+ * instead. Because the index covers all organizations, the next step immediately filters by organization, task and version.
  */
 const findOverlapping = (
   sql: SqlClient.SqlClient,
@@ -71,8 +71,8 @@ const findOverlapping = (
       FROM dataset_examples
       WHERE rare_tokens && ${keys}
     ),
-    -- Materialized, so that each overlap is counted once and not at each use of the column. The input's tokens are a subquery, which is hashed
-    -- in every plan; an array would be searched linearly for each token in a generic plan.
+    -- Materialized, so that each overlap is counted once and not at each use of the column. The input's tokens are a subquery, which is
+    -- hashed in every plan; an array would be searched linearly for each token in a generic plan.
     overlap AS MATERIALIZED (
       SELECT
         example_id,

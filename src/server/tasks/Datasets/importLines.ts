@@ -57,8 +57,8 @@ export interface ImportTarget {
 }
 
 /**
- * Creates the task's next dataset version from JSON Lines, one example per line, in the caller's transaction. Skips empty lines. Imports all
- * lines or none. Memory is bounded by a few hundred examples. Calls `progress` with the number of lines read so far, after each line.
+ * Creates the task's next dataset version from JSON Lines, one example per line, in the caller's transaction. Skips empty lines. Imports
+ * all lines or none. Memory is bounded by a few hundred examples. Calls `progress` with the number of lines read so far, after each line.
  */
 export const importLines = Effect.fnUntraced(function* <E>(
   sql: SqlClient.SqlClient,

@@ -2,8 +2,8 @@ import type { FeedbackId } from "../../../domain/Ids.ts"
 import { MAX_PAGE_BYTES } from "../../store/Pagination.ts"
 
 /**
- * Cuts a list to one page: at most `limit` ids and the page's size in bytes, at least one id. `next` is the cursor of the next page; null if
- * the list ends here.
+ * Cuts a list to one page: at most `limit` ids and the page's size in bytes, at least one id. `next` is the cursor of the next page; null
+ * if the list ends here.
  */
 export const cutBySize = (
   sized: ReadonlyArray<{ readonly feedback_id: FeedbackId; readonly bytes: number }>,

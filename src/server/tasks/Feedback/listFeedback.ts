@@ -14,8 +14,8 @@ import { readFeedback } from "./rows.ts"
 /**
  * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 8 MiB.
  *
- * A list of everything, or of one run, scans one index. Any other filter is a union over the pairs of status and score, each of which scans its
- * own range of an index, so that rare combinations do not scan past all other feedback.
+ * A list of everything, or of one run, scans one index. Any other filter is a union over the pairs of status and score, each of which scans
+ * its own range of an index, so that rare combinations do not scan past all other feedback.
  */
 export const listFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -14,8 +14,9 @@ import { acquireDatasetLock } from "../Datasets/datasetLock.ts"
 import { readNewestVersion, readStaged, readWithInputs, type StagedRow } from "./stagedRows.ts"
 
 /**
- * Creates the next dataset version from a task's staged corrections, in the caller's transaction. Acquires the dataset lock first, so that of
- * two concurrent promotions one waits and then finds a newer base. Then locks the corrections, and reads them in chunks, however many there are.
+ * Creates the next dataset version from a task's staged corrections, in the caller's transaction. Acquires the dataset lock first, so that
+ * of two concurrent promotions one waits and then finds a newer base. Then locks the corrections, and reads them in chunks, however many
+ * there are.
  */
 export const promoteStaged = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -76,8 +77,8 @@ const idsOf = (staged: ReadonlyArray<StagedRow>): ReadonlyArray<FeedbackId> =>
   staged.map(({ feedback_id }) => feedback_id)
 
 /**
- * The corrections as examples, read in chunks, in the order of their staging. If two corrections have the same input, the later example is the
- * one that the version contains, so the correction that was staged last wins.
+ * The corrections as examples, read in chunks, in the order of their staging. If two corrections have the same input, the later example is
+ * the one that the version contains, so the correction that was staged last wins.
  */
 const streamExamples = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: Promotion<StagedRow>) =>
   Stream.fromIterable(chunksByBytes(sortByStagingTime(promoted))).pipe(

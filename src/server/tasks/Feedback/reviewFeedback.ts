@@ -14,8 +14,8 @@ import { type FeedbackRow, lockFeedbackForUpdate, toFeedback, writeReview } from
 import { countStaged } from "./stagedRows.ts"
 
 /**
- * Staged corrections of one task. Counted without a lock, because with one a reviewer would wait for a running promotion; concurrent reviewers
- * may exceed the limit by a few.
+ * Staged corrections of one task. Counted without a lock, because with one a reviewer would wait for a running promotion; concurrent
+ * reviewers may exceed the limit by a few.
  */
 const MAX_STAGED = 10_000
 

@@ -22,8 +22,8 @@ export type StagedRow = typeof StagedRow.Type
 const stagedRows = rowsOf(StagedRow)
 
 /**
- * Reads all staged corrections of a task, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an older
- * version staged the correction, and the size is computed from the run.
+ * Reads all staged corrections of a task, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an
+ * older version staged the correction, and the size is computed from the run.
  */
 export const readStaged = (
   sql: SqlClient.SqlClient,

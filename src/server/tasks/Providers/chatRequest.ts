@@ -80,8 +80,8 @@ const responseFormat = ({ structured_output }: OpenAiProvider, schema: JsonSchem
 }
 
 /**
- * Whether servers can enforce a schema on the model's output (`strict`): each of its objects requires all its properties and allows no others.
- * Any other schema only guides the model, and the answer is validated here.
+ * Whether servers can enforce a schema on the model's output (`strict`): each of its objects requires all its properties and allows no
+ * others. Any other schema only guides the model, and the answer is validated here.
  */
 const isStrict = (schema: Schema.Json): boolean => {
   if (isArray(schema)) return schema.every(isStrict)

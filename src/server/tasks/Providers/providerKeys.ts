@@ -52,7 +52,8 @@ export const findProviderKey = Effect.fnUntraced(function* (
 }, Effect.orDie)
 
 /**
- * Stores a task's key for a base URL if there is none. Returns whether the stored key equals this one. The caller has locked the task's row.
+ * Stores a task's key for a base URL if there is none. Returns whether the stored key equals this one. The caller has locked the task's
+ * row.
  */
 export const insertProviderKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

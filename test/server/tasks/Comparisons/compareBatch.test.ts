@@ -289,7 +289,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const answers = yield* Answers
-      const { comparison, read } = yield* createComparison("held", 1)
+      const { comparison, read } = yield* createComparison("slow answer", 1)
       const asked = yield* Deferred.make<void>()
       const resume = yield* Deferred.make<void>()
       yield* Ref.set(answers, () =>

@@ -12,66 +12,68 @@ import { startScriptedServer } from "../../../support/scripted.ts"
 import { send, service } from "../../../support/service.ts"
 import { sortingExamples, sortingTask, createSortingTask, createTeamClients } from "../../../support/tasks.ts"
 
-/** Three times as many as an organization has transactions at once. */
+/** Three times the transactions that one organization can have open. */
 const CROWD = 24
 
-/** Holds something in a transaction of nobody until it is told to let go. */
-const held = Effect.fnUntraced(function* <A, E>(hold: Effect.Effect<A, E>) {
+/** Acquires a lock in a transaction outside any organization, and returns the effect that releases it. */
+const acquireUntilReleased = Effect.fnUntraced(function* <A, E>(acquire: Effect.Effect<A, E>) {
   const sql = yield* SqlClient.SqlClient
-  const there = yield* Deferred.make<void>()
-  const letGo = yield* Deferred.make<void>()
-  const holder = yield* Effect.forkChild(
+  const acquired = yield* Deferred.make<void>()
+  const release = yield* Deferred.make<void>()
+  const owner = yield* Effect.forkChild(
     sql.withTransaction(
-      Effect.andThen(hold, Effect.andThen(Deferred.succeed(there, undefined), Deferred.await(letGo)))
+      Effect.andThen(acquire, Effect.andThen(Deferred.succeed(acquired, undefined), Deferred.await(release)))
     )
   )
-  yield* Deferred.await(there)
-  return Effect.andThen(Deferred.succeed(letGo, undefined), Fiber.join(holder))
+  yield* Deferred.await(acquired)
+  return Effect.andThen(Deferred.succeed(release, undefined), Fiber.join(owner))
 })
 
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
-  "in a crowd of transactions that wait",
+  "Runs and Datasets under transaction contention",
   (it) => {
-    it.effect("a run under a key that its model has answered is logged", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const { admin } = yield* createTeamClients("turns")
-        const model = yield* startScriptedServer([
-          { status: 200, body: { choices: [{ message: { content: '{"category":"other"}' } }] } }
-        ])
-        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
-        const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
-        // The first run fixes the shapes, in a transaction.
-        const answer = { category: "other" }
-        yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
-        const key = yield* (yield* Countersign).key({ preset: "runtime" }, "turns")
-        const principal = yield* (yield* ApiKeys).verify(key)
-        const crowd = yield* Effect.forkChild(
-          Effect.replicateEffect(Effect.exit(atomic(sql)(Effect.never)), CROWD, {
-            concurrency: "unbounded"
-          }).pipe(Effect.provideService(CurrentPrincipal, principal))
-        )
-        yield* eventually(
-          Effect.sync(() => transactionCounts(sql)),
-          ({ open, waiting }) => open + waiting >= CROWD
-        )
-        const run = send(`/v1/tasks/${task_id}/run`, {
-          key,
-          method: "POST",
-          headers: { "idempotency-key": "order-4711" },
-          body: JSON.stringify({ input: { text: "a" } })
-        })
-        const answered = yield* run
-        assert.strictEqual(answered.status, 200)
-        const trace_id = String(answered.body["trace_id"])
-        assert.lengthOf(yield* sql`SELECT 1 FROM runs WHERE trace_id = ${trace_id}`, 1)
-        assert.deepStrictEqual((yield* run).body, answered.body)
-        assert.lengthOf(model.seen, 1)
-        yield* Fiber.interrupt(crowd)
-      }).pipe(Effect.scoped)
+    it.effect(
+      "a run with an idempotency key is logged while all of the organization's transactions wait",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const { admin } = yield* createTeamClients("turns")
+          const model = yield* startScriptedServer([
+            { status: 200, body: { choices: [{ message: { content: '{"category":"other"}' } }] } }
+          ])
+          const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+          const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
+          // The first run locks the schemas, which needs a transaction.
+          const answer = { category: "other" }
+          yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
+          const key = yield* (yield* Countersign).key({ preset: "runtime" }, "turns")
+          const principal = yield* (yield* ApiKeys).verify(key)
+          const crowd = yield* Effect.forkChild(
+            Effect.replicateEffect(Effect.exit(atomic(sql)(Effect.never)), CROWD, {
+              concurrency: "unbounded"
+            }).pipe(Effect.provideService(CurrentPrincipal, principal))
+          )
+          yield* eventually(
+            Effect.sync(() => transactionCounts(sql)),
+            ({ open, waiting }) => open + waiting >= CROWD
+          )
+          const run = send(`/v1/tasks/${task_id}/run`, {
+            key,
+            method: "POST",
+            headers: { "idempotency-key": "order-4711" },
+            body: JSON.stringify({ input: { text: "a" } })
+          })
+          const answered = yield* run
+          assert.strictEqual(answered.status, 200)
+          const trace_id = String(answered.body["trace_id"])
+          assert.lengthOf(yield* sql`SELECT 1 FROM runs WHERE trace_id = ${trace_id}`, 1)
+          assert.deepStrictEqual((yield* run).body, answered.body)
+          assert.lengthOf(model.seen, 1)
+          yield* Fiber.interrupt(crowd)
+        }).pipe(Effect.scoped)
     )
 
-    it.effect("for one dataset, one alone has a connection", () =>
+    it.effect("of concurrent changes of one dataset only one occupies a connection", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const { admin } = yield* createTeamClients("dataset")
@@ -81,9 +83,9 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           FROM tasks
           WHERE task_id = ${task.id}
         `
-        const letGo = yield* held(acquireDatasetLock(sql, row!.org_id, task.id))
+        const release = yield* acquireUntilReleased(acquireDatasetLock(sql, row!.org_id, task.id))
         const [example] = sortingExamples(["b", "billing"])
-        // Without idempotency keys, which have turns of their own.
+        // Without idempotency keys, which have a semaphore of their own.
         const key = yield* (yield* Countersign).key({}, "dataset")
         const post = (path: string, body: unknown) =>
           send(path, { key, method: "POST", body: JSON.stringify(body) })
@@ -103,10 +105,10 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         yield* waitForBlockedStatements(1)
         assert.strictEqual((yield* post("/v1/tasks", sortingTask)).status, 201)
         assert.lengthOf(yield* sql`SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`, 1)
-        yield* letGo
-        const [made] = yield* Fiber.join(crowd)
+        yield* release
+        const [changes] = yield* Fiber.join(crowd)
         assert.lengthOf(
-          made.filter(({ status }) => status === 201),
+          changes.filter(({ status }) => status === 201),
           1
         )
       })

@@ -33,7 +33,7 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
   created_by: { id: KeyId.make(`key_${uuid}`), name: "a key" }
 })
 
-/** What is recorded of a run, without its content; and the run's input and answer, held by nobody else. */
+/** Records a run. Returns the trace without its content, and weak references to the run's input and answer. */
 const recordedRun = Effect.fnUntraced(function* () {
   const input = { text: "words" }
   const answer = { category: "other" }
@@ -52,24 +52,22 @@ const recordedRun = Effect.fnUntraced(function* () {
   return { recorded: { ...recorded, content: {} }, words: [new WeakRef(input), new WeakRef(answer)] }
 })
 
-/** Clears away what nobody holds. */
+/** Runs a full garbage collection. */
 const collectGarbage = Effect.promise(async () => {
-  // What a turn of the event loop has looked at by a weak reference stays to its end.
+  // A target of a WeakRef that was dereferenced or created in this tick stays alive until the tick ends.
   await new Promise(setImmediate)
   setFlagsFromString("--expose-gc")
   runInNewContext("gc")()
 })
 
-it.effect(
-  "the spans of a run that waits hold nothing of what was said in it, once its content is let go",
-  () =>
-    Effect.gen(function* () {
-      const { recorded, words } = yield* recordedRun()
-      yield* collectGarbage
-      assert.deepStrictEqual(
-        words.map((held) => held.deref()),
-        [undefined, undefined]
-      )
-      assert.lengthOf(recorded.make(0, {}), 1)
-    })
+it.effect("a recorded run does not retain its input and answer after its content is dropped", () =>
+  Effect.gen(function* () {
+    const { recorded, words } = yield* recordedRun()
+    yield* collectGarbage
+    assert.deepStrictEqual(
+      words.map((reference) => reference.deref()),
+      [undefined, undefined]
+    )
+    assert.lengthOf(recorded.make(0, {}), 1)
+  })
 )
