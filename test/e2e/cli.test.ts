@@ -93,7 +93,7 @@ describe("countersign serve", () => {
 
           const second = yield* startService({ ...variables, COUNTERSIGN_ADMIN_KEY: given(11) })
           assert.strictEqual(yield* count(second.url, given(7)), 1)
-          assert.include(String(yield* count(second.url, given(11))), "no such key")
+          assert.include(String(yield* count(second.url, given(11))), "INVALID_API_KEY: Unknown API key.")
         })
       ),
     timeout
