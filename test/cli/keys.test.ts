@@ -84,7 +84,7 @@ describe("countersign keys", () => {
         for (const [args, says] of [
           [["--org", "acme"], /preset or at least one scope/],
           [["--scopes", "everything"], /scopes/],
-          [["--preset", "runtime", "--scopes", "keys.write"], /does not hold keys\.write/],
+          [["--preset", "runtime", "--scopes", "keys.write"], /does not include keys\.write/],
           [["--preset", "admin", "--email", "nobody"], /email/],
           [["--preset", "admin", "--expires", "2001-01-01T00:00:00Z"], /time to come/]
         ] as const) {
