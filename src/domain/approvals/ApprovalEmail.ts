@@ -4,7 +4,7 @@ import { type ApprovalEventType } from "./ApprovalEvent.ts"
 import type { Scope } from "../identity/Scope.ts"
 import type { Timestamp } from "../Time.ts"
 
-/** The events that people are told of by mail. Decisions of theirs are not among them: those are for receivers. */
+/** The approval events that are sent by email. Decisions are not among them: those go to webhook endpoints only. */
 export const ApprovalEmailType = Schema.Literals([
   "approval.requested",
   "approval.expiring",
@@ -13,18 +13,18 @@ export const ApprovalEmailType = Schema.Literals([
 ])
 export type ApprovalEmailType = typeof ApprovalEmailType.Type
 
-/** Whether an event is told by mail. */
+/** Whether an event is sent by email. */
 export const isApprovalEmailType: (type: ApprovalEventType) => type is ApprovalEmailType =
   Schema.is(ApprovalEmailType)
 
 /**
- * To whom an event is told: to those who hold this scope. While the admins' window is open nobody else can do anything about it; that it
- * is over is for everyone who was asked.
+ * The scope that the recipients of an email have. During the admins' escalation window only admins can decide, so only they get emails; the
+ * final `approval.expired` goes to everyone who was asked.
  */
 export const recipientScope = (type: ApprovalEmailType, stage: ApprovalStage): Scope =>
   type !== "approval.expired" && stage === "admin" ? "approvals.admin" : "approvals.decide"
 
-/** What a notice is made of. The arguments of the step are no part of it. */
+/** The facts in an email. The step's arguments are not among them. */
 export interface ApprovalEmailInput {
   readonly type: ApprovalEmailType
   readonly approval: Pick<
@@ -43,71 +43,71 @@ export interface ApprovalEmailInput {
     | "outcome"
     | "decision_source"
   >
-  /** Of the organization and of the key that makes the recipient one. */
+  /** Name of the organization, and of the API key that lists the recipient's address. */
   readonly organization: string
   readonly key: string
-  /** How the outside reaches the service, without a slash at its end. */
+  /** The service's public URL, without a trailing slash. */
   readonly publicUrl: string
 }
 
-/** A notice as it is read: `subject` is one line, `html` a whole document without anything that is loaded. */
+/** A rendered email. `subject` is one line; `html` is a complete document that loads nothing. */
 export interface ApprovalEmail {
   readonly subject: string
   readonly text: string
   readonly html: string
 }
 
-/** Longest text of the agent's that is shown: it may be 200 characters, which no line of mail is for. */
-const SHOWN_CHARACTERS = 120
+/** Longest text of an agent to show in full, in characters. Texts can have 200, which is too long for a line of email. */
+const MAX_SHOWN_CHARACTERS = 120
 
-/**
- * Text of an agent or a person as one harmless line: what does not show, moves the cursor or turns the direction of writing is replaced
- * by a mark that shows.
- */
-const plain = (text: string): string => {
+/** A text of an agent or a person as one safe line: invisible, control and bidirectional characters become U+FFFD. */
+const toSafeLine = (text: string): string => {
   const line = text
     .toWellFormed()
     .replace(/[\p{Cc}\p{Cf}\p{Co}\p{Zl}\p{Zp}]/gu, "\ufffd")
     .replace(/\s+/gu, " ")
     .trim()
   const characters = [...line]
-  return characters.length > SHOWN_CHARACTERS
-    ? `${characters.slice(0, SHOWN_CHARACTERS - 1).join("")}…`
+  return characters.length > MAX_SHOWN_CHARACTERS
+    ? `${characters.slice(0, MAX_SHOWN_CHARACTERS - 1).join("")}…`
     : line
 }
 
 /** `2026-11-21 08:45 UTC` */
-const minute = (at: Timestamp): string => `${DateTime.formatIso(at).slice(0, 16).replace("T", " ")} UTC`
+const formatMinute = (at: Timestamp): string => `${DateTime.formatIso(at).slice(0, 16).replace("T", " ")} UTC`
 
-/** Writes a notice. */
-export const renderApprovalEmail = (notice: ApprovalEmailInput): ApprovalEmail => {
-  const { approval, publicUrl } = notice
-  const tool = plain(approval.tool)
+/** Renders an email as text and as HTML. */
+export const renderApprovalEmail = (input: ApprovalEmailInput): ApprovalEmail => {
+  const { approval, publicUrl } = input
+  const tool = toSafeLine(approval.tool)
   const link = `${publicUrl}/console/approvals/${approval.approval_id}`
-  const { lead, subject } = wordsOf(notice, tool)
-  const waits = notice.type !== "approval.expired"
+  const { lead, subject } = subjectAndLead(input, tool)
+  const isPending = input.type !== "approval.expired"
   const facts: ReadonlyArray<readonly [string, string]> = [
     ["Tool", tool],
-    ["Action class", plain(approval.action_class)],
-    ["Requested", minute(approval.requested_at)],
-    ...(waits
-      ? [["Decide by", minute(approval.expires_at)] as const, ["If nobody does", silence(approval)] as const]
+    ["Action class", toSafeLine(approval.action_class)],
+    ["Requested", formatMinute(approval.requested_at)],
+    ...(isPending
+      ? [
+          ["Decide by", formatMinute(approval.expires_at)] as const,
+          ["On timeout", timeoutEffect(approval)] as const
+        ]
       : []),
     ...(approval.task_id === null ? [] : [["Task", approval.task_id] as const]),
     ["Session", approval.session_id],
-    ["Step", plain(approval.step_id)],
+    ["Step", toSafeLine(approval.step_id)],
     ["Approval", approval.approval_id]
   ]
-  const invitation = waits ? "Review and decide" : "See what happened"
-  const reason = `You get this because the API key "${plain(notice.key)}" of ${plain(notice.organization)} has your address and may decide approvals. Replies are not read.`
+  const action = isPending ? "Review and decide" : "View approval"
+  const reason = `You receive this because API key "${toSafeLine(input.key)}" of ${toSafeLine(input.organization)} lists your address as an approver. This mailbox is not monitored.`
   return {
     subject,
-    text: textOf({ lead, facts, invitation, link, reason }),
-    html: htmlOf({ subject, lead, facts, invitation, link, reason })
+    text: textOf({ lead, facts, action, link, reason }),
+    html: htmlOf({ subject, lead, facts, action, link, reason })
   }
 }
 
-const wordsOf = (
+const subjectAndLead = (
   { approval, type }: ApprovalEmailInput,
   tool: string
 ): { readonly subject: string; readonly lead: string } => {
@@ -115,54 +115,55 @@ const wordsOf = (
   switch (type) {
     case "approval.requested":
       return {
-        subject: `${tool} waits for a decision`,
-        lead: "An agent asks for leave to use a tool, and waits."
+        subject: `Approval requested: ${tool}`,
+        lead: "An agent is waiting for approval to use a tool."
       }
     case "approval.expiring":
       return {
-        subject: `${tool} waits for a decision until ${minute(approval.expires_at)}`,
-        lead: "The time to decide is nearly over, and the agent still waits."
+        subject: `Approval expires ${formatMinute(approval.expires_at)}: ${tool}`,
+        lead: "The time to decide is almost over. The agent is still waiting."
       }
     case "approval.escalated":
       return {
-        subject: `${tool} waits for a decision by an admin`,
-        lead: "The reviewers did not decide in time, so the admins are asked. The agent still waits."
+        subject: `Approval escalated to admins: ${tool}`,
+        lead: "The reviewers did not decide in time, so an admin must decide. The agent is still waiting."
       }
     case "approval.expired":
       return {
-        subject: `${tool} was ${outcome} without a decision`,
+        subject: `Approval expired, step ${outcome}: ${tool}`,
         lead:
           approval.decision_source === "session_closed"
-            ? "The session was closed while the step waited, so the step was rejected."
-            : `Nobody decided in time, so the step was ${outcome}, as its rule says.`
+            ? "The session was closed before anyone decided, so the step was rejected."
+            : `Nobody decided in time. The step was ${outcome}, which is the rule's timeout action.`
       }
   }
 }
 
-/** What a silent end of the window that is open does. */
-const silence = ({
+/** What happens if the open window ends without a decision. */
+const timeoutEffect = ({
   escalation_deadline_at,
   stage,
   timeout_action
 }: ApprovalEmailInput["approval"]): string =>
   stage === "reviewer" && escalation_deadline_at !== null
-    ? "the admins are asked"
+    ? "escalated to admins"
     : timeout_action === "allow"
       ? "the step is allowed"
       : "the step is rejected"
 
-interface Parts {
+/** The parts that both forms of the email show. */
+interface EmailParts {
   readonly lead: string
   readonly facts: ReadonlyArray<readonly [string, string]>
-  readonly invitation: string
+  readonly action: string
   readonly link: string
   readonly reason: string
 }
 
-const textOf = ({ facts, invitation, lead, link, reason }: Parts): string => {
+const textOf = ({ facts, action, lead, link, reason }: EmailParts): string => {
   const width = Math.max(...facts.map(([name]) => name.length)) + 2
   const lines = facts.map(([name, value]) => `  ${name.padEnd(width)}${value}`)
-  return `${[lead, "", ...lines, "", `${invitation}:`, link, "", "-- ", reason].join("\n")}\n`
+  return `${[lead, "", ...lines, "", `${action}:`, link, "", "-- ", reason].join("\n")}\n`
 }
 
 const escapes: Readonly<Record<string, string>> = {
@@ -175,15 +176,15 @@ const escapes: Readonly<Record<string, string>> = {
 
 const escape = (text: string): string => text.replace(/[&<>"']/g, (character) => escapes[character] ?? "")
 
-/** Styles stand with each element: many mail programs drop those of the head. */
+/** Styles are inline because many mail clients drop a style sheet in the head. */
 const htmlOf = ({
   facts,
-  invitation,
+  action,
   lead,
   link,
   reason,
   subject
-}: Parts & { readonly subject: string }) => `\
+}: EmailParts & { readonly subject: string }) => `\
 <!doctype html>
 <html lang="en">
 <head>
@@ -205,7 +206,7 @@ ${facts
   )
   .join("\n")}
 </table>
-<p style="margin:0 0 8px"><a href="${escape(link)}" style="display:inline-block;padding:10px 18px;border-radius:6px;background:#1f4fd8;color:#ffffff;text-decoration:none">${escape(invitation)}</a></p>
+<p style="margin:0 0 8px"><a href="${escape(link)}" style="display:inline-block;padding:10px 18px;border-radius:6px;background:#1f4fd8;color:#ffffff;text-decoration:none">${escape(action)}</a></p>
 <p style="margin:0 0 24px;font-size:13px;word-break:break-all">${escape(link)}</p>
 <p style="margin:0;font-size:13px;opacity:.7">${escape(reason)}</p>
 </div>

@@ -4,20 +4,20 @@ import type { ApprovalEventType } from "./ApprovalEvent.ts"
 import type { Actor } from "../identity/Principal.ts"
 import type { Timestamp } from "../Time.ts"
 
-/** What a rule grants an approval, in whole seconds. */
+/** The terms that a rule gives an approval. Durations are whole seconds. */
 export interface ApprovalTerms {
-  /** The reviewers' window. */
+  /** Length of the reviewers' window. */
   readonly review_seconds: number
-  /** How long before the end of a window `approval.expiring` is sent; null: a quarter of that window; 0: it is not sent. */
+  /** How long before the end of a window `approval.expiring` is sent. Null: a quarter of the window; 0: never. */
   readonly expiring_seconds: number | null
-  /** The admins' window after the reviewers'; null: there is none. */
+  /** Length of the admins' escalation window, after the reviewers'. Null: no escalation. */
   readonly escalation_seconds: number | null
   readonly timeout_action: ApprovalOutcome
-  /** Whether the key that asked for the step may decide it. */
+  /** Whether the key that submitted the step may decide it. */
   readonly self_approval: boolean
 }
 
-/** The part of an approval that moves, and the terms it moves by. */
+/** The part of an approval that changes, with the terms that decide how. */
 export interface ApprovalState {
   readonly status: ApprovalStatus
   readonly stage: ApprovalStage
@@ -27,7 +27,7 @@ export interface ApprovalState {
   readonly escalation_deadline_at: Timestamp | null
   readonly expires_at: Timestamp
   readonly expiring_seconds: number | null
-  /** Whether `approval.expiring` was sent for the window that is open. */
+  /** Whether `approval.expiring` was sent for the open window. */
   readonly expiring_notified: boolean
   readonly escalated_at: Timestamp | null
   readonly timeout_action: ApprovalOutcome
@@ -39,37 +39,37 @@ export interface ApprovalState {
   readonly comment: string | null
 }
 
-/** What may happen to an approval. */
+/** The inputs of the state machine. */
 export type ApprovalInput =
   | {
       readonly _tag: "Decide"
       readonly decision: Decision
       readonly actor: Actor
-      /** Whether the actor holds `approvals.admin`. */
+      /** Whether the actor has `approvals.admin`. */
       readonly admin: boolean
       readonly comment: string | null
     }
   | { readonly _tag: "Time" }
   | { readonly _tag: "CloseSession" }
 
-/** Why a decision is not taken. `Expired` and `AlreadyDecided` come too late; the others come from the wrong key. */
+/** Why a decision is refused: it came too late (`Expired`, `AlreadyDecided`) or from the wrong key (the others). */
 export type ApprovalRefusal = "AlreadyDecided" | "Expired" | "AdminRequired" | "SelfApproval"
 
-/** One move of an approval: the event it is told by, and the state it leads to. */
+/** One transition: the event that reports it, and the state after it. */
 export interface ApprovalTransition {
   readonly event: ApprovalEventType
   readonly state: ApprovalState
 }
 
-/** Where an input leads: the moves to record and send, in order, and the state after them. No moves: nothing changed. */
+/** The transitions to record and publish, in order, and the state after them. Without transitions nothing changed. */
 export interface TransitionResult {
   readonly transitions: ReadonlyArray<ApprovalTransition>
   readonly state: ApprovalState
-  /** Set where the input was a decision that is not taken, though time itself may have moved the approval. */
+  /** Set if the input was a decision that is refused. Time can have changed the approval. */
   readonly refusal: ApprovalRefusal | null
 }
 
-/** A new approval, pending in the reviewers' window. */
+/** Opens an approval, pending in the reviewers' window. */
 export const requestApproval = (
   terms: ApprovalTerms,
   requested_by: Actor["id"],
@@ -101,53 +101,53 @@ export const requestApproval = (
 }
 
 /**
- * The life of an approval.
+ * Applies an input to an approval.
  *
  * ```
- *                    ┌─ expiring (once a window) ─┐
- *                    v                            │
- *  request ──> pending/reviewer ──────────────────┘
- *                │   │   │
- *                │   │   └─ window over, admins' window granted ─> pending/admin ─┐ expiring (once)
- *                │   │                        escalated               │  │   ^    │
- *                │   └─ window over, none granted ─────┐              │  │   └────┘
- *                │                                     v              │  │
- *                │ approve or reject                expired <─────────┼──┘ window over
- *                v                                     ^              │
- *        approved · rejected <─── by an admin ─────────┼──────────────┘
- *                                                      │
- *                       the session closes ────────────┘ (outcome reject)
+ *   requestApproval
+ *        │
+ *        v                  window ends, escalation granted
+ *  pending/reviewer ──────────────────────────────────────────> pending/admin
+ *     │        │                 (approval.escalated)               │      │
+ *     │        │                                                    │      │
+ *     │        └──────── window ends, no escalation ───┐      window ends  │
+ *     │                                                v            │      │
+ *     │                                             expired <───────┘      │
+ *     │                                                                    │
+ *     └── a reviewer decides ──> approved, rejected <── an admin decides ──┘
+ *
+ *  In either window, once: approval.expiring. From either window: the session closes ──> expired, outcome `reject`.
  * ```
  *
- * Time comes first: whatever the input, the windows that have passed are closed before it, so a scheduler that is late
- * never lets an expired approval be approved. Windows have fixed ends; one that passed unseen as a whole (an outage
- * longer than it) is skipped without its events. A closed approval never moves again.
+ * Time is applied before the input: windows that have ended are closed first, so a late scheduler cannot let an expired approval be
+ * approved. Windows have fixed ends. A window that passed completely during an outage is skipped without its events. A closed approval
+ * never changes again.
  */
 export const transition = (state: ApprovalState, input: ApprovalInput, now: Timestamp): TransitionResult => {
-  const timed = passTime(state, now)
+  const timed = applyTime(state, now)
   const current = timed?.state ?? state
   switch (input._tag) {
     case "Time":
-      return taken(state, [timed], null)
+      return result(state, [timed], null)
     case "CloseSession":
       return current.status === "pending"
-        ? taken(
+        ? result(
             state,
-            [told(timed), { event: "approval.expired", state: closedBySession(current, now) }],
+            [withoutWarning(timed), { event: "approval.expired", state: closeWithSession(current, now) }],
             null
           )
-        : taken(state, [timed], null)
+        : result(state, [timed], null)
     case "Decide": {
       const decided = decide(current, input, now)
-      if (Result.isFailure(decided)) return taken(state, [timed], decided.failure)
+      if (Result.isFailure(decided)) return result(state, [timed], decided.failure)
       return decided.success === null
-        ? taken(state, [timed], null)
-        : taken(state, [told(timed), decided.success], null)
+        ? result(state, [timed], null)
+        : result(state, [withoutWarning(timed), decided.success], null)
     }
   }
 }
 
-const taken = (
+const result = (
   from: ApprovalState,
   moves: ReadonlyArray<ApprovalTransition | undefined>,
   refusal: ApprovalRefusal | null
@@ -156,11 +156,11 @@ const taken = (
   return { transitions: made, state: made.at(-1)?.state ?? from, refusal }
 }
 
-/** A warning that a window ends is not worth sending in the moment the approval closes. */
-const told = (move: ApprovalTransition | undefined) =>
-  move?.event === "approval.expiring" ? undefined : move
+/** Drops the warning that a window is about to end if the approval closes at the same moment. */
+const withoutWarning = (transition: ApprovalTransition | undefined) =>
+  transition?.event === "approval.expiring" ? undefined : transition
 
-/** When the approval next moves by itself; null once it is closed. */
+/** When the next transition by time is due; null once the approval is closed. */
 export const nextTransitionAt = (state: ApprovalState): Timestamp | null => {
   if (state.status !== "pending") return null
   return state.expiring_notified ? state.expires_at : expiringAt(state)
@@ -175,7 +175,7 @@ const expiringAt = (state: ApprovalState): Timestamp => {
   )
 }
 
-const passTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | undefined => {
+const applyTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | undefined => {
   if (state.status !== "pending") return undefined
   if (DateTime.isGreaterThanOrEqualTo(now, state.expires_at)) {
     const admins = state.stage === "reviewer" ? state.escalation_deadline_at : null
@@ -186,7 +186,7 @@ const passTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | un
       }
     }
     const last = admins === null ? state : { ...state, expires_at: admins }
-    return { event: "approval.expired", state: closed(last, now, "expired", state.timeout_action, "timeout") }
+    return { event: "approval.expired", state: close(last, now, "expired", state.timeout_action, "timeout") }
   }
   if (!state.expiring_notified && DateTime.isGreaterThanOrEqualTo(now, expiringAt(state))) {
     return { event: "approval.expiring", state: { ...state, expiring_notified: true } }
@@ -194,7 +194,7 @@ const passTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | un
   return undefined
 }
 
-/** The move a decision makes; null where it was made before, by the same actor. */
+/** The transition that a decision makes; null if the same actor made the same decision before. */
 const decide = (
   state: ApprovalState,
   input: ApprovalInput & { readonly _tag: "Decide" },
@@ -213,17 +213,17 @@ const decide = (
   return Result.succeed({
     event: approve ? "approval.approved" : "approval.rejected",
     state: {
-      ...closed(state, now, verdict, approve ? "allow" : "reject", "human"),
+      ...close(state, now, verdict, approve ? "allow" : "reject", "human"),
       decided_by: input.actor,
       comment: input.comment
     }
   })
 }
 
-const closedBySession = (state: ApprovalState, now: Timestamp): ApprovalState =>
-  closed(state, now, "expired", "reject", "session_closed")
+const closeWithSession = (state: ApprovalState, now: Timestamp): ApprovalState =>
+  close(state, now, "expired", "reject", "session_closed")
 
-const closed = (
+const close = (
   state: ApprovalState,
   now: Timestamp,
   status: Exclude<ApprovalStatus, "pending">,

@@ -3,7 +3,7 @@ import type { Approval, ApprovalOutcome } from "./Approval.ts"
 import type { Ruling } from "./ApprovalRule.ts"
 import type { ApprovalId, RuleId, StepId } from "../Ids.ts"
 
-/** A step as it was first asked for, and what was decided then. */
+/** A step as it was first submitted, with its first decision. */
 interface SavedStep {
   readonly step_id: StepId
   readonly tool: string
@@ -15,24 +15,26 @@ interface SavedStep {
   readonly approval_id: ApprovalId | null
 }
 
-/** What can differ between a saved step and the one that resumes it. */
+/** The members that a step must repeat unchanged. */
 type Mismatch = "tool" | "action_class" | "arguments"
 
 /**
- * What of a resumed step is not what was saved. `digest` is that of the resumed arguments under a given tool and class: under the
- * saved ones only the arguments can make it differ.
+ * The members in which a repeated step differs from the saved one. `digest` digests the repeated arguments together with a given tool and
+ * action class; with the saved tool and class, only different arguments can change it.
  */
 export const stepMismatches = (
   saved: SavedStep,
-  resumed: { readonly tool: string; readonly action_class: string },
+  repeated: { readonly tool: string; readonly action_class: string },
   digest: (under: { readonly tool: string; readonly action_class: string }) => string
 ): ReadonlyArray<Mismatch> => [
-  ...(saved.tool === resumed.tool ? [] : ["tool" as const]),
-  ...(saved.action_class === resumed.action_class ? [] : ["action_class" as const]),
+  ...(saved.tool === repeated.tool ? [] : ["tool" as const]),
+  ...(saved.action_class === repeated.action_class ? [] : ["action_class" as const]),
   ...(saved.arguments_digest === digest(saved) ? [] : ["arguments" as const])
 ]
 
-/** The decision of a step as it stands: a rule that rejects now wins; else the approval's outcome; else what was decided at first. */
+/**
+ * The current decision of a step: `reject` if the rules reject it now; otherwise the approval's outcome; otherwise the first decision.
+ */
 export const currentDecision = (
   saved: SavedStep,
   approval: Approval | null,
@@ -56,14 +58,14 @@ export const currentDecision = (
     : { ...answer, decision: approval.outcome, reason: closedReason(approval, approval.outcome) }
 }
 
-/** Never blames a person for silence. */
+/** Why the approval closed. Names a person only if a person decided. */
 const closedReason = (approval: Approval, outcome: ApprovalOutcome): string => {
   switch (approval.decision_source) {
     case "human":
-      return outcome === "allow" ? "A person approved" : "A person rejected"
+      return outcome === "allow" ? "Approved by a person" : "Rejected by a person"
     case "session_closed":
-      return "The session was closed before a person decided"
+      return "The session was closed before anyone decided"
     default:
-      return `Nobody decided in time, and the rule's timeout says ${outcome}`
+      return `Nobody decided in time; the rule's timeout action is ${outcome}`
   }
 }

@@ -4,11 +4,10 @@ import { Effect, Redacted, Result, Schema } from "effect"
 import { SecureRandom } from "effect/crypto"
 
 /**
- * The text of an API key: `csk_<16 base62 public id>_<43 base62 secret><6 base62 checksum>`, 70 characters of
- * `0-9A-Za-z` and `_`, so that a double click selects it whole. The secret holds 256 random bits, which is why one
- * SHA-256 is enough to store it. The checksum is the CRC-32 (as in zlib) of all that stands before it, most
- * significant digit first: it refuses what was mistyped without asking the store, and lets a scanner tell a key
- * from what merely looks like one.
+ * The format of an API key: `csk_<16 base62 public id>_<43 base62 secret><6 base62 checksum>`, 70 characters of `0-9A-Za-z` and `_`, so
+ * that a double click selects all of it. The secret has 256 random bits, so an unsalted SHA-256 is enough to store it. The checksum is the
+ * CRC-32 (as in zlib) of everything before it, most significant digit first. It rejects typing errors without a database lookup, and lets a
+ * secret scanner tell keys from similar text.
  */
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 const BASE = ALPHABET.length
@@ -19,28 +18,25 @@ const SECRET_LENGTH = 43
 const CHECKSUM_LENGTH = 6
 const CHECKED_LENGTH = PREFIX.length + PUBLIC_ID_LENGTH + 1 + SECRET_LENGTH
 
-/** Characters of every key. */
+/** Length of every key, in characters. */
 const KEY_LENGTH = CHECKED_LENGTH + CHECKSUM_LENGTH
 
-/** The part of a key that names it: 16 base62 digits, stored and shown in the clear. */
+/** The part of a key that identifies it: 16 base62 digits, stored and shown in plain text. */
 export const PublicId = Schema.String.check(
   Schema.isPattern(/^[0-9A-Za-z]{16}$/, { expected: "16 characters of 0-9, A-Z, a-z" })
 ).pipe(Schema.brand("ApiKeyPublicId"))
 export type PublicId = typeof PublicId.Type
 
-/** A key whose form and checksum are right. Whether it is known, and to whom it belongs, only the store can say. */
+/** A key of valid format and checksum. Whether it exists, and whose it is, is looked up in the database. */
 export interface ParsedApiKey {
   readonly publicId: PublicId
   readonly key: Redacted.Redacted<string>
 }
 
-/** Why a text is no key: not of the form, or of the form with a checksum that does not match (a typo). */
+/** Why a text is not a key: wrong format, or a checksum that does not match (a typing error). */
 export type ApiKeyParseError = "malformed" | "checksum"
 
-/**
- * The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits. GitHub and npm end their
- * tokens with the same.
- */
+/** The CRC-32 (as in zlib) of a text in base62, most significant digit first, padded with `0` to six digits, as in GitHub's and npm's tokens. */
 export const base62Checksum = (checked: string): string => {
   let rest = crc32(checked)
   let digits = ""
@@ -51,37 +47,37 @@ export const base62Checksum = (checked: string): string => {
   return digits
 }
 
-const whole = /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/
+const KEY = /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/
 
 const publicIdOf = (key: string): PublicId =>
   PublicId.make(key.slice(PREFIX.length, PREFIX.length + PUBLIC_ID_LENGTH), { disableChecks: true })
 
-const checksumFits = (key: string): boolean =>
+const checksumMatches = (key: string): boolean =>
   key.slice(CHECKED_LENGTH) === base62Checksum(key.slice(0, CHECKED_LENGTH))
 
 /**
- * Reads a key. Every text with one wrong character, or two neighbours swapped before the checksum, is refused: a CRC-32
- * finds each burst of up to 32 bits. Of texts that merely have the form, one in 62^6 (5.7 * 10^10) passes.
+ * Parses a key. Rejects every key with one wrong character, or with two adjacent characters swapped before the checksum: a CRC-32 detects each
+ * burst error of up to 32 bits. Of random texts of this format, one in 62^6 (5.7 * 10^10) passes.
  */
 export const parseApiKey = (text: string): Result.Result<ParsedApiKey, ApiKeyParseError> => {
-  // The length first: a regular expression has no business with a megabyte of header.
-  if (text.length !== KEY_LENGTH || !whole.test(text)) return Result.fail("malformed")
-  if (!checksumFits(text)) return Result.fail("checksum")
+  // Checks the length first, so that the regular expression never runs over a megabyte of header.
+  if (text.length !== KEY_LENGTH || !KEY.test(text)) return Result.fail("malformed")
+  if (!checksumMatches(text)) return Result.fail("checksum")
   return Result.succeed({ publicId: publicIdOf(text), key: Redacted.make(text, { label: "ApiKey" }) })
 }
 
-/** What is stored of a key beside its public id: the SHA-256 of its whole text, 32 bytes. */
+/** The digest stored beside a key's public id: the SHA-256 of its whole text, 32 bytes. */
 export const apiKeyDigest = (key: Redacted.Redacted<string>): Uint8Array =>
   createHash("sha256").update(Redacted.value(key), "latin1").digest()
 
-/** Whether two digests are the same, in a time that does not tell where they differ. */
+/** Compares two digests in constant time. */
 export const digestsEqual = (left: Uint8Array, right: Uint8Array): boolean =>
   left.length === right.length && timingSafeEqual(left, right)
 
-/** A key's text up to its secret (`csk_<public id>_`): enough to tell keys apart, of no use to anyone. */
+/** A key's text up to its secret (`csk_<public id>_`): enough to tell keys apart, useless for authentication. */
 export const apiKeyHint = (publicId: PublicId): string => `${PREFIX}${publicId}_`
 
-/** Where in a text a key stands: `start` inclusive, `end` exclusive, in UTF-16 code units. */
+/** The position of a key in a text: `start` inclusive, `end` exclusive, in UTF-16 code units. */
 export interface ApiKeyOccurrence {
   readonly start: number
   readonly end: number
@@ -89,15 +85,15 @@ export interface ApiKeyOccurrence {
 }
 
 /**
- * Finds every key in a text, wherever it stands. Linear in the text's length: a candidate is of fixed length, and the
- * search goes on past the `csk_` of one that fails, since the end of a cut key may run into the start of a whole one.
+ * Finds every key in a text, in linear time: a candidate has a fixed length. After a candidate that fails, the search resumes behind its
+ * `csk_`, because a truncated key can run into the start of a complete one.
  */
 export const findApiKeys = (text: string): ReadonlyArray<ApiKeyOccurrence> => {
   const candidate = /csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}/g
   const found: Array<ApiKeyOccurrence> = []
   for (let match = candidate.exec(text); match !== null; match = candidate.exec(text)) {
     const key = match[0]
-    if (checksumFits(key)) {
+    if (checksumMatches(key)) {
       found.push({ start: match.index, end: match.index + KEY_LENGTH, publicId: publicIdOf(key) })
     } else {
       candidate.lastIndex = match.index + PREFIX.length
@@ -106,10 +102,10 @@ export const findApiKeys = (text: string): ReadonlyArray<ApiKeyOccurrence> => {
   return found
 }
 
-/** Reads of the random source before it is held to be broken. One read in 10^9 needs a third. */
+/** Reads of the random source before it is considered broken. One key in 10^9 needs a third read. */
 const MAX_READS = 16
 
-/** The largest multiple of 62 that a byte can count to: bytes from here on are thrown away, or `0` to `7` would be likelier. */
+/** The largest multiple of 62 in a byte's range. Bytes from here on are discarded, because `0` to `7` would be likelier otherwise. */
 const UNBIASED = 256 - (256 % BASE)
 
 const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array): string => {
@@ -124,7 +120,7 @@ const randomDigits = (length: number, randomBytes: (size: number) => Uint8Array)
   throw new Error("The random source yields no usable bytes")
 }
 
-/** A new key from the given source of random bytes, which must be a secure one outside of tests. */
+/** Generates a key from the given source of random bytes, which must be cryptographically secure outside of tests. */
 export const generateApiKeyFrom = (randomBytes: (size: number) => Uint8Array): ParsedApiKey => {
   const digits = randomDigits(PUBLIC_ID_LENGTH + SECRET_LENGTH, randomBytes)
   const checked = `${PREFIX}${digits.slice(0, PUBLIC_ID_LENGTH)}_${digits.slice(PUBLIC_ID_LENGTH)}`
@@ -132,7 +128,7 @@ export const generateApiKeyFrom = (randomBytes: (size: number) => Uint8Array): P
   return { publicId: publicIdOf(key), key: Redacted.make(key, { label: "ApiKey" }) }
 }
 
-/** A new key. Its text is to be shown once and stored nowhere: of it remain the public id and the {@link apiKeyDigest}. */
+/** Generates a key. Its text is shown once and never stored; the public id and the {@link apiKeyDigest} are. */
 export const generateApiKey: Effect.Effect<ParsedApiKey> = Effect.sync(() =>
   generateApiKeyFrom(SecureRandom.randomBytesUnsafe)
 )

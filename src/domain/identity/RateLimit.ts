@@ -1,46 +1,45 @@
 /**
- * A token bucket as one number: the time at which it is full again (the generic cell rate algorithm, ITU-T I.371). A bucket that is
- * full needs no number at all, so whoever has been quiet for `windowMillis` may be forgotten. Times are milliseconds of a clock that
- * does not go back.
+ * A token bucket whose state is one number: the time when it is full again (the generic cell rate algorithm, ITU-T I.371). A full bucket
+ * needs no state, so a key without requests for `windowMillis` can be evicted. Times are milliseconds of a monotonic clock.
  */
 export interface RateLimit {
-  /** Requests a second that may go on for ever. */
+  /** Sustained requests per second. */
   readonly perSecond: number
-  /** Milliseconds in which one request is made good. */
+  /** Milliseconds until one token is refilled. */
   readonly intervalMillis: number
-  /** Milliseconds in which an empty bucket fills. */
+  /** Milliseconds until an empty bucket is full. */
   readonly windowMillis: number
 }
 
-/** What became of one request. */
+/** The result of one request. */
 export interface RateLimitResult {
   readonly allowed: boolean
-  /** When the bucket is full again: its state. */
+  /** The bucket's new state: when it is full again. */
   readonly fullAt: number
-  /** Whole requests that may follow at once. */
+  /** Whole requests that are allowed immediately after this one. */
   readonly remaining: number
-  /** Milliseconds until a request is allowed; 0 where it was. */
+  /** Milliseconds until a request is allowed; 0 if this one was. */
   readonly waitMillis: number
 }
 
-/** A rate, with a burst of as many requests again. */
+/** A rate limit with a burst of one second's requests. */
 export const rateLimit = (perSecond: number): RateLimit => ({
   perSecond,
   intervalMillis: 1000 / perSecond,
   windowMillis: 1000
 })
 
-/** Takes one request out of the bucket that is full at `fullAt`. One that is refused costs nothing. */
+/** Takes a token from the bucket that is full at `fullAt`. A refused request takes none. */
 export const takeToken = (limit: RateLimit, fullAt: number, now: number): RateLimitResult => {
   const next = Math.max(fullAt, now) + limit.intervalMillis
-  const room = limit.windowMillis - (next - now)
-  // A thousandth of a request: what sums of fractions may be off.
-  return room < -limit.intervalMillis / 1000
-    ? { allowed: false, fullAt, remaining: 0, waitMillis: -room }
+  const remainingMillis = limit.windowMillis - (next - now)
+  // Tolerates a thousandth of a request: the rounding error of sums of fractions.
+  return remainingMillis < -limit.intervalMillis / 1000
+    ? { allowed: false, fullAt, remaining: 0, waitMillis: -remainingMillis }
     : {
         allowed: true,
         fullAt: next,
-        remaining: Math.floor(room / limit.intervalMillis + 0.001),
+        remaining: Math.floor(remainingMillis / limit.intervalMillis + 0.001),
         waitMillis: 0
       }
 }

@@ -2,20 +2,20 @@ import type { Schema } from "effect"
 import type { JsonObject } from "./Dataset.ts"
 
 /**
- * Two numbers agree when they differ by less than this share of the larger, or by less than this much at zero: a fraction may come out of
- * a calculation. Whole numbers number and count things, and agree when they are the same.
+ * Numbers agree if they differ by at most this share of the larger one, or by this absolute amount near zero, because a fraction can be the
+ * result of a calculation. Integers number and count things, so they agree only if they are equal.
  */
 const RELATIVE_TOLERANCE = 1e-6
 const ABSOLUTE_TOLERANCE = 1e-9
 
-/** How an answer compares with the one that should have been given. */
+/** How an answer compares with the expected one. */
 export interface Agreement {
   readonly agrees: boolean
-  /** Top-level fields that either has, in order, with whether they agree. */
+  /** The top-level fields of either answer, sorted by name, with whether they agree. */
   readonly fields: ReadonlyArray<readonly [field: string, agrees: boolean]>
 }
 
-/** Compares two answers as JSON, whatever the order of their keys; whole numbers exactly, others within a millionth. */
+/** Compares two answers as JSON, in any order of keys: integers exactly, other numbers within a relative difference of 1e-6. */
 export const compareAnswers = (expected: JsonObject, actual: JsonObject): Agreement => {
   const names = [...new Set([...Object.keys(expected), ...Object.keys(actual)])].toSorted()
   const fields = names.map(
@@ -28,7 +28,7 @@ export const compareAnswers = (expected: JsonObject, actual: JsonObject): Agreem
   return { agrees: fields.every(([, agrees]) => agrees), fields }
 }
 
-/** Whether two values are the same JSON. They are at most some tens of levels deep: every body was checked for that. */
+/** Whether two JSON values agree. Recursion is safe: request validation limits the depth to 64 levels. */
 const equal = (left: Schema.Json | undefined, right: Schema.Json | undefined): boolean => {
   if (typeof left === "number" && typeof right === "number") {
     if (Number.isInteger(left) && Number.isInteger(right)) return left === right

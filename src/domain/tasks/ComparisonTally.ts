@@ -2,13 +2,13 @@ import { Schema } from "effect"
 import type { ComparisonSummary, Outcome, SideSummary } from "./Comparison.ts"
 import { pairedDifference, wilsonInterval } from "./wilsonInterval.ts"
 
-/** The most fields that are counted: the first ones that come. */
+/** Most fields to count. Fields after the first 100 are left out. */
 const MAX_FIELDS = 100
 
-/** Each class of times reaches a tenth further than the one before: its middle is within a twentieth of what is in it. */
-const CLASS_GROWTH = 1.1
+/** Ratio of the bounds of a latency bucket. The midpoint of a bucket is within 5 % of every value in it. */
+const BUCKET_GROWTH = 1.1
 
-/** The shortest time that is told from none, in milliseconds. */
+/** Lower bound of the first latency bucket, in milliseconds. */
 const SHORTEST_MS = 0.1
 
 const Side = Schema.Struct({
@@ -17,14 +17,14 @@ const Side = Schema.Struct({
   output_tokens: Schema.Int,
   cost: Schema.NullOr(Schema.Finite),
   duration_ms: Schema.Finite,
-  /** How many answers took so long, by class. */
+  /** Number of answers by latency bucket. */
   classes: Schema.Record(Schema.String, Schema.Int)
 })
 type Side = typeof Side.Type
 
-/** What a comparison has found so far, as it is kept: it grows with the fields of the answers, not with the examples. */
+/** The stored intermediate result of a comparison. Its size grows with the fields of the answers, not with the number of examples. */
 export const ComparisonTally = Schema.Struct({
-  /** Examples that both agree with, that only one does, and that neither does. */
+  /** Examples on which both sides agree with the expected answer, only one does, or neither does. */
   both: Schema.Int,
   candidate_only: Schema.Int,
   live_only: Schema.Int,
@@ -51,7 +51,7 @@ const emptySide: Side = {
   classes: {}
 }
 
-/** Of nothing. */
+/** The tally before the first example. */
 export const emptyTally: ComparisonTally = {
   both: 0,
   candidate_only: 0,
@@ -62,19 +62,20 @@ export const emptyTally: ComparisonTally = {
   fields: []
 }
 
-/** One example's outcomes, with every top-level field that the expected answer or one of the two has. */
+/** The outcomes of one example, with every top-level field of the expected answer and of both answers. */
 export interface ComparedExample {
   readonly candidate: Outcome
   readonly live: Outcome
   readonly fields: ReadonlyArray<string>
 }
 
-/** The tally with one more example. */
+/** Adds one example to a tally. */
 export const addToTally = (
   tally: ComparisonTally,
   { candidate, fields, live }: ComparedExample
 ): ComparisonTally => {
-  const one = (mine: boolean, theirs: boolean) => Number(candidate.agrees === mine && live.agrees === theirs)
+  const one = (candidateAgrees: boolean, liveAgrees: boolean) =>
+    Number(candidate.agrees === candidateAgrees && live.agrees === liveAgrees)
   return {
     both: tally.both + one(true, true),
     candidate_only: tally.candidate_only + one(true, false),
@@ -88,7 +89,7 @@ export const addToTally = (
 
 const withOutcome = (side: Side, outcome: Outcome): Side => {
   const failed = outcome.answer === null
-  const key = String(classOf(outcome.duration_ms))
+  const key = String(bucketOf(outcome.duration_ms))
   return {
     failed: side.failed + Number(failed),
     input_tokens: side.input_tokens + outcome.input_tokens,
@@ -120,16 +121,16 @@ const withFields = (
 const agreesIn = (outcome: Outcome, field: string): boolean =>
   outcome.answer !== null && !outcome.disagreeing.includes(field)
 
-const classOf = (millis: number): number =>
-  Math.floor(Math.log(Math.max(millis, SHORTEST_MS) / SHORTEST_MS) / Math.log(CLASS_GROWTH))
+const bucketOf = (millis: number): number =>
+  Math.floor(Math.log(Math.max(millis, SHORTEST_MS) / SHORTEST_MS) / Math.log(BUCKET_GROWTH))
 
-/** What a tally shows. */
+/** Summarizes a tally for the API. */
 export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
   const { both, candidate, candidate_only, fields, live, live_only, neither } = tally
-  const of = both + candidate_only + live_only + neither
+  const total = both + candidate_only + live_only + neither
   return {
-    candidate: sideSummary(candidate, both + candidate_only, of),
-    live: sideSummary(live, both + live_only, of),
+    candidate: sideSummary(candidate, both + candidate_only, total),
+    live: sideSummary(live, both + live_only, total),
     difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
     fields
   }
@@ -156,12 +157,12 @@ const sideSummary = (side: Side, agreed: number, of: number): SideSummary => {
   }
 }
 
-/** The middle of the class that holds the value below which the share `q` lies. */
+/** The midpoint of the bucket that contains the `q` quantile. */
 const percentile = (classes: Side["classes"], of: number, q: number): number => {
   let left = Math.ceil(of * q)
   let found = 0
   for (const [key, count] of Object.entries(classes).toSorted(([a], [b]) => Number(a) - Number(b))) {
-    found = SHORTEST_MS * CLASS_GROWTH ** (Number(key) + 0.5)
+    found = SHORTEST_MS * BUCKET_GROWTH ** (Number(key) + 0.5)
     left -= count
     if (left <= 0) break
   }

@@ -1,18 +1,18 @@
 import { createHash } from "node:crypto"
 
-/** Lanes of 16 bits in a state, as in the published construction. */
+/** Number of 16-bit lanes of a state, as in the published construction. */
 const LANES = 1024
 
-/** Bytes of a state. */
+/** Size of a state in bytes. */
 export const STATE_BYTES = LANES * 2
 
 /**
- * The digest of a collection that changes by a few members at a time: LtHash16 (Lewi, Kim, Maykov, Weis: "Securing Update
- * Propagation with Homomorphic Hashing", 2019; after Bellare and Micciancio, 1997). Each member is stretched to 1,024 lanes of 16
- * bits by SHAKE128, and the state is the sum of its members, lane by lane, modulo 2^16. So adding and removing cost one member,
- * order is no matter, and a member that comes twice counts twice. To find two collections of one state is to find a short
- * combination of random vectors (the lattice problem SIS), which the authors put above 200 bits of work; adding
- * plain 256-bit hashes would fall to Wagner's generalized birthday attack. What is shown is the SHA-256 of the state.
+ * An incremental digest of a multiset: LtHash16 (Lewi, Kim, Maykov, Weis: "Securing Update Propagation with Homomorphic Hashing", 2019;
+ * after Bellare and Micciancio, 1997). SHAKE128 expands each member to 1,024 lanes of 16 bits. The state is the sum of the members, lane by
+ * lane, modulo 2^16, so adding or removing costs one member, the order does not matter, and a member that occurs twice counts twice. Two
+ * collections with the same state would give a short combination of random vectors (the lattice problem SIS), which the authors estimate at
+ * over 200 bits of work. Sums of plain 256-bit hashes would fall to Wagner's generalized birthday attack. The published digest is the
+ * SHA-256 of the state.
  */
 export class ContentDigest {
   readonly #lanes: Uint16Array
@@ -21,12 +21,12 @@ export class ContentDigest {
     this.#lanes = lanes
   }
 
-  /** Of nothing. */
+  /** The digest of the empty collection. */
   static empty(): ContentDigest {
     return new ContentDigest(new Uint16Array(LANES))
   }
 
-  /** From a state that was kept: `STATE_BYTES` bytes. */
+  /** Restores a stored state of `STATE_BYTES` bytes. */
   static from(state: Uint8Array): ContentDigest {
     const view = new DataView(state.buffer, state.byteOffset, STATE_BYTES)
     const lanes = new Uint16Array(LANES)
@@ -34,17 +34,17 @@ export class ContentDigest {
     return new ContentDigest(lanes)
   }
 
-  /** Takes a member in, by its canonical text. */
+  /** Adds a member, by its canonical text. */
   add(member: string): void {
     this.#sum(member, 1)
   }
 
-  /** Takes a member out that was taken in before. */
+  /** Removes a member that was added before. */
   remove(member: string): void {
     this.#sum(member, -1)
   }
 
-  /** What to keep, in little-endian order on every machine. */
+  /** The state to store, little-endian on every machine. */
   state(): Uint8Array {
     const bytes = new Uint8Array(STATE_BYTES)
     const view = new DataView(bytes.buffer)
@@ -52,16 +52,16 @@ export class ContentDigest {
     return bytes
   }
 
-  /** 64 hex digits. */
+  /** The digest: 64 lowercase hex digits. */
   digest(): string {
     return createHash("sha256").update(this.state()).digest("hex")
   }
 
   #sum(member: string, sign: 1 | -1): void {
-    const stretched = createHash("shake128", { outputLength: STATE_BYTES }).update(member).digest()
+    const expanded = createHash("shake128", { outputLength: STATE_BYTES }).update(member).digest()
     const lanes = this.#lanes
     for (let lane = 0; lane < LANES; lane++) {
-      lanes[lane] = (lanes[lane] ?? 0) + sign * stretched.readUInt16LE(lane * 2)
+      lanes[lane] = (lanes[lane] ?? 0) + sign * expanded.readUInt16LE(lane * 2)
     }
   }
 }

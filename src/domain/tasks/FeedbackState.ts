@@ -2,30 +2,30 @@ import { Result } from "effect"
 import type { FeedbackStatus } from "./Feedback.ts"
 
 /**
- * A correction's way, and what moves it:
+ * The states of feedback, and the inputs that change them:
  *
  * ```
- *                 Stage           a promotion
+ *                 Stage           promotion
  *  ──> pending ──────────> staged ───────────> promoted
  *         │                   └──────────────> superseded
  *         │ Reject
  *         v
- *      rejected                                recorded: no correction, never moves
+ *      rejected                                recorded: no correction; never changes
  * ```
  *
- * The same verdict again changes nothing. All other verdicts are refused: what was decided stays decided. A promotion takes all that is
- * staged of a task at once: of each run the correction that was staged last, and the others are superseded.
+ * Repeating a verdict changes nothing; any other verdict after the first is refused. A promotion takes all staged corrections of a task
+ * together: for each run, the correction that was staged last is promoted and the others are superseded.
  */
 export type FeedbackInput = "Stage" | "Reject"
 
-/** Why an input does not move a correction. */
+/** Why an input is refused. */
 export type FeedbackRefusal = "NoCorrection" | "AlreadyReviewed"
 
-/** What is new feedback's state. */
+/** The status of new feedback. */
 export const initialStatus = (hasCorrection: boolean): FeedbackStatus =>
   hasCorrection ? "pending" : "recorded"
 
-/** Where an input moves feedback, or leaves it; why it does not, where it is refused. */
+/** The status after an input, or why the input is refused. */
 export const transition = (
   status: FeedbackStatus,
   input: FeedbackInput

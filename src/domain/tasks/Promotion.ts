@@ -4,20 +4,20 @@ import type { SupersededCorrection } from "./Feedback.ts"
 import type { FeedbackId, TraceId } from "../Ids.ts"
 import type { Timestamp } from "../Time.ts"
 
-/** A staged correction, as far as it matters which are promoted. */
+/** The facts about a staged correction that decide whether it is promoted. */
 export interface StagedFeedback {
   readonly feedback_id: FeedbackId
   readonly trace_id: TraceId
   readonly staged_at: Timestamp
 }
 
-/** What promoting a set of staged corrections does. */
+/** The effect of promoting a set of staged corrections. */
 export interface Promotion<S extends StagedFeedback> {
-  /** One a run: the one that was staged last. Newest first. */
+  /** For each run, the correction that was staged last. Newest first. */
   readonly promoted: ReadonlyArray<S>
-  /** The others of those runs. */
+  /** The other corrections of those runs. */
   readonly superseded: ReadonlyArray<SupersededCorrection>
-  /** Names exactly this set: any other has another. */
+  /** Identifies this set: every other set has a different revision. */
   readonly revision: string
 }
 
@@ -40,7 +40,7 @@ export const planPromotion = <S extends StagedFeedback>(staged: ReadonlyArray<S>
   return { promoted, superseded, revision: revisionOf(staged) }
 }
 
-/** Those that were staged first come first: what is put last into a dataset is the newest of it. */
+/** Sorts by staging time, earliest first, so that the correction staged last becomes the newest example of the dataset. */
 export const sortByStagingTime = <S extends StagedFeedback>(staged: ReadonlyArray<S>): ReadonlyArray<S> =>
   staged.toSorted((left, right) => (isLater(left, right) ? 1 : -1))
 
@@ -50,8 +50,8 @@ const isLater = (left: StagedFeedback, right: StagedFeedback): boolean => {
 }
 
 /**
- * Names a set of staged corrections. A correction never changes, and what is staged leaves the set by promotion alone, so that its ids
- * say all there is to say.
+ * The revision of a set of staged corrections: a digest of their ids. Ids are enough, because a correction never changes and leaves the set
+ * only by promotion.
  */
 const revisionOf = (staged: ReadonlyArray<StagedFeedback>): string => {
   const digest = createHash("sha256")

@@ -1,20 +1,20 @@
 /**
- * The most examples of a task that one word leads to. A word that more have tells little, and its list would grow with the dataset; with
- * this limit the nearest example is looked for among a bounded number. It fits a byte.
+ * Most examples of a task to index per word. A more frequent word says little about similarity, and its posting list would grow with the
+ * dataset; with this limit the search for the nearest example reads a bounded number of rows. It fits in a byte.
  */
 export const EXAMPLES_PER_WORD = 200
 
-/** Counters of each of the two rows: one for every value of 16 bits. */
+/** Counters per row: one for each 16-bit value. */
 const ROW = 2 ** 16
 
-/** Bytes that are kept of a task's counts, however large its dataset. */
+/** Stored size of a task's counts in bytes, however large its dataset is. */
 export const COUNTS_BYTES = 2 * ROW
 
 /**
- * How many examples of a task are found by each word, up to `EXAMPLES_PER_WORD`: a count-min sketch (Cormode and Muthukrishnan, "An Improved
- * Data Stream Summary: The Count-Min Sketch and its Applications", 2005) of two rows of byte counters with conservative update
- * (Estan and Varghese, 2002). It may count a word too high, where both its counters are shared with others, and never too low: so
- * the limit holds, and a word is given up a little early at worst.
+ * Counts the indexed examples per word, up to `EXAMPLES_PER_WORD`: a count-min sketch (Cormode and Muthukrishnan, "An Improved Data Stream
+ * Summary: The Count-Min Sketch and its Applications", 2005) with two rows of byte counters and conservative update (Estan and Varghese,
+ * 2002). A count can be too high, if both counters of a word are shared with other words, but never too low. So the limit always holds, and
+ * at worst a word stops being indexed a little early.
  */
 export class WordCounts {
   readonly #counters: Uint8Array
@@ -23,17 +23,17 @@ export class WordCounts {
     this.#counters = counters
   }
 
-  /** Of no examples. */
+  /** The counts of an empty dataset. */
   static empty(): WordCounts {
     return new WordCounts(new Uint8Array(COUNTS_BYTES))
   }
 
-  /** From what was kept: `COUNTS_BYTES` bytes. */
+  /** Restores stored counts of `COUNTS_BYTES` bytes. */
   static from(bytes: Uint8Array): WordCounts {
     return new WordCounts(Uint8Array.from(bytes))
   }
 
-  /** Counts one more example for a word (a number of 32 bits); false, and nothing, where it leads to as many as it may. */
+  /** Counts one more example for a word (a 32-bit number). Returns false and counts nothing if the word has reached the limit. */
   tryCount(word: number): boolean {
     const high = word >>> 16
     const low = ROW + (word & 0xffff)
@@ -46,7 +46,7 @@ export class WordCounts {
     return true
   }
 
-  /** What to keep. */
+  /** The counts to store. */
   bytes(): Uint8Array {
     return this.#counters
   }

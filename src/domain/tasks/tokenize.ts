@@ -1,28 +1,28 @@
 import type { Schema } from "effect"
 
-/** The most distinct tokens of one value: the first ones, as they stand in it. */
+/** Most distinct tokens of one value. Later ones are ignored. */
 export const MAX_TOKENS = 256
 
-/** The most characters of text that are read for tokens. */
+/** Most characters of text to tokenize. */
 const MAX_CHARACTERS = 32_768
 
-/** Letters and digits in a row, or single characters of scripts that put no space between words. */
+/** Runs of letters and digits, or single characters of scripts that do not separate words by spaces. */
 const WORDS =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]|[\p{L}\p{M}\p{N}]+/gu
 
 /**
- * The tokens of a JSON value, as numbers of 32 bits with a sign: each word of its texts, in lower case and compatibility form, and
- * each number, truth value and null together with the name of its field. Distinct, in rising order, at most `MAX_TOKENS`. Two words
- * share a number once in four milliards, which a ranking can bear.
+ * The tokens of a JSON value as signed 32-bit hashes: each word of its strings, in lower case and Unicode compatibility form (NFKC), and each
+ * number, boolean and null together with the name of its field. Distinct, in ascending order, at most `MAX_TOKENS`. Two words have the same
+ * hash once in 2^32 pairs, which does not matter for a ranking.
  */
 export const tokenize = (value: Schema.Json): ReadonlyArray<number> => {
   const tokens = new Set<number>()
   let left = MAX_CHARACTERS
-  const waiting: Array<readonly [field: string, value: Schema.Json]> = [["", value]]
+  const stack: Array<readonly [field: string, value: Schema.Json]> = [["", value]]
   for (
-    let next = waiting.pop();
+    let next = stack.pop();
     next !== undefined && tokens.size < MAX_TOKENS && left > 0;
-    next = waiting.pop()
+    next = stack.pop()
   ) {
     const [field, current] = next
     if (typeof current === "string") {
@@ -33,9 +33,9 @@ export const tokenize = (value: Schema.Json): ReadonlyArray<number> => {
       }
     } else if (typeof current === "object" && current !== null) {
       const inner = Object.entries(current)
-      // Taken from the end, so that they come in their order.
+      // The stack is popped from its end, so members are pushed in reverse order.
       for (const [key, member] of inner.toReversed())
-        waiting.push([Array.isArray(current) ? field : key, member])
+        stack.push([Array.isArray(current) ? field : key, member])
     } else {
       left--
       tokens.add(hash(`${field}=${String(current)}`))
@@ -44,7 +44,7 @@ export const tokenize = (value: Schema.Json): ReadonlyArray<number> => {
   return [...tokens].toSorted((left, right) => left - right)
 }
 
-/** FNV-1a over UTF-16 code units, then the finalizer of MurmurHash3, so that its bits are even. */
+/** FNV-1a over UTF-16 code units, then the finalizer of MurmurHash3, which distributes the bits evenly. */
 export const hash = (text: string): number => {
   let h = 0x811c9dc5
   for (let index = 0; index < text.length; index++) {

@@ -13,7 +13,7 @@ import { ApprovalId, SessionId, StepId, TaskId } from "../../../src/domain/Ids.t
 
 const digits = "0".repeat(32)
 
-const notice: ApprovalEmailInput = {
+const requested: ApprovalEmailInput = {
   type: "approval.requested",
   approval: {
     approval_id: ApprovalId.make(`apr_${digits}`),
@@ -39,40 +39,40 @@ const of = (
   type: ApprovalEmailType,
   approval: Partial<ApprovalEmailInput["approval"]> = {}
 ): ApprovalEmailInput => ({
-  ...notice,
+  ...requested,
   type,
-  approval: { ...notice.approval, ...approval }
+  approval: { ...requested.approval, ...approval }
 })
 
 const expired = { outcome: "reject", decision_source: "timeout" } as const
 
-describe("writeNotice", () => {
-  it("says what waits, until when, what silence does, and where to decide", () => {
-    const { subject, text } = renderApprovalEmail(notice)
-    assert.strictEqual(subject, "payments.refund waits for a decision")
+describe("renderApprovalEmail", () => {
+  it("the email shows the step, the deadline, the timeout action and the link to decide", () => {
+    const { subject, text } = renderApprovalEmail(requested)
+    assert.strictEqual(subject, "Approval requested: payments.refund")
     assert.strictEqual(
       text,
-      `An agent asks for leave to use a tool, and waits.
+      `An agent is waiting for approval to use a tool.
 
-  Tool            payments.refund
-  Action class    write
-  Requested       2026-11-21 07:45 UTC
-  Decide by       2026-11-21 08:45 UTC
-  If nobody does  the step is rejected
-  Session         ses_${digits}
-  Step            refund-1
-  Approval        apr_${digits}
+  Tool          payments.refund
+  Action class  write
+  Requested     2026-11-21 07:45 UTC
+  Decide by     2026-11-21 08:45 UTC
+  On timeout    the step is rejected
+  Session       ses_${digits}
+  Step          refund-1
+  Approval      apr_${digits}
 
 Review and decide:
 https://countersign.example.com/console/approvals/apr_${digits}
 
 -- 
-You get this because the API key "Ada" of acme has your address and may decide approvals. Replies are not read.
+You receive this because API key "Ada" of acme lists your address as an approver. This mailbox is not monitored.
 `
     )
   })
 
-  it("has the same facts in both forms", () => {
+  it("the text and the HTML show the same facts", () => {
     for (const type of ApprovalEmailType.literals) {
       const one = of(type, { task_id: TaskId.make(`tsk_${digits}`) })
       const { html, text } = renderApprovalEmail(one)
@@ -91,27 +91,27 @@ You get this because the API key "Ada" of acme has your address and may decide a
     }
   })
 
-  it("tells what a silent end of the open window does", () => {
+  it("the email names the timeout action of the open window, or the escalation", () => {
     const deadline = DateTime.makeUnsafe("2026-11-21T09:45:53.474Z")
     assert.include(
       renderApprovalEmail(of("approval.requested", { timeout_action: "allow" })).text,
       "the step is allowed"
     )
     const escalates = { escalation_deadline_at: deadline, timeout_action: "allow" } as const
-    assert.include(renderApprovalEmail(of("approval.expiring", escalates)).text, "the admins are asked")
+    assert.include(renderApprovalEmail(of("approval.expiring", escalates)).text, "escalated to admins")
     assert.include(
       renderApprovalEmail(of("approval.escalated", { ...escalates, stage: "admin" })).text,
       "the step is allowed"
     )
   })
 
-  it("tells how it ended", () => {
+  it("the email about an expired approval names the outcome", () => {
     assert.strictEqual(
       renderApprovalEmail(of("approval.expired", expired)).subject,
-      "payments.refund was rejected without a decision"
+      "Approval expired, step rejected: payments.refund"
     )
     const allowed = renderApprovalEmail(of("approval.expired", { ...expired, outcome: "allow" }))
-    assert.strictEqual(allowed.subject, "payments.refund was allowed without a decision")
+    assert.strictEqual(allowed.subject, "Approval expired, step allowed: payments.refund")
     assert.notInclude(allowed.text, "Decide by")
     const closed = renderApprovalEmail(
       of("approval.expired", { ...expired, decision_source: "session_closed" })
@@ -119,7 +119,7 @@ You get this because the API key "Ada" of acme has your address and may decide a
     assert.include(closed.text, "The session was closed")
   })
 
-  it("keeps what an agent or a person wrote on one line, and out of the markup", () => {
+  it("hostile text of an agent or a person stays on one line and out of the markup", () => {
     const hostile = fc.oneof(
       fc.string({ unit: "binary", maxLength: 200 }),
       fc.constantFrom(
@@ -130,10 +130,10 @@ You get this because the API key "Ada" of acme has your address and may decide a
         "a\u2028b\u0000c\u0085d"
       )
     )
-    const plainTags = renderApprovalEmail(notice).html.match(/<[^>]*>/g)
+    const plainTags = renderApprovalEmail(requested).html.match(/<[^>]*>/g)
     fc.assert(
       fc.property(hostile, hostile, hostile, (one, two, three) => {
-        const written = renderApprovalEmail({
+        const rendered = renderApprovalEmail({
           ...of("approval.requested", {
             tool: one,
             action_class: two,
@@ -142,11 +142,11 @@ You get this because the API key "Ada" of acme has your address and may decide a
           organization: two,
           key: three
         })
-        assert.notMatch(written.subject, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
-        assert.isTrue(written.subject.isWellFormed())
-        assert.isAtMost([...written.subject].length, 150)
-        assert.lengthOf(written.text.split("\n"), renderApprovalEmail(notice).text.split("\n").length)
-        assert.deepStrictEqual(written.html.match(/<[^>]*>/g), plainTags)
+        assert.notMatch(rendered.subject, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+        assert.isTrue(rendered.subject.isWellFormed())
+        assert.isAtMost([...rendered.subject].length, 150)
+        assert.lengthOf(rendered.text.split("\n"), renderApprovalEmail(requested).text.split("\n").length)
+        assert.deepStrictEqual(rendered.html.match(/<[^>]*>/g), plainTags)
       })
     )
     assert.include(
@@ -157,7 +157,7 @@ You get this because the API key "Ada" of acme has your address and may decide a
 })
 
 describe("recipientScope", () => {
-  it("is whoever may decide, and the admins alone while it is theirs", () => {
+  it("emails go to keys that can decide, and to admins alone during the escalation window", () => {
     assert.strictEqual(recipientScope("approval.requested", "reviewer"), "approvals.decide")
     assert.strictEqual(recipientScope("approval.expiring", "reviewer"), "approvals.decide")
     assert.strictEqual(recipientScope("approval.escalated", "admin"), "approvals.admin")
@@ -166,8 +166,8 @@ describe("recipientScope", () => {
   })
 })
 
-describe("isNoticeType", () => {
-  it("leaves what a person decided to receivers", () => {
+describe("isApprovalEmailType", () => {
+  it("decisions are not sent by email", () => {
     assert.deepStrictEqual(
       approvalEventTypes.filter((type) => !isApprovalEmailType(type)),
       ["approval.approved", "approval.rejected"]

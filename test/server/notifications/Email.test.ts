@@ -104,7 +104,7 @@ describe("Email", () => {
         for (const { from, headers, html, raw, text } of server.received) {
           assert.strictEqual(from, "no-reply@countersign.example")
           assert.strictEqual(headers.get("from"), "Countersign <no-reply@countersign.example>")
-          assert.strictEqual(headers.get("subject"), "payments.refund waits for a decision")
+          assert.strictEqual(headers.get("subject"), "Approval requested: payments.refund")
           assert.strictEqual(headers.get("auto-submitted"), "auto-generated")
           assert.strictEqual(headers.get("references"), `<${approval_id}@approvals.example.org>`)
           assert.include(text, link)
@@ -129,11 +129,11 @@ describe("Email", () => {
         yield* Effect.promise(() => server.arrived(8))
         const both = ["ada@example.org", "root@example.org"]
         const of = (subject: RegExp) => recipients(server.received, subject)
-        assert.deepStrictEqual(of(/waits for a decision$/), both)
+        assert.deepStrictEqual(of(/^Approval requested: /), both)
         assert.deepStrictEqual(of(/by an admin$/), ["root@example.org"])
         // Near the end of the reviewers' window everyone gets a mail, near the end of the admins' window the admin.
         assert.deepStrictEqual(of(/until 2/), ["ada@example.org", "root@example.org", "root@example.org"])
-        assert.deepStrictEqual(of(/was rejected without a decision$/), both)
+        assert.deepStrictEqual(of(/^Approval expired, step rejected: /), both)
         assert.lengthOf(server.received, 8)
       })
     )
@@ -157,7 +157,7 @@ describe("Email", () => {
         yield* ask()
         yield* Effect.promise(() => server.arrived(101))
         assert.deepStrictEqual(recipients(server.received, /by an admin$/), ["zoe@example.org"])
-        assert.lengthOf(recipients(server.received, /waits for a decision$/), 100)
+        assert.lengthOf(recipients(server.received, /^Approval requested: /), 100)
       })
     )
   )
@@ -183,8 +183,8 @@ describe("Email", () => {
         assert.deepStrictEqual(
           server.received.map(({ headers, to }) => [to, headers.get("subject")]),
           [
-            [["ada@example.org"], "payments.refund waits for a decision"],
-            [["ada@example.org"], "payments.refund waits for a decision"]
+            [["ada@example.org"], "Approval requested: payments.refund"],
+            [["ada@example.org"], "Approval requested: payments.refund"]
           ]
         )
       })
