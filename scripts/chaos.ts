@@ -11,17 +11,17 @@ import { layerWebhookDependencies } from "../test/support/delivery.ts"
 import { seededRandom } from "../test/support/breakingProxy.ts"
 import { brokenGuarantees, faultsFor, missedDeadlines } from "./chaos/plan.ts"
 import { chaos } from "./chaos/run.ts"
-import { startStore } from "./chaos/store.ts"
+import { startDatabase } from "./chaos/store.ts"
 
 const kills = Number(process.argv[2] ?? "200")
 const dataDir = mkdtempSync(path.join(tmpdir(), "countersign-chaos-"))
 
 const program = Effect.gen(function* () {
-  const store = yield* startStore({ dataDir })
+  const store = yield* startDatabase({ dataDir })
   return yield* chaos({
     url: store.url,
-    restartStore: store.restart,
-    carriers: 5,
+    restartDatabase: store.restart,
+    replicas: 5,
     faults: faultsFor(kills),
     eventsPerFault: 100,
     random: seededRandom(kills),

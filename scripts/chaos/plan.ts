@@ -9,9 +9,9 @@ export const faultsFor = (kills: number): ReadonlyArray<Fault> => {
   for (let kill = 1; kill <= kills; kill++) {
     faults.push("kill")
     if (kill % 10 === 3) faults.push("freeze")
-    if (kill % 10 === 5) faults.push("cut connections")
+    if (kill % 10 === 5) faults.push("break connections")
     if (kill % 10 === 7) faults.push("stop")
-    if (kill % 40 === 9) faults.push("restart the store")
+    if (kill % 40 === 9) faults.push("restart the database")
   }
   return faults
 }
@@ -22,8 +22,8 @@ export const brokenGuarantees = (report: ChaosReport): ReadonlyArray<string> => 
   ...(report.unexplained > 0
     ? [`${report.unexplained} of ${report.duplicates} duplicates were not in flight at a fault`]
     : []),
-  ...(report.stale > 0 ? [`${report.stale} deliveries have records that are not true`] : []),
-  ...(report.crashes > 0 ? [`${report.crashes} processes ended that nobody had told to`] : [])
+  ...(report.stale > 0 ? [`${report.stale} deliveries have inconsistent records`] : []),
+  ...(report.crashes > 0 ? [`${report.crashes} processes exited without being told to`] : [])
 ]
 
 /**
@@ -32,5 +32,5 @@ export const brokenGuarantees = (report: ChaosReport): ReadonlyArray<string> => 
  */
 export const missedDeadlines = (report: ChaosReport, slack = 1): ReadonlyArray<string> => [
   ...(report.takeover > slack * 15_000 ? [`taken over after ${Math.round(report.takeover)} ms`] : []),
-  ...(report.handover > slack * 1_000 ? [`handed over after ${Math.round(report.handover)} ms`] : [])
+  ...(report.drain > slack * 1_000 ? [`drained after ${Math.round(report.drain)} ms`] : [])
 ]

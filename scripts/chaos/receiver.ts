@@ -14,7 +14,7 @@ export interface Receiver {
   readonly port: number
   readonly arrived: ReadonlyMap<string, Arrived>
   /** Requests waiting for a response, of one replica by its address, or of all. */
-  readonly underWay: (address?: string) => number
+  readonly inFlight: (address?: string) => number
 }
 
 /** The longest delay of a response, so that faults find requests in flight. */
@@ -55,7 +55,7 @@ export const startReceiver = (random: () => number): Effect.Effect<Receiver, nev
       const address = server.address()
       return {
         arrived,
-        underWay: (by) =>
+        inFlight: (by) =>
           by === undefined ? [...open.values()].reduce((a, b) => a + b, 0) : (open.get(by) ?? 0),
         port: typeof address === "object" && address !== null ? address.port : 0
       }

@@ -6,20 +6,20 @@
 import { Array as Arr, Effect, Fiber, type Redacted, Ref, Schedule, Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { publishWebhookEvents, insertEndpoint, withoutEngine } from "../../test/support/delivery.ts"
-import { type Carrier, makeCarriers } from "./carriers.ts"
-import { makeBooks, type Totals } from "./books.ts"
+import { type DeliveryReplica, makeReplicaStarter } from "./replicas.ts"
+import { makeReconciliation, type Totals } from "./reconciliation.ts"
 import { persistently } from "./persistently.ts"
 import { startReceiver } from "./receiver.ts"
 
 /** The faults; each round publishes its events and then causes one. */
-export type Fault = "kill" | "freeze" | "stop" | "cut connections" | "restart the store"
+export type Fault = "kill" | "freeze" | "stop" | "break connections" | "restart the database"
 
 /** Extent of a run. */
 export interface ChaosOptions {
   readonly url: Redacted.Redacted
   /** Restarts the database server; completes when the restart was requested. */
-  readonly restartStore: Effect.Effect<void>
-  readonly carriers: number
+  readonly restartDatabase: Effect.Effect<void>
+  readonly replicas: number
   readonly faults: ReadonlyArray<Fault>
   readonly eventsPerFault: number
   /** In [0, 1), the same sequence for the same run. */
@@ -33,8 +33,8 @@ export interface ChaosReport extends Totals {
   /** From a kill, or the beginning of a freeze, until the replica's last shard had another owner. */
   readonly takeover: number
   /** From the stop signal until the replica's last shard had another owner, and until the process had exited. */
-  readonly handover: number
-  readonly gone: number
+  readonly drain: number
+  readonly exit: number
   /** Processes that exited without being told to. */
   readonly crashes: number
 }
@@ -42,7 +42,7 @@ export interface ChaosReport extends Totals {
 const ENDPOINTS = 20
 const PER_TRANSACTION = 10
 /** About as long as it takes to commit and send the events of one round. */
-const STRIKE_WITHIN_MILLIS = 300
+const FAULT_WITHIN_MILLIS = 300
 /** Bytes written to a socket before a kill arrive within this time. */
 const LATE_ARRIVAL_MILLIS = 100
 /** The longest wait for the rest at the end: every lease, and every retry. */
@@ -52,32 +52,35 @@ const SETTLE = "3 minutes"
 export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const sql = yield* SqlClient.SqlClient
   const receiver = yield* startReceiver(options.random)
-  const books = makeBooks(sql, receiver)
-  const startCarrier = yield* makeCarriers(options.url)
+  const reconciliation = makeReconciliation(sql, receiver)
+  const startReplica = yield* makeReplicaStarter(options.url)
   const scope = yield* Effect.scope
-  const report = { takeover: 0, handover: 0, gone: 0, crashes: 0 }
+  const report = { takeover: 0, drain: 0, exit: 0, crashes: 0 }
   const done: Record<Fault, number> = {
     kill: 0,
     freeze: 0,
     stop: 0,
-    "cut connections": 0,
-    "restart the store": 0
+    "break connections": 0,
+    "restart the database": 0
   }
   const watches: Array<Fiber.Fiber<unknown>> = []
 
   const endpoints = yield* Effect.forEach(Arr.range(1, ENDPOINTS), (number) =>
     insertEndpoint(`http://r${number}.acme.com:${receiver.port}/`)
   )
-  const start = startCarrier().pipe(
+  const start = startReplica().pipe(
     Effect.provideService(Scope.Scope, scope),
     Effect.provideService(SqlClient.SqlClient, sql)
   )
-  const crew = yield* Ref.make<ReadonlyArray<Carrier>>(yield* Effect.replicateEffect(start, options.carriers))
-  const leave = (carrier: Carrier) => Ref.update(crew, (list) => list.filter((one) => one !== carrier))
-  const replace = Effect.flatMap(start, (carrier) => Ref.update(crew, (list) => [...list, carrier]))
-  const any = Effect.map(Ref.get(crew), (list) => {
+  const replicas = yield* Ref.make<ReadonlyArray<DeliveryReplica>>(
+    yield* Effect.replicateEffect(start, options.replicas)
+  )
+  const remove = (replica: DeliveryReplica) =>
+    Ref.update(replicas, (list) => list.filter((one) => one !== replica))
+  const replace = Effect.flatMap(start, (replica) => Ref.update(replicas, (list) => [...list, replica]))
+  const any = Effect.map(Ref.get(replicas), (list) => {
     const found = list[Math.floor(options.random() * list.length)]
-    if (found === undefined) throw new Error("no carrier is left")
+    if (found === undefined) throw new Error("No replica is left")
     return found
   })
 
@@ -87,15 +90,15 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     Effect.map(Effect.forkIn(effect, scope), (fiber) => void watches.push(fiber))
 
   /** Waits until the replica owns no shard and no shard is unowned. */
-  const handedOver = (owner: string) =>
+  const isReplaced = (owner: string) =>
     sql<{ readonly count: number }>`
       SELECT count(*)::int AS count FROM delivery_shards WHERE owner = ${owner} OR owner IS NULL
     `.pipe(
       persistently,
       Effect.map((rows) => rows[0]?.count === 0)
     )
-  const takenOver = (owner: string, began: number) =>
-    Effect.map(until(handedOver(owner), "100 millis"), () => {
+  const watchTakeover = (owner: string, began: number) =>
+    Effect.map(until(isReplaced(owner), "100 millis"), () => {
       report.takeover = Math.max(report.takeover, performance.now() - began)
     })
 
@@ -113,56 +116,56 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   /** Faults must hit requests in flight: waits until there are some, or none will come any more. */
   type Busy = (address?: string) => Effect.Effect<void>
 
-  const strike: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void>>> = {
+  const inflict: Readonly<Record<Fault, (busy: Busy) => Effect.Effect<void>>> = {
     kill: Effect.fnUntraced(function* (busy) {
-      const carrier = yield* any
-      yield* leave(carrier)
-      yield* busy(carrier.address)
+      const replica = yield* any
+      yield* remove(replica)
+      yield* busy(replica.address)
       const began = performance.now()
-      carrier.child.kill("SIGKILL")
-      yield* Effect.promise(() => carrier.ended)
+      replica.child.kill("SIGKILL")
+      yield* Effect.promise(() => replica.ended)
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
-      yield* books.fault(carrier.address)
-      yield* watch(takenOver(carrier.owner, began))
+      yield* reconciliation.noteFault(replica.address)
+      yield* watch(watchTakeover(replica.owner, began))
       yield* replace
     }),
     freeze: Effect.fnUntraced(function* (busy) {
-      const carrier = yield* any
-      yield* leave(carrier)
-      yield* busy(carrier.address)
+      const replica = yield* any
+      yield* remove(replica)
+      yield* busy(replica.address)
       const began = performance.now()
-      carrier.child.kill("SIGSTOP")
+      replica.child.kill("SIGSTOP")
       yield* Effect.sleep(LATE_ARRIVAL_MILLIS)
-      yield* books.fault(carrier.address)
+      yield* reconciliation.noteFault(replica.address)
       // It resumes when all its shards have another owner, and goes on; no replacement is needed.
       yield* watch(
-        takenOver(carrier.owner, began).pipe(
-          Effect.andThen(Effect.sync(() => void carrier.child.kill("SIGCONT"))),
-          Effect.andThen(Ref.update(crew, (list) => [...list, carrier]))
+        watchTakeover(replica.owner, began).pipe(
+          Effect.andThen(Effect.sync(() => void replica.child.kill("SIGCONT"))),
+          Effect.andThen(Ref.update(replicas, (list) => [...list, replica]))
         )
       )
     }),
     stop: Effect.fnUntraced(function* (busy) {
-      const carrier = yield* any
-      yield* leave(carrier)
-      yield* busy(carrier.address)
+      const replica = yield* any
+      yield* remove(replica)
+      yield* busy(replica.address)
       const began = performance.now()
-      carrier.child.kill("SIGTERM")
-      const gone = Effect.map(
-        Effect.promise(() => carrier.ended),
+      replica.child.kill("SIGTERM")
+      const exit = Effect.map(
+        Effect.promise(() => replica.ended),
         () => {
-          report.gone = Math.max(report.gone, performance.now() - began)
+          report.exit = Math.max(report.exit, performance.now() - began)
         }
       )
-      const handover = Effect.map(until(handedOver(carrier.owner), "10 millis"), () => {
-        report.handover = Math.max(report.handover, performance.now() - began)
+      const drain = Effect.map(until(isReplaced(replica.owner), "10 millis"), () => {
+        report.drain = Math.max(report.drain, performance.now() - began)
       })
-      yield* Effect.all([gone, handover], { concurrency: 2, discard: true })
+      yield* Effect.all([exit, drain], { concurrency: 2, discard: true })
       yield* replace
     }),
-    "cut connections": Effect.fnUntraced(function* (busy) {
+    "break connections": Effect.fnUntraced(function* (busy) {
       yield* busy()
-      yield* books.fault()
+      yield* reconciliation.noteFault()
       yield* persistently(sql`
         SELECT pg_terminate_backend(pid)
         FROM pg_stat_activity
@@ -171,10 +174,10 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
           AND backend_type = 'client backend'
       `)
     }),
-    "restart the store": Effect.fnUntraced(function* (busy) {
+    "restart the database": Effect.fnUntraced(function* (busy) {
       yield* busy()
-      yield* books.fault()
-      yield* options.restartStore
+      yield* reconciliation.noteFault()
+      yield* options.restartDatabase
     })
   }
 
@@ -183,10 +186,10 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     if (fault === "stop") for (const fiber of watches.splice(0)) yield* Fiber.join(fiber)
     // The fault happens at some moment while events are committed and sent.
     const publishing = yield* Effect.forkChild(publish)
-    yield* Effect.sleep(options.random() * STRIKE_WITHIN_MILLIS)
-    yield* strike[fault]((address) =>
+    yield* Effect.sleep(options.random() * FAULT_WITHIN_MILLIS)
+    yield* inflict[fault]((address) =>
       until(
-        Effect.sync(() => receiver.underWay(address) > 0 || publishing.pollUnsafe() !== undefined),
+        Effect.sync(() => receiver.inFlight(address) > 0 || publishing.pollUnsafe() !== undefined),
         "2 millis"
       )
     )
@@ -195,10 +198,10 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
     if ((index + 1) % 10 === 0) options.progress?.(`${index + 1} of ${options.faults.length} faults`)
   }
   for (const fiber of watches) yield* Fiber.join(fiber)
-  yield* until(books.settled, "100 millis").pipe(Effect.timeoutOption(SETTLE))
-  const left = yield* Ref.get(crew)
+  yield* until(reconciliation.settled, "100 millis").pipe(Effect.timeoutOption(SETTLE))
+  const left = yield* Ref.get(replicas)
   report.crashes = left.filter(({ child }) => child.exitCode !== null || child.signalCode !== null).length
-  const totals = yield* books.totals
+  const totals = yield* reconciliation.totals
   const result: ChaosReport = { ...totals, ...report, faults: done }
   return result
 })

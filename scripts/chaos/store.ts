@@ -6,7 +6,7 @@ import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server
 import { layerMigrated } from "../../src/server/store/Database/migrate.ts"
 
 /** A migrated PostgreSQL that can be restarted, until the scope closes. */
-export const startStore = (options: EmbeddedPostgresOptions) =>
+export const startDatabase = (options: EmbeddedPostgresOptions) =>
   Effect.map(Layer.build(EmbeddedPostgres.layer(options)), (context) => {
     const { url } = Context.get(context, EmbeddedPostgres)
     return {

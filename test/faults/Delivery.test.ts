@@ -29,7 +29,7 @@ const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
 const ok: ScriptedReply = { status: 200 }
 
 /** Starts another replica that only delivers; killed at the end if it still runs. */
-const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestDatabase | Scope.Scope> =>
+const startReplica = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestDatabase | Scope.Scope> =>
   Effect.gen(function* () {
     const { url } = yield* TestDatabase
     const child = yield* Effect.acquireRelease(
@@ -46,7 +46,7 @@ const carrier = (leaseMillis = 10_000): Effect.Effect<ChildProcess, never, TestD
     return child
   })
 
-const ended = (child: ChildProcess): Effect.Effect<void> =>
+const exited = (child: ChildProcess): Effect.Effect<void> =>
   Effect.promise(async () => {
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
   })
@@ -67,7 +67,7 @@ describe("Delivery › a replica", () => {
       Effect.gen(function* () {
         const receiver = yield* startScriptedServer(["never", ok])
         const endpoint = yield* insertEndpoint(receiver.url)
-        const child = yield* carrier()
+        const child = yield* startReplica()
         yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
         yield* Effect.promise(() => receiver.arrived(1))
         child.kill("SIGKILL")
@@ -97,11 +97,11 @@ describe("Delivery › a replica", () => {
 
   testWithWebhooks("a replica told to stop has released its shards and exited within a second", () =>
     Effect.gen(function* () {
-      const child = yield* carrier()
+      const child = yield* startReplica()
       assert.strictEqual(yield* freeShards, 0)
       const before = performance.now()
       child.kill("SIGTERM")
-      yield* ended(child)
+      yield* exited(child)
       assert.isAtMost(performance.now() - before, 1_000)
       assert.strictEqual(yield* freeShards, 16)
     })
@@ -111,7 +111,7 @@ describe("Delivery › a replica", () => {
     Effect.gen(function* () {
       const receiver = yield* startScriptedServer(["never", ok])
       const endpoint = yield* insertEndpoint(receiver.url)
-      const child = yield* carrier(2_400)
+      const child = yield* startReplica(2_400)
       yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
       yield* Effect.promise(() => receiver.arrived(1))
       child.kill("SIGSTOP")
@@ -120,7 +120,7 @@ describe("Delivery › a replica", () => {
         child.kill("SIGCONT")
         // It exits only after it has tried to record how its attempt ended.
         child.kill("SIGTERM")
-        yield* ended(child)
+        yield* exited(child)
         const [after] = yield* awaitRecords(endpoint, () => true)
         assert.deepStrictEqual(after, record)
         assert.strictEqual(after?.attempts, 1)
@@ -171,8 +171,8 @@ describe("Delivery › database connections", () => {
                 exit.value.every((record) => record.status === "delivered" && record.attempts === 1)
             )
           }
-          const carried = yield* Queue.takeAll(sent)
-          assert.isAtLeast(new Set(carried.map((ref) => ref.event_id)).size, 8 * 10 * 20)
+          const attempts = yield* Queue.takeAll(sent)
+          assert.isAtLeast(new Set(attempts.map((ref) => ref.event_id)).size, 8 * 10 * 20)
         }).pipe(withEngine([channel]))
       })
   )

@@ -16,7 +16,7 @@ interface Replica {
 }
 
 /** A database, a collector, and any number of replicas that share them. */
-const house = Effect.fnUntraced(function* (
+const startDeployment = Effect.fnUntraced(function* (
   answer: CollectorResponse,
   variables: Readonly<Record<string, string>>
 ) {
@@ -65,13 +65,13 @@ const house = Effect.fnUntraced(function* (
   }
 })
 
-const counted = ({ client }: Replica) =>
+const counts = ({ client }: Replica) =>
   Effect.map(
     Effect.promise(() => client.telemetry_destinations.list()),
     ({ destinations: [one] }) => [one?.pending_spans ?? 0, one?.dropped_spans ?? 0] as const
   )
 
-const batchesOf = ({ client }: Replica) =>
+const listBatches = ({ client }: Replica) =>
   Effect.promise(async () => {
     const { destinations } = await client.telemetry_destinations.list()
     const [one] = destinations
@@ -80,8 +80,8 @@ const batchesOf = ({ client }: Replica) =>
   })
 
 /** Waits until the database counts these spans, as seen by a replica that recorded none of them. */
-const inTheStore = (other: Replica, spans: number) =>
-  eventually(counted(other), ([pending]) => pending === spans)
+const awaitStored = (other: Replica, spans: number) =>
+  eventually(counts(other), ([pending]) => pending === spans)
 
 const timeout = 90_000
 
@@ -90,21 +90,21 @@ describe("Spans of several replicas", () => {
     "every replica reports the same counts of pending and dropped spans",
     () =>
       Effect.gen(function* () {
-        const { first, replica, runs } = yield* house("never", {
+        const { first, replica, runs } = yield* startDeployment("never", {
           COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1",
           COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "20"
         })
         const second = yield* replica()
         yield* runs(first, 9)
         yield* runs(second, 8)
-        yield* inTheStore(first, 17)
-        yield* inTheStore(second, 17)
+        yield* awaitStored(first, 17)
+        yield* awaitStored(second, 17)
         // Three more spans fit, on either replica; each replica drops its excess.
         yield* Effect.all([runs(first, 10), runs(second, 10)], { concurrency: 2 })
         const all = ([pending, dropped]: readonly [number, number]) =>
           pending + dropped === 37 && pending <= 20
-        const one = yield* eventually(counted(first), all)
-        const other = yield* eventually(counted(second), all)
+        const one = yield* eventually(counts(first), all)
+        const other = yield* eventually(counts(second), all)
         assert.deepStrictEqual(one, other)
         assert.isAtLeast(one[0], 17)
       }),
@@ -115,26 +115,26 @@ describe("Spans of several replicas", () => {
     "a killed replica loses only its unflushed spans; another replica sends the flushed ones",
     () =>
       Effect.gen(function* () {
-        const { first, peer, replica, runs } = yield* house("never", {
+        const { first, peer, replica, runs } = yield* startDeployment("never", {
           COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1"
         })
         const flushed = yield* runs(first, 5)
-        yield* eventually(batchesOf(first), (list) => list.length > 0)
+        yield* eventually(listBatches(first), (list) => list.length > 0)
         const second = yield* replica()
-        yield* inTheStore(second, 5)
+        yield* awaitStored(second, 5)
         yield* runs(first, 3)
         yield* first.process.kill("SIGKILL")
         yield* first.process.ended
         peer.answer(accepted)
         // Spans in flight when the replica died are sent again by the next owner of the shard.
-        yield* eventually(batchesOf(second), (list) =>
+        yield* eventually(listBatches(second), (list) =>
           list.every(({ status }) => status === "delivered")
         ).pipe(Effect.retry({ times: 3 }))
         const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
         assert.isTrue(flushed.every((trace_id) => arrived.has(trace_id)))
         assert.deepStrictEqual(peer.faults, [])
-        // Unflushed spans died with their replica: they are not counted as pending.
-        assert.deepStrictEqual(yield* counted(second), [0, 0])
+        // Unflushed spans died with their replica: they are not counts as pending.
+        assert.deepStrictEqual(yield* counts(second), [0, 0])
       }),
     timeout
   )
@@ -143,7 +143,7 @@ describe("Spans of several replicas", () => {
     "a stopping replica stores its spans, and the next one sends them",
     () =>
       Effect.gen(function* () {
-        const { first, peer, replica, runs } = yield* house("never", {
+        const { first, peer, replica, runs } = yield* startDeployment("never", {
           COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300"
         })
         const recorded = yield* runs(first, 7)
@@ -152,10 +152,10 @@ describe("Spans of several replicas", () => {
         assert.strictEqual(code, 0)
         peer.answer(accepted)
         const second = yield* replica()
-        yield* eventually(counted(second), ([pending]) => pending === 0)
+        yield* eventually(counts(second), ([pending]) => pending === 0)
         const arrived = new Set<string>(peer.spans().map(({ traceId }) => traceId))
         assert.isTrue(recorded.every((trace_id) => arrived.has(trace_id)))
-        assert.deepStrictEqual(yield* counted(second), [0, 0])
+        assert.deepStrictEqual(yield* counts(second), [0, 0])
       }),
     timeout
   )

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { brokenGuarantees, missedDeadlines } from "../../scripts/chaos/plan.ts"
 import { chaos } from "../../scripts/chaos/run.ts"
-import { startStore } from "../../scripts/chaos/store.ts"
+import { startDatabase } from "../../scripts/chaos/store.ts"
 import { layerWebhookDependencies } from "../support/delivery.ts"
 import { seededRandom } from "../support/breakingProxy.ts"
 import { dataDirectory } from "../support/embeddedPostgres.ts"
@@ -17,27 +17,27 @@ describe("Chaos", () => {
     "killed, frozen, stopped and disconnected replicas lose no event, repeat only requests in flight, and are taken over in time",
     () =>
       Effect.gen(function* () {
-        const store = yield* startStore({ dataDir: yield* dataDirectory, sync: false })
+        const store = yield* startDatabase({ dataDir: yield* dataDirectory, sync: false })
         const faults = [
           "freeze",
           "kill",
-          "cut connections",
+          "break connections",
           "kill",
-          "restart the store",
+          "restart the database",
           "stop",
           "kill"
         ] as const
         const report = yield* chaos({
           url: store.url,
-          restartStore: store.restart,
-          carriers: 3,
+          restartDatabase: store.restart,
+          replicas: 3,
           faults,
           eventsPerFault,
           random: seededRandom(7)
         }).pipe(Effect.provide(Layer.merge(store.layer, layerWebhookDependencies)))
         assert.deepStrictEqual([...brokenGuarantees(report), ...missedDeadlines(report, SLACK)], [])
         assert.isAbove(report.takeover, 0)
-        assert.isAbove(report.handover, 0)
+        assert.isAbove(report.drain, 0)
         assert.isAtLeast(report.events, faults.length * eventsPerFault)
         assert.isAbove(report.inFlight, 0)
       }),

@@ -10,10 +10,7 @@ export class LruCache<A> {
   #weight = 0
 
   /** `onEvict` is called with each value that is removed because a limit is exceeded. */
-  constructor(
-    limit: { readonly entries: number; readonly weight: number },
-    onEvict: ((value: A) => void) | undefined = undefined
-  ) {
+  constructor(limit: { readonly entries: number; readonly weight: number }, onEvict?: (value: A) => void) {
     this.#limit = limit
     this.#onEvict = onEvict
   }

@@ -139,9 +139,9 @@ describe("Delivery", () => {
         const delivery = yield* Delivery
         const to = yield* newDestination
         yield* publish(to, 3)
-        const held = yield* Queue.take(attempts)
+        const attempt = yield* Queue.take(attempts)
         yield* transaction(delivery.discard(to.org_id, to.destination_id))
-        yield* held.complete(failing)
+        yield* attempt.complete(failing)
         // A real channel finds the destination gone when it loads a delivery; this one does not load.
         for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* awaitRecords(to, allHaveStatus("failed"))

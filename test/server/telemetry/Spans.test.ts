@@ -142,16 +142,16 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
     Effect.gen(function* () {
       const { org_id } = yield* newTelemetryOrg("long")
       const spans = yield* Spans
-      let turn = 0
+      let tick = 0
       const next = () => {
-        turn++
+        tick++
         immediate = setImmediate(next)
       }
       let immediate = setImmediate(next)
       yield* Effect.addFinalizer(() => Effect.sync(() => clearImmediate(immediate)))
       const made: Array<number> = []
       const longSpan = (trace_id: TraceId) => {
-        made.push(turn)
+        made.push(tick)
         for (const until = performance.now() + 3; performance.now() < until;);
         return [someSpan(trace_id)]
       }
@@ -161,7 +161,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
       }
       yield* spans.flush
       assert.lengthOf(made, 50)
-      assert.strictEqual(new Set(made).size, 50, "a turn of the event loop made several")
+      assert.strictEqual(new Set(made).size, 50, "one tick of the event loop built several spans")
     }).pipe(Effect.scoped)
   )
 

@@ -204,14 +204,14 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
       const countersign = yield* Countersign
       const { admin, peer } = yield* setUp("mine")
       const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
-      const stranger = yield* countersign.key({}, "theirs")
+      const otherKey = yield* countersign.key({}, "theirs")
       for (const [method, path] of [
         ["POST", `${id}/test`],
         ["DELETE", id],
         ["GET", `${id}/deliveries`],
         ["POST", `${id}/deliveries/tdl_0192f0c1a2b37c4d8e5f60718293a4b5/replay`]
       ] as const) {
-        const { body, status } = yield* send(`/v1/telemetry-destinations/${path}`, { key: stranger, method })
+        const { body, status } = yield* send(`/v1/telemetry-destinations/${path}`, { key: otherKey, method })
         assert.deepStrictEqual([path, status, body["code"]], [path, 404, "NOT_FOUND"])
       }
       const unknown = yield* TelemetryDestinationId.generate

@@ -13,7 +13,7 @@ import { shardOf } from "./Shards.ts"
 /** The `last_error` of a delivery whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"
 
-/** What a transaction has queued. */
+/** The deliveries that a transaction has queued. */
 export interface EnqueueResult {
   /** The rows as a read within the transaction would return them. */
   readonly rows: ReadonlyArray<QueueRow>

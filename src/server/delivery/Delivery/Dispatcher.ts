@@ -86,14 +86,13 @@ export interface Dispatcher {
  * (head-of-line blocking).
  *
  * ```
- *             offer, refill, wakeAll                     no slot free
- *                      │               ┌──────────────────────────────────> waits in `Slots`
- *                      v               │                                        │ a slot is released
- *    ┌──────────> ready lanes ── dispatch ──> attempt in flight                 │
- *    │                 ^               │           │                            │
- *    │ timer fires     └───────────────┼───────────┴── finished <───────────────┘
- *    │                                 │
- *    └── parked until due or cooled down, or dropped and found again by the sweep
+ *            dispatch, a slot is free
+ *   ready ───────────────────────────────> attempt in flight ── finished ──> ready
+ *     │ ^                                        │
+ *     │ │                                        └── result ──> Finisher ── acknowledge ──> ready (retry) or done
+ *     │ └── slot released ── waits for a slot (`Slots`)
+ *     │
+ *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
  */
 export const makeDispatcher = (

@@ -25,7 +25,7 @@ export interface RetentionOptions {
 /** The contract's default of 30 days. */
 export const defaultRetention: RetentionOptions = { keep: "30 days", every: "10 minutes", steps: 200 }
 
-/** What one run deleted, in rows; `days` counts dropped partitions of attempts. */
+/** The rows deleted by one run; `days` counts dropped partitions of attempts. */
 export interface RetentionResult {
   readonly deliveries: number
   readonly payloads: number

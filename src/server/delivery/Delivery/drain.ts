@@ -4,10 +4,10 @@ import type { Shards } from "./Shards.ts"
 import { REBALANCE_TIMEOUT_MILLIS } from "./ShardBalancer.ts"
 import type { Wakeups } from "./Wakeups.ts"
 
-/** How long shutdown tries to release what is left, in milliseconds. */
+/** How long shutdown tries to release the remaining shards, in milliseconds. */
 const RELEASE_TIMEOUT_MILLIS = 3_000
 
-/** Interval between checks of what is unfinished, in milliseconds. */
+/** Interval between checks for unfinished attempts, in milliseconds. */
 const DRAIN_POLL_MILLIS = 20
 
 /**

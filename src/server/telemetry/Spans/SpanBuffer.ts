@@ -272,21 +272,21 @@ export const makeSpanBuffer = ({
       ready = over < 0 ? [] : ready.slice(over)
       for (const { request } of batches) readyBytes -= request.length
       writeAt = ready.length === 0 ? Infinity : 0
-      const told = new Map<OrgBuffer, number>()
+      const taken = new Map<OrgBuffer, number>()
       for (const buffer of drops) {
-        told.set(buffer, buffer.dropped)
+        taken.set(buffer, buffer.dropped)
         buffer.dropped = 0
       }
       drops.clear()
-      return { batches, drops: told }
+      return { batches, drops: taken }
     },
     release: (batch) => {
       batch.buffer.inMemory -= batch.spans
       held -= batch.spans
       bytes -= batch.request.length
     },
-    restoreDrops: (told, now) => {
-      for (const [buffer, spans] of told) drop(buffer, spans, now)
+    restoreDrops: (taken, now) => {
+      for (const [buffer, spans] of taken) drop(buffer, spans, now)
     },
     hasReady: () => ready.length > 0 || drops.size > 0,
     writeAt: () => writeAt,

@@ -30,7 +30,7 @@ describe("DeliveryStats", () => {
           yield* (yield* Queue.take(attempts)).complete(failing)
           const busy = yield* newDestination
           yield* publish(busy, 4)
-          const held = yield* Queue.take(attempts)
+          const attempt = yield* Queue.take(attempts)
           const figures = yield* eventually(
             delivery.stats,
             ({ channels }) =>
@@ -46,7 +46,7 @@ describe("DeliveryStats", () => {
             coolingDown: 1,
             overdueSeconds: 0
           })
-          yield* held.complete(delivered)
+          yield* attempt.complete(delivered)
           for (let i = 0; i < 3; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
           yield* eventually(delivery.stats, ({ channels }) => channels.get("held")?.overdueSeconds === 0)
         }).pipe(withEngine([channel, other], { reader: { sweepMillis: 50 } }))

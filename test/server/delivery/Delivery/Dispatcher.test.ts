@@ -105,17 +105,17 @@ describe("Dispatcher", () => {
         Array.from({ length: 20 }, (_, index) => queueRow({ seq: index + 1 })),
         0
       )
-      const endedThen = Effect.fnUntraced(function* (held: ManualAttempt, outcome: AttemptOutcome) {
-        yield* held.complete(outcome)
+      const endedThen = Effect.fnUntraced(function* (attempt: ManualAttempt, outcome: AttemptOutcome) {
+        yield* attempt.complete(outcome)
         yield* Queue.take(dispatcher.results)
         return yield* Queue.size(attempts)
       })
       const first = yield* Queue.takeN(attempts, 4)
       const after: Array<number> = []
-      for (const held of first) after.push(yield* endedThen(held, failing))
+      for (const attempt of first) after.push(yield* endedThen(attempt, failing))
       // Two slots are filled again; from the third failure on none is while another attempt is in flight.
       assert.deepStrictEqual(after, [1, 2, 2, 2])
-      for (const held of yield* Queue.takeN(attempts, 2)) yield* endedThen(held, failing)
+      for (const attempt of yield* Queue.takeN(attempts, 2)) yield* endedThen(attempt, failing)
       for (let probe = 0; probe < 3; probe++) {
         assert.strictEqual(yield* Queue.size(attempts), 1)
         yield* endedThen(yield* Queue.take(attempts), failing)

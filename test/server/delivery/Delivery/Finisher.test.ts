@@ -144,7 +144,7 @@ describe("Finisher", () => {
           yield* second.complete(failing)
           yield* publish(other)
           yield* Effect.forkChild(
-            Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.complete(failing)))
+            Effect.forever(Effect.flatMap(Queue.take(attempts), (attempt) => attempt.complete(failing)))
           )
           yield* awaitRecords(other, allHaveStatus("failed"))
           yield* eventually(failures(other), (count) => count === 3)

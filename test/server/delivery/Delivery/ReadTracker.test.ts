@@ -41,7 +41,7 @@ describe("ReadTracker", () => {
       reads.recorded(1, 3)
       assert.isTrue(reads.isStale(1, 3))
       assert.isFalse(reads.isStale(1, 4))
-      yield* Deferred.fail(gate, "the store is away")
+      yield* Deferred.fail(gate, "the database is unavailable")
       yield* Fiber.join(fiber)
       assert.isFalse(reads.isStale(1, 3))
     })

@@ -87,7 +87,7 @@ describe("Retention", () => {
         const delivery = yield* Delivery
         const to = yield* newDestination
         yield* publish(to)
-        const held = yield* Queue.take(attempts)
+        const attempt = yield* Queue.take(attempts)
         yield* ageAllDeliveries
         const locked = yield* Deferred.make<void>()
         const release = yield* Deferred.make<void>()
@@ -106,7 +106,7 @@ describe("Retention", () => {
         yield* Fiber.join(writer)
         assert.strictEqual((yield* delivery.runRetention).deliveries, 1)
         assert.strictEqual(yield* queueLength, 0)
-        yield* held.complete(delivered)
+        yield* attempt.complete(delivered)
       }).pipe(withEngine([channel], { retention: { keep: "1 hour" } }))
     })
   )
@@ -132,14 +132,14 @@ describe("Retention", () => {
           yield* publish(to, 3)
           const events = yield* publish(other, 2, "waiting")
           yield* awaitRecords(to, allHaveStatus("delivered"))
-          const held = yield* Queue.take(hold.attempts)
+          const attempt = yield* Queue.take(hold.attempts)
           yield* ageAllDeliveries
           assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
           assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
           assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
           assert.strictEqual(yield* queueLength, 0)
           // Attempts in flight or in memory complete nothing any more: each completion is notified once.
-          yield* held.complete(delivered)
+          yield* attempt.complete(delivered)
           yield* (yield* Queue.take(hold.attempts)).complete(delivered)
           const another = yield* newDestination
           events.push(...(yield* publish(another, 1, "waiting")))

@@ -25,7 +25,7 @@ import { eventually } from "../../../support/eventually.ts"
 import { withDatabase, TestDatabase } from "../../../support/postgres.ts"
 
 /** An idle shard of a stopping replica has a new owner within this time. */
-const HANDOVER_MILLIS = 1_000
+const RELEASE_MILLIS = 1_000
 
 describe("Shards", () => {
   testWithDatabase("the result and health of a former owner are fenced and change nothing", () =>
@@ -58,7 +58,7 @@ describe("Shards", () => {
         yield* second.complete(delivered)
         // An attempt that began before the loss was noticed is fenced too, and made again.
         yield* Effect.forkChild(
-          Effect.forever(Effect.flatMap(Queue.take(attempts), (held) => held.complete(delivered)))
+          Effect.forever(Effect.flatMap(Queue.take(attempts), (attempt) => attempt.complete(delivered)))
         )
         const [done] = yield* awaitRecords(to, allHaveStatus("delivered"))
         assert.strictEqual(done?.attempts, 1)
@@ -140,8 +140,8 @@ describe("Shards", () => {
           // The first replica stops while its attempts are in flight: they end and are recorded before their shards are
           // released.
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
-          for (const held of yield* Queue.takeAll(one.attempts)) yield* held.complete(delivered)
-          for (const held of yield* Queue.takeAll(two.attempts)) yield* held.complete(delivered)
+          for (const attempt of yield* Queue.takeAll(one.attempts)) yield* attempt.complete(delivered)
+          for (const attempt of yield* Queue.takeAll(two.attempts)) yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
           yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
           yield* eventually(queueLength, (count) => count === 0)
@@ -173,19 +173,19 @@ describe("Shards", () => {
           ([row]) => row?.count
         )
         yield* Effect.provideService(Effect.flatMap(newDestination, publish), Delivery, leaving)
-        const held = yield* Queue.take(attempts)
+        const attempt = yield* Queue.take(attempts)
         yield* Effect.gen(function* () {
           assert.strictEqual(yield* taken, 0)
-          const told = performance.now()
+          const stoppedAt = performance.now()
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
           // All shards but the one with an attempt in flight; that one as soon as the attempt has ended.
           yield* eventually(taken, (count) => count === SHARDS - 1)
-          assert.isAtMost(performance.now() - told, HANDOVER_MILLIS)
+          assert.isAtMost(performance.now() - stoppedAt, RELEASE_MILLIS)
           const ended = performance.now()
-          yield* held.complete(delivered)
+          yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
           yield* eventually(taken, (count) => count === SHARDS)
-          assert.isAtMost(performance.now() - ended, HANDOVER_MILLIS)
+          assert.isAtMost(performance.now() - ended, RELEASE_MILLIS)
         }).pipe(withEngine([channel], { lease }))
       })
   )
@@ -199,7 +199,7 @@ describe("Shards", () => {
       const engine = yield* startEngine(scope, [channel])
       const to = yield* newDestination
       yield* Effect.provideService(publish(to), Delivery, engine)
-      const held = yield* Queue.take(attempts)
+      const attempt = yield* Queue.take(attempts)
       const name = new URL(Redacted.value(url)).pathname.slice(1)
       const admin = yield* PgConnection.make({ url: withDatabase(url, "postgres") })
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS false`)
@@ -208,7 +208,7 @@ describe("Shards", () => {
       // Long enough for a shutdown that waits for nothing; this one cannot end before its attempt.
       assert.isTrue(Option.isNone(yield* Effect.timeoutOption(Fiber.join(stopping), 500)))
       yield* admin.query(`ALTER DATABASE "${name}" ALLOW_CONNECTIONS true`)
-      yield* held.complete(delivered)
+      yield* attempt.complete(delivered)
       yield* Fiber.join(stopping)
       const patiently = Effect.retry({ schedule: Schedule.spaced(50) })
       assert.deepStrictEqual(yield* patiently(sql`SELECT status, attempts FROM deliveries`), [

@@ -94,7 +94,7 @@ describe("Cooldown", () => {
         for (const other of others) yield* publish(other, 1, "late")
         const first = yield* Queue.takeN(late.attempts, others.length)
         const failedAt = (yield* DateTime.now).epochMilliseconds
-        for (const held of first) yield* held.complete(failing)
+        for (const attempt of first) yield* attempt.complete(failing)
         // A new delivery waits as well, also when it is passed on without a read.
         yield* publish(to)
         const probe = yield* Queue.take(cooling.attempts)
@@ -102,7 +102,7 @@ describe("Cooldown", () => {
         assert.isAtLeast((yield* DateTime.now).epochMilliseconds, until - 50)
         const second = yield* Queue.takeN(late.attempts, others.length)
         assert.isAtLeast((yield* DateTime.now).epochMilliseconds, failedAt + 750)
-        for (const held of second) yield* held.complete(delivered)
+        for (const attempt of second) yield* attempt.complete(delivered)
         yield* probe.complete(delivered)
         for (let i = 0; i < 3; i++) yield* (yield* Queue.take(cooling.attempts)).complete(delivered)
         yield* awaitRecords(to, allHaveStatus("delivered"))
@@ -118,7 +118,7 @@ describe("Cooldown", () => {
       yield* Effect.gen(function* () {
         const to = yield* Effect.replicateEffect(newDestination, 3)
         for (const one of to) yield* publish(one)
-        for (const held of yield* Queue.takeN(attempts, 3)) yield* held.complete(failing)
+        for (const attempt of yield* Queue.takeN(attempts, 3)) yield* attempt.complete(failing)
         yield* eventually(coolingOf, (count) => count === 3)
         for (const one of to) yield* publish(one)
         yield* assertOnlyOtherDestinationIsSent(attempts)

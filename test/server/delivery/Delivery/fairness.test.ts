@@ -43,7 +43,7 @@ describe("Fairness", () => {
           list.filter((record) => record.status === "delivering"),
           4
         )
-        for (const held of [...first, ...second]) yield* held.complete(delivered)
+        for (const attempt of [...first, ...second]) yield* attempt.complete(delivered)
         for (let i = 0; i < 14; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* awaitRecords(one, allHaveStatus("delivered"))
         yield* awaitRecords(two, allHaveStatus("delivered"))
@@ -112,17 +112,17 @@ describe("Fairness", () => {
       yield* Effect.gen(function* () {
         const failed = yield* newDestination
         yield* publish(failed, 4)
-        for (const held of yield* Queue.takeN(attempts, 4)) yield* held.complete(failing)
+        for (const attempt of yield* Queue.takeN(attempts, 4)) yield* attempt.complete(failing)
         const retries = yield* Queue.takeN(attempts, 2)
         const fresh = yield* newDestination
         yield* publish(fresh, 2)
-        for (const held of yield* Queue.takeN(attempts, 2)) {
-          assert.strictEqual(held.delivery.destination_id, fresh.destination_id)
-          yield* held.complete(delivered)
+        for (const attempt of yield* Queue.takeN(attempts, 2)) {
+          assert.strictEqual(attempt.delivery.destination_id, fresh.destination_id)
+          yield* attempt.complete(delivered)
         }
         yield* awaitRecords(fresh, allHaveStatus("delivered"))
         assert.strictEqual(yield* Queue.size(attempts), 0)
-        for (const held of retries) yield* held.complete(delivered)
+        for (const attempt of retries) yield* attempt.complete(delivered)
         for (let i = 0; i < 2; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
         yield* awaitRecords(failed, allHaveStatus("delivered"))
       }).pipe(withEngine([channel], { slots }))
@@ -144,8 +144,8 @@ describe("Fairness", () => {
         yield* passed.complete(delivered)
         yield* awaitRecords(free, allHaveStatus("delivered"))
         assert.strictEqual(yield* Queue.size(attempts), 0)
-        for (const held of first) yield* held.complete(delivered)
-        for (const held of yield* Queue.takeN(attempts, 3)) yield* held.complete(delivered)
+        for (const attempt of first) yield* attempt.complete(delivered)
+        for (const attempt of yield* Queue.takeN(attempts, 3)) yield* attempt.complete(delivered)
         yield* eventually(queueLength, (count) => count === 0)
       }).pipe(withEngine([channel, other]))
     })

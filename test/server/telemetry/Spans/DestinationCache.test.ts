@@ -36,8 +36,8 @@ describe("DestinationCache", () => {
       waiting_spans: 0
     }
     known.takeLookups(1)
-    known.resolve(org_id, destination, 0, (outbox, waited, missed) =>
-      answers.push([outbox, waited.length, missed])
+    known.resolve(org_id, destination, 0, (orgBuffer, waited, missed) =>
+      answers.push([orgBuffer, waited.length, missed])
     )
     assert.deepStrictEqual(
       answers.map(([, waited, missed]) => [waited, missed]),

@@ -33,12 +33,12 @@ const bufferWith = (limits: Partial<SpanLimits> = {}) => {
     flushMillis: 1_000,
     ...limits
   })
-  const outbox = (digit: number, content: boolean): OrgBuffer => {
+  const orgBuffer = (digit: number, content: boolean): OrgBuffer => {
     const org_id = organization(digit)
     const destination_id = TelemetryDestinationId.make(`tel_${org_id.slice(4)}`)
     return buffer.open(org_id, { destination_id, content, waiting_spans: 0 }, 0)
   }
-  return { buffer, outbox }
+  return { buffer, orgBuffer }
 }
 
 /** A trace id whose random part is `share` of its range. */
@@ -90,8 +90,8 @@ const goingOut = (buffer: SpanBuffer) => {
 
 describe("SpanBuffer › admission", () => {
   it("sampling keeps traces by id and marks them with the threshold; unsampled ones are neither kept nor counted", () => {
-    const { buffer, outbox } = bufferWith({ sampling: makeSampling(0.5) })
-    const to = outbox(1, false)
+    const { buffer, orgBuffer } = bufferWith({ sampling: makeSampling(0.5) })
+    const to = orgBuffer(1, false)
     for (let count = 0; count < 100; count++) buffer.admit(to, named(traceAt(count / 100), ["a", "b"]), 0, 0)
     assert.strictEqual(buffer.spanCount(), 100)
     const { batches, dropped } = goingOut(buffer)
@@ -105,8 +105,8 @@ describe("SpanBuffer › admission", () => {
   })
 
   it("the rate limit admits whole traces and counts the rest as dropped", () => {
-    const { buffer, outbox } = bufferWith({ spansPerSecond: 10 })
-    const to = outbox(1, false)
+    const { buffer, orgBuffer } = bufferWith({ spansPerSecond: 10 })
+    const to = orgBuffer(1, false)
     const record = (count: number, now: number) => {
       const before = buffer.spanCount()
       for (; count > 0; count--) buffer.admit(to, named(traceAt(Math.random()), ["a", "b", "c"]), 0, now)
@@ -121,8 +121,8 @@ describe("SpanBuffer › admission", () => {
 
   for (const first of ["a part", "a whole trace"]) {
     it(`every later span of a trace gets the decision on its first record, ${first}`, () => {
-      const { buffer, outbox } = bufferWith({ spansPerSecond: 2 })
-      const to = outbox(1, false)
+      const { buffer, orgBuffer } = bufferWith({ spansPerSecond: 2 })
+      const to = orgBuffer(1, false)
       const [admitted, refused] = [traceAt(0.1), traceAt(0.2)]
       const take = (trace_id: TraceId, name: string, now: number) =>
         buffer.admit(to, named(trace_id, [name, name], name === "first" && first === "a whole trace"), 0, now)
@@ -143,16 +143,16 @@ describe("SpanBuffer › admission", () => {
   }
 
   it("a request has at most 512 spans", () => {
-    const { buffer, outbox } = bufferWith()
-    const to = outbox(1, false)
+    const { buffer, orgBuffer } = bufferWith()
+    const to = orgBuffer(1, false)
     for (let count = 0; count < 513; count++) buffer.admit(to, named(traceAt(count / 513), ["a"]), 0, 0)
     const { batches, dropped } = goingOut(buffer)
     assert.deepStrictEqual([batches.map(({ length }) => length), dropped], [[512, 1], 0])
   })
 
   it("a span too large for any request is dropped and counted alone", () => {
-    const { buffer, outbox } = bufferWith()
-    const to = outbox(1, false)
+    const { buffer, orgBuffer } = bufferWith()
+    const to = orgBuffer(1, false)
     buffer.admit(to, named(traceAt(0.1), ["before", "x".repeat(2 * 1024 * 1024), "after"]), 0, 0)
     const { batches, dropped } = goingOut(buffer)
     assert.deepStrictEqual(
@@ -165,22 +165,22 @@ describe("SpanBuffer › admission", () => {
 
 describe("SpanBuffer › traces waiting to be encoded", () => {
   it("content is not kept if it is not exported", () => {
-    const { buffer, outbox } = bufferWith()
-    buffer.admit(outbox(1, false), recordedWith({ input: "words" }), 0, 0)
+    const { buffer, orgBuffer } = bufferWith()
+    buffer.admit(orgBuffer(1, false), recordedWith({ input: "words" }), 0, 0)
     assert.isUndefined(buffer.nextUnencoded()?.recorded.content)
   })
 
   it("content is kept if it is exported, except values that are too long", () => {
-    const { buffer, outbox } = bufferWith()
+    const { buffer, orgBuffer } = bufferWith()
     const short = { list: ["words", 1, null, { a: true }] }
     const long = { list: Array.from({ length: 2_000 }, () => "twenty characters...") }
-    buffer.admit(outbox(1, true), recordedWith({ input: short, answer: long }), 0, 0)
+    buffer.admit(orgBuffer(1, true), recordedWith({ input: short, answer: long }), 0, 0)
     assert.deepStrictEqual(buffer.nextUnencoded()?.recorded.content, { input: short, answer: TOO_LONG })
   })
 
   it("two hundred traces of one organization fit, each with the most content that is exported", () => {
-    const { buffer, outbox } = bufferWith()
-    const to = outbox(1, true)
+    const { buffer, orgBuffer } = bufferWith()
+    const to = orgBuffer(1, true)
     const text = "x".repeat(30_000)
     for (let count = 0; count < 200; count++) {
       buffer.admit(to, recordedWith({ input: text, answer: text }), 0, 0)
@@ -190,8 +190,8 @@ describe("SpanBuffer › traces waiting to be encoded", () => {
 
   for (const content of [false, true]) {
     it(`one organization uses at most half of the budget, ${content ? "with" : "without"} content`, () => {
-      const { buffer, outbox } = bufferWith()
-      const [one, other] = [outbox(1, content), outbox(2, content)]
+      const { buffer, orgBuffer } = bufferWith()
+      const [one, other] = [orgBuffer(1, content), orgBuffer(2, content)]
       const fill = (into: OrgBuffer) => {
         const before = buffer.unencodedCount()
         const text = "x".repeat(30_000)

@@ -153,7 +153,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
     [
       "echoes the secret",
       { status: 401, body: { error: `Bearer ${TOKEN} is unknown` }, headers: { "x-echo": TOKEN } },
-      /^HTTP 401: are the headers/,
+      /^HTTP 401: check the authentication headers/,
       "failed"
     ],
     [

@@ -60,7 +60,7 @@ export const tally = (
  * Compares the receiver's log with the database. Each arrival is a recorded attempt or a duplicate; each duplicate must
  * have been in flight at a fault.
  */
-export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
+export const makeReconciliation = (sql: SqlClient.SqlClient, receiver: Receiver) => {
   const allowed = new Map<string, number>()
 
   const pending = persistently(
@@ -85,7 +85,7 @@ export const makeBooks = (sql: SqlClient.SqlClient, receiver: Receiver) => {
 
   return {
     /** Notes the requests in flight, of one replica by its address, or of all. */
-    fault: Effect.fnUntraced(function* (address?: string) {
+    noteFault: Effect.fnUntraced(function* (address?: string) {
       const since = performance.now() - RECENT_MILLIS
       for (const { attempts, event_id } of yield* pending) {
         const seen = receiver.arrived.get(event_id)

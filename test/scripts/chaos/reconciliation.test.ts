@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Entry, tally } from "../../../scripts/chaos/books.ts"
+import { type Entry, tally } from "../../../scripts/chaos/reconciliation.ts"
 
 const entry = (event_id: string, attempts: number): Entry => ({
   event_id,
@@ -12,7 +12,7 @@ const entry = (event_id: string, attempts: number): Entry => ({
 const arrived = (counts: Readonly<Record<string, number>>) =>
   new Map(Object.entries(counts).map(([event_id, count]) => [event_id, { count }]))
 
-describe("the books of a run with faults", () => {
+describe("tally", () => {
   it("explain a duplicate by a request of the same event that was in flight, and by no other", () => {
     const list = [entry("once", 1), entry("twice", 1), entry("retried", 2)]
     const counts = arrived({ once: 1, twice: 2, retried: 2 })
