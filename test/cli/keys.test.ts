@@ -82,11 +82,11 @@ describe("countersign keys", () => {
     it.effect("create rejects invalid flags in one line", () =>
       Effect.gen(function* () {
         for (const [args, says] of [
-          [["--org", "acme"], /preset or at least one scope/],
+          [["--org", "acme"], /A preset or at least one scope is required/],
           [["--scopes", "everything"], /scopes/],
           [["--preset", "runtime", "--scopes", "keys.write"], /does not include keys\.write/],
           [["--preset", "admin", "--email", "nobody"], /email/],
-          [["--preset", "admin", "--expires", "2001-01-01T00:00:00Z"], /time to come/]
+          [["--preset", "admin", "--expires", "2001-01-01T00:00:00Z"], /a time in the future/]
         ] as const) {
           const { err, ok, out } = yield* run("keys", "create", ...args)
           assert.isFalse(ok)
@@ -94,7 +94,10 @@ describe("countersign keys", () => {
           assert.strictEqual(err.split("\n").length, 1)
           assert.strictEqual(out, "")
         }
-        assert.include((yield* run("keys", "list", "--org", "nobody")).err, "no organization named nobody")
+        assert.include(
+          (yield* run("keys", "list", "--org", "nobody")).err,
+          "No organization is named nobody."
+        )
       })
     )
 
