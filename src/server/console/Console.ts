@@ -1,7 +1,6 @@
 /**
- * The console: its page, signing in, and the operations that the page calls. Those of the contract are the same handlers under
- * another path and another authentication: a browser's session stands for the key it signed in with, and everything behind that,
- * scopes first, is as it is for the key.
+ * The console's backend: its page, its sessions, and the operations that the page calls. The public API is mounted a second time, under
+ * `/console/api`, with session authentication: a session acts as the API key that opened it, with the same scopes and the same handlers.
  */
 import { Effect, Layer } from "effect"
 import { HttpRouter } from "effect/http"
@@ -18,18 +17,18 @@ import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
 import * as ProblemFrame from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
 
-/** Routes that are added to the router given here lie under `/console/api`. */
+/** A router that adds its routes under `/console/api`. */
 const layerUnderConsole = Layer.effect(
   HttpRouter.HttpRouter,
   Effect.map(HttpRouter.HttpRouter, (router) => router.prefixed(CONSOLE_API_PATH))
 )
 
 /**
- * The routes of the console. `contract` makes the routes of the contract with the authentication it is given: it is called for a set of
- * its own, since a handler keeps the authentication that it was built with.
+ * The routes of the console. `contract` builds the routes of the public API with the given authentication. It builds a second set of
+ * handlers, because a handler keeps the authentication that it was built with.
  */
 export const layerRoutes = <E, R>(options: {
-  /** How the outside reaches the service. */
+  /** The URL under which browsers reach the service. */
   readonly publicUrl: string
   readonly contract: (authentication: typeof ConsoleAuthentication.layer) => Layer.Layer<never, E, R>
 }) =>

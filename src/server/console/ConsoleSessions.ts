@@ -14,39 +14,40 @@ import { Audit } from "../identity/Audit.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/Database/transaction.ts"
+import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** How long a session lasts, whatever is done in it. A key that ends first ends it. */
+/** The lifetime of a session, independent of activity. It ends earlier if its key ends. */
 export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
 
-/** Random bytes of a token. */
+/** Random bytes of a session token. */
 const TOKEN_BYTES = 32
 
-/** Ended sessions that one sign-in clears away, so that the table holds no more than the living ones and some. */
+/** The most expired sessions that one sign-in deletes, which bounds the table without a background worker. */
 const EXPIRED_BATCH = 100
 
-/** Pause between two polls for sessions that another replica signed out. */
+/** The interval of the poll for sessions that ended on other replicas. */
 const CHECK_INTERVAL = "4 seconds"
 
-/** A session as a request finds it. */
+/** The session of a request. */
 export interface SignedInSession {
   readonly row: SessionRef
   readonly principal: Principal
   readonly view: ConsoleSession
-  /** How much of it is left. */
+  /** The time until it expires. */
   readonly remaining: Duration.Duration
 }
 
 /**
- * Browsers that signed in with an API key. The token is the browser's alone: the store knows its SHA-256. Each request is checked
- * against session and key, so that revoking a key ends what was signed in with it at once.
+ * The sessions of browsers that signed in with an API key. The database stores only the SHA-256 of a session token. Each request checks
+ * the session and its key, so that revoking the key ends its sessions immediately.
  */
 export class ConsoleSessions extends Context.Service<
   ConsoleSessions,
   {
     /**
-     * A new session for who holds the key, with the token that stands for it. `lookUp` goes before the store is asked for a key, and
-     * `request` before a session is made for one: either can refuse that.
+     * Opens a session for a valid API key; returns it with its token. `lookUp` runs before the database query for the key, and `request`
+     * before the session is created: both can fail to reject the request.
      */
     readonly open: <E>(
       key: Redacted.Redacted,
@@ -58,9 +59,9 @@ export class ConsoleSessions extends Context.Service<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
       InvalidApiKey | E
     >
-    /** The session of a token: 401 where it is none, or over, or its key is. */
+    /** The session of a token. Fails with 401 if it is unknown, expired or signed out, or if its key has ended. */
     readonly find: (token: Redacted.Redacted) => Effect.Effect<SignedInSession, InvalidApiKey>
-    /** Ends a session, and at once what waits for that here. A token of none changes nothing. */
+    /** Signs a session out, and ends its streams on this replica immediately. An unknown token is ignored. */
     readonly close: (token: Redacted.Redacted) => Effect.Effect<void>
     /**
      * Completes when a session ends: by expiry, by signing out, or with its key. Immediately if this replica signed it out or revoked
@@ -101,8 +102,10 @@ export class ConsoleSessions extends Context.Service<
         })
       ])
 
-      const findByToken = Effect.fn("ConsoleSessions.look")(function* (token: Token, now: Timestamp) {
-        const rows = yield* sql`
+      const findByToken = Effect.fn("ConsoleSessions.findByToken")(function* (token: Token, now: Timestamp) {
+        const row = yield* sessionRows
+          .first(
+            sql`
           SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${grantedScopes(sql)} AS scopes, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
@@ -112,8 +115,10 @@ export class ConsoleSessions extends Context.Service<
             AND console_sessions.expires_at > ${toDate(now)}::timestamptz
             AND api_keys.revoked_at IS NULL
             AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
-        `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
-        return rows[0] === undefined ? undefined : toSession(token, rows[0], now)
+        `
+          )
+          .pipe(Effect.orDie)
+        return row === undefined ? undefined : toSession(token, row, now)
       })
 
       return ConsoleSessions.of({
@@ -140,17 +145,17 @@ export class ConsoleSessions extends Context.Service<
           return { token: Redacted.make(`${org_id}.${secret}`), session: opened.view }
         }),
         find: Effect.fn("ConsoleSessions.find")(function* (text) {
-          const token = parse(text)
+          const token = parseToken(text)
           const session = token === undefined ? undefined : yield* findByToken(token, yield* clock.now)
           return session === undefined ? yield* notSignedIn : session
         }),
         close: Effect.fn("ConsoleSessions.close")(function* (text) {
-          const token = parse(text)
+          const token = parseToken(text)
           if (token === undefined) return
           const { digest, org_id } = token
           yield* atomically(
             Effect.gen(function* () {
-              const rows = yield* sql`
+              const rows = yield* actorRows.all(sql`
                 DELETE FROM console_sessions
                 USING api_keys
                 WHERE console_sessions.org_id = ${org_id}
@@ -158,7 +163,7 @@ export class ConsoleSessions extends Context.Service<
                   AND api_keys.org_id = console_sessions.org_id
                   AND api_keys.key_id = console_sessions.key_id
                 RETURNING api_keys.key_id AS id, api_keys.name
-              `.pipe(Effect.flatMap(decodeActors))
+              `)
               for (const actor of rows) yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
             })
           )
@@ -171,7 +176,7 @@ export class ConsoleSessions extends Context.Service<
   )
 }
 
-/** What a token says: its row is found by the organization, as every row is, and the digest of its secret. */
+/** A parsed token: the organization and the digest of its secret, which are the key of its row. */
 interface Token {
   readonly org_id: OrgId
   readonly digest: Uint8Array
@@ -183,28 +188,28 @@ const hexOf = (digest: Uint8Array): string => Buffer.from(digest).toString("hex"
 
 const TOKEN = /^(org_[0-9a-f]{32})\.([\w-]{43})$/
 
-const parse = (text: Redacted.Redacted): Token | undefined => {
+const parseToken = (text: Redacted.Redacted): Token | undefined => {
   const [, org = "", secret = ""] = TOKEN.exec(Redacted.value(text)) ?? []
   return secret === "" ? undefined : { org_id: OrgId.make(org), digest: digestOf(secret) }
 }
 
-const decodeRows = Schema.decodeUnknownEffect(
-  Schema.Array(
-    Schema.Struct({
-      expires_at: TimestampFromDate,
-      key_id: KeyId,
-      name: Schema.String,
-      scopes: Schema.Array(Scope),
-      organization: Schema.String
-    })
-  )
-)
+const SessionRow = Schema.Struct({
+  expires_at: TimestampFromDate,
+  key_id: KeyId,
+  name: Schema.String,
+  scopes: Schema.Array(Scope),
+  organization: Schema.String
+})
 
-const decodeActors = Schema.decodeUnknownEffect(Schema.Array(Actor))
+const sessionRows = rowsOf(SessionRow)
 
-type Row = Effect.Success<ReturnType<typeof decodeRows>>[number]
+const actorRows = rowsOf(Actor)
 
-const toSession = ({ digest, org_id }: Token, row: Row, now: Timestamp): SignedInSession => ({
+const toSession = (
+  { digest, org_id }: Token,
+  row: typeof SessionRow.Type,
+  now: Timestamp
+): SignedInSession => ({
   row: { org_id, digest: hexOf(digest), key_id: row.key_id },
   principal: { org_id, actor: { id: row.key_id, name: row.name }, scopes: new Set(row.scopes) },
   view: {
@@ -231,4 +236,4 @@ const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) 
       )
   `.pipe(Effect.orDie)
 
-const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Sign in: there is no session, or it is over" }))
+const notSignedIn = Effect.fail(new InvalidApiKey({ detail: "Not signed in, or the session has expired." }))

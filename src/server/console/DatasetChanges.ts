@@ -5,15 +5,16 @@ import { type DatasetChange, type DatasetChanges as Changes, MOST_CHANGES } from
 import { NotFound } from "../../api/Problems.ts"
 import { type Example, JsonObject } from "../../domain/tasks/Dataset.ts"
 import { type DatasetId, ExampleId, FeedbackId, type OrgId } from "../../domain/Ids.ts"
+import { rowsOf } from "../store/rows.ts"
 
-/** The bytes of examples that one answer shows, unless the first difference alone has more. */
+/** The most bytes of examples in one response. The first difference is always included, even if it is larger. */
 const MAX_BYTES = 8 * 1024 * 1024
 
-/** How two versions of a task's dataset differ: for the console, which shows them side by side. */
+/** The differences between two versions of a task's dataset, for the console's comparison of versions. */
 export class DatasetChanges extends Context.Service<
   DatasetChanges,
   {
-    /** What `id` has that `since` has not, and the other way round. Both are versions of one task, `since` the older. */
+    /** The examples added, replaced and removed from version `since` to version `id`. Both must belong to one task, and `since` must not be the newer. */
     readonly between: (
       id: DatasetId,
       since: DatasetId
@@ -25,8 +26,8 @@ export class DatasetChanges extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
 
-      const versions = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId, since: DatasetId) {
-        const rows = yield* sql`
+      const findVersions = Effect.fnUntraced(function* (org_id: OrgId, id: DatasetId, since: DatasetId) {
+        return yield* versionRows.first(sql`
           SELECT newer.task_id, older.version AS "from", newer.version AS "to"
           FROM datasets AS newer
             JOIN datasets AS older ON older.org_id = newer.org_id AND older.task_id = newer.task_id
@@ -34,21 +35,22 @@ export class DatasetChanges extends Context.Service<
             AND newer.dataset_id = ${id}
             AND older.dataset_id = ${since}
             AND older.version <= newer.version
-        `.pipe(Effect.flatMap(decodeVersions))
-        return rows[0]
+        `)
       }, Effect.orDie)
 
       return DatasetChanges.of({
         between: Effect.fn("DatasetChanges.between")(function* (id, since) {
           const { org_id } = yield* Authorized("datasets.read")
-          const known = yield* versions(org_id, id, since)
-          if (known === undefined) return yield* noSuchVersions
-          const { from, task_id, to } = known
-          // An example is part of the versions from `first_version` up to, not including, `until_version`: those of one version and
-          // not of the other. One with the very input of another stands for it; of several with one input, the first for the first, and so on. What
-          // came and what went are found by an index each, and only then put side by side: the planner would rather walk all the
-          // organization's examples in the order of their inputs.
-          const rows = yield* sql`
+          const range = yield* findVersions(org_id, id, since)
+          if (range === undefined) return yield* versionsNotFound
+          const { from, task_id, to } = range
+          // An example belongs to the versions from `first_version` up to, but not including, `until_version`. An added and a removed
+          // example with the same input digest form a replacement; if several share an input, they are paired in the order of their
+          // ids. `came` and `went` are materialized so that each uses its own index: left to itself, the planner scans all examples
+          // of the organization in the order of their inputs.
+          const rows = yield* changeRows
+            .all(
+              sql`
             WITH came AS MATERIALIZED (
               SELECT example_id, input_digest, bytes,
                 row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
@@ -99,7 +101,9 @@ export class DatasetChanges extends Context.Service<
               LEFT JOIN dataset_examples AS before
                 ON before.org_id = ${org_id} AND before.task_id = ${task_id} AND before.example_id = shown.before_id
             ORDER BY shown.place DESC
-          `.pipe(Effect.flatMap(decodeRows), Effect.orDie)
+          `
+            )
+            .pipe(Effect.orDie)
           const [first] = rows
           return {
             added: first?.added ?? 0,
@@ -113,13 +117,13 @@ export class DatasetChanges extends Context.Service<
   )
 }
 
-const noSuchVersions = Effect.fail(
-  new NotFound({ detail: "No such two versions of one task's dataset exist in this organization" })
+const versionsNotFound = Effect.fail(
+  new NotFound({
+    detail: "`id` and `since` are not two versions of the same task's dataset, with `since` the older one."
+  })
 )
 
-const decodeVersions = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ task_id: Schema.String, from: Schema.Int, to: Schema.Int }))
-)
+const versionRows = rowsOf(Schema.Struct({ task_id: Schema.String, from: Schema.Int, to: Schema.Int }))
 
 const ChangeRow = Schema.Struct({
   added: Schema.Int,
@@ -135,14 +139,14 @@ const ChangeRow = Schema.Struct({
   before_source: Schema.NullOr(FeedbackId)
 })
 
-const decodeRows = Schema.decodeUnknownEffect(Schema.Array(ChangeRow), { disableChecks: true })
+const changeRows = rowsOf(ChangeRow)
 
 const toChange = (row: typeof ChangeRow.Type): DatasetChange => ({
-  after: exampleOf(row.after_id, row.after_input, row.after_answer, row.after_source),
-  before: exampleOf(row.before_id, row.before_input, row.before_answer, row.before_source)
+  after: toExample(row.after_id, row.after_input, row.after_answer, row.after_source),
+  before: toExample(row.before_id, row.before_input, row.before_answer, row.before_source)
 })
 
-const exampleOf = (
+const toExample = (
   id: Example["id"] | null,
   input: JsonObject | null,
   answer: JsonObject | null,

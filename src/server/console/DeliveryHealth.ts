@@ -3,17 +3,18 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { HEALTH_HOURS, type HealthBucket } from "../../api/Console.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** The newest attempts that are counted: of a destination that is sent more in two days, the newest part is shown. */
+/** The most attempts that are aggregated. For a destination with more in two days, only the newest are counted. */
 const MAX_ATTEMPTS = 50_000
 
-/** How sending to a destination went, hour by hour: for the console's plots. */
+/** Attempts to a destination aggregated by hour, for the console's charts. */
 export class DeliveryHealth extends Context.Service<
   DeliveryHealth,
   {
-    /** The last two days, oldest hour first; hours without an attempt are there too. */
-    readonly of: (
+    /** The last `HEALTH_HOURS` hours, oldest first, including hours without attempts. */
+    readonly hourly: (
       destination_id: string
     ) => Effect.Effect<ReadonlyArray<HealthBucket>, never, Authorized<"org_config.read">>
   }
@@ -24,10 +25,10 @@ export class DeliveryHealth extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
       return DeliveryHealth.of({
-        of: Effect.fn("DeliveryHealth.of")(function* (destination_id) {
+        hourly: Effect.fn("DeliveryHealth.hourly")(function* (destination_id) {
           const { org_id } = yield* Authorized("org_config.read")
           const from = DateTime.subtract(hourOf(yield* clock.now), { hours: HEALTH_HOURS - 1 })
-          const rows = yield* sql`
+          const rows = yield* bucketRows.all(sql`
             SELECT date_trunc('hour', started_at) AS at,
               count(*) FILTER (WHERE error IS NULL)::int AS delivered,
               count(*) FILTER (WHERE error IS NOT NULL)::int AS failed,
@@ -43,11 +44,11 @@ export class DeliveryHealth extends Context.Service<
               LIMIT ${MAX_ATTEMPTS}
             ) AS newest
             GROUP BY 1
-          `.pipe(Effect.flatMap(decodeRows))
-          const known = new Map(rows.map((row) => [DateTime.toEpochMillis(row.at), row]))
+          `)
+          const byHour = new Map(rows.map((row) => [DateTime.toEpochMillis(row.at), row]))
           return Array.from({ length: HEALTH_HOURS }, (_, hour): HealthBucket => {
             const at = DateTime.add(from, { hours: hour })
-            return known.get(DateTime.toEpochMillis(at)) ?? { at, ...emptyBucket }
+            return byHour.get(DateTime.toEpochMillis(at)) ?? { at, ...emptyBucket }
           })
         }, Effect.orDie)
       })
@@ -59,14 +60,12 @@ const emptyBucket = { delivered: 0, failed: 0, median_ms: null, slow_ms: null }
 
 const hourOf = (at: Timestamp): Timestamp => DateTime.startOf(at, "hour")
 
-const decodeRows = Schema.decodeUnknownEffect(
-  Schema.Array(
-    Schema.Struct({
-      at: TimestampFromDate,
-      delivered: Schema.Int,
-      failed: Schema.Int,
-      median_ms: Schema.NullOr(Schema.Int),
-      slow_ms: Schema.NullOr(Schema.Int)
-    })
-  )
+const bucketRows = rowsOf(
+  Schema.Struct({
+    at: TimestampFromDate,
+    delivered: Schema.Int,
+    failed: Schema.Int,
+    median_ms: Schema.NullOr(Schema.Int),
+    slow_ms: Schema.NullOr(Schema.Int)
+  })
 )

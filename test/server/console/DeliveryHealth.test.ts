@@ -26,7 +26,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("how a de
         FROM generate_series(1, 12) AS n
       `
       const of = (principal: typeof mine) =>
-        Effect.provideService(health.of("nep_1"), Authorized("org_config.read"), principal)
+        Effect.provideService(health.hourly("nep_1"), Authorized("org_config.read"), principal)
       const buckets = yield* of(mine)
       assert.strictEqual(buckets.length, HEALTH_HOURS)
       const { delivered, failed, median_ms, slow_ms } = buckets.at(-1)!

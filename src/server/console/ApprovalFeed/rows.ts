@@ -1,18 +1,20 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
-import { ApprovalId, OrgId, type SessionId } from "../../../domain/Ids.ts"
+import { ApprovalId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { approvalColumnsWithoutArguments, approvalRows, toApproval } from "../../approvals/Approvals/rows.ts"
 import { float8Array, textArray } from "../../store/pgArrays.ts"
+import { rowsOf } from "../../store/rows.ts"
+import type { PendingSession } from "./SignalBuffer.ts"
 
-/** Events older than this are no news: of a session that nobody followed before, only these are read. */
+/** Older events are not published. It bounds the read of a session that has no read position yet. */
 const MAX_EVENT_AGE = { seconds: 60 }
 
-/** The most events of one session that are looked through for news. */
+/** The most events of one session that one read scans. */
 const MAX_EVENTS_PER_SESSION = 1_000
 
-/** What waits for a person, in the order in which it closes, after a deadline and an id; without arguments. */
+/** Pending approvals sorted by deadline, after the keyset cursor of a deadline and an id; without arguments. */
 export const pendingByDeadline = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -36,36 +38,30 @@ export const pendingByDeadline = Effect.fnUntraced(function* (
   return rows.map((row): ApprovalSnapshot => toApproval(row))
 })
 
-const decodeChanged = Schema.decodeUnknownEffect(
-  Schema.Array(Schema.Struct({ org_id: OrgId, approval_id: ApprovalId, approval: Schema.String }))
-)
+const changedRows = rowsOf(Schema.Struct({ org_id: OrgId, approval_id: ApprovalId, approval: Schema.String }))
 
 /**
- * The approvals that changed in sessions that have news, each as its newest event shows it: a snapshot's JSON. One statement for all
- * sessions; those of organizations that nobody follows are passed over.
+ * The approvals that changed in these sessions, each with the JSON of its newest snapshot. One statement reads all sessions; sessions of
+ * other organizations are skipped.
  */
 export const changedApprovals = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   organizations: ReadonlyArray<OrgId>,
-  sessions: ReadonlyArray<{
-    readonly session_id: SessionId
-    readonly after: number
-    readonly newest: number
-  }>,
+  sessions: ReadonlyArray<PendingSession>,
   now: Timestamp
 ) {
-  const rows = yield* sql`
+  const rows = yield* changedRows.all(sql`
     SELECT event.org_id, event.data->'approval'->>'approval_id' AS approval_id, (event.data->'approval')::text AS approval
     FROM unnest(
       ${textArray(sessions.map(({ session_id }) => session_id))},
       ${float8Array(sessions.map(({ after, newest }) => Math.max(after, newest - MAX_EVENTS_PER_SESSION)))}
-    ) AS told (session_id, after)
+    ) AS pending (session_id, after)
       JOIN session_events AS event ON event.org_id = ANY(${textArray(organizations)})
-        AND event.session_id = told.session_id
-        AND event.number > told.after::bigint
+        AND event.session_id = pending.session_id
+        AND event.number > pending.after::bigint
     WHERE event.type LIKE 'approval:%'
       AND event.occurred_at > ${toDate(DateTime.subtract(now, MAX_EVENT_AGE))}::timestamptz
     ORDER BY event.session_id, event.number
-  `.pipe(Effect.flatMap(decodeChanged))
+  `)
   return [...new Map(rows.map((row) => [row.approval_id, row])).values()]
 })

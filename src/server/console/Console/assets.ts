@@ -1,4 +1,4 @@
-/** The built page: its files, read into memory when the console is first asked for. */
+/** The files of the built console page, read into memory on the first request for the console. */
 import { Effect, Option } from "effect"
 import { Mime } from "effect/http"
 import { readdir, readFile } from "node:fs/promises"
@@ -7,30 +7,30 @@ import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { gzip } from "node:zlib"
 
-/** A file as it is sent. */
+/** A file as it is served. */
 export interface Asset {
   readonly type: string
   readonly bytes: Uint8Array
-  /** Where that is smaller. */
+  /** The gzipped bytes, for types that compress well. */
   readonly gzipped: Uint8Array | undefined
 }
 
-/** The files by their path under `/console/`. */
+/** Files by their path under `/console/`. */
 export type Assets = ReadonlyMap<string, Asset>
 
 const here = path.dirname(fileURLToPath(import.meta.url))
 
 /**
- * Where a build may lie: in a package beside the bundle or beside its folder of chunks; in a checkout in the folder that
- * `scripts/setup.js` fills.
+ * The folders that may contain the build: in the published package beside the bundle or beside its folder of chunks; in a checkout the
+ * folder that `scripts/setup.js` fills.
  */
-const places = [
+const buildDirectories = [
   path.join(here, "console"),
   path.join(here, "..", "console"),
   path.join(here, "..", "..", "..", "..", ".console")
 ]
 
-/** Files of more than this are nothing that the build makes. */
+/** The most files that are loaded, far more than the build creates. */
 const MAX_FILES = 500
 
 const compress = promisify(gzip)
@@ -53,12 +53,12 @@ const load = async (directory: string): Promise<Assets> => {
   return new Map(loaded)
 }
 
-/** The page of the first place that holds one; none: it is not built. */
+/** Loads the first build that exists; undefined if the console is not built. */
 export const findAssets: Effect.Effect<Assets | undefined> = Effect.promise(async () => {
-  for (const directory of places) {
-    // The sources of the page lie in a folder of the same name, but hold no `assets`.
-    const found = await readdir(path.join(directory, "assets")).catch(() => [])
-    if (found.length > 0) return load(directory)
+  for (const directory of buildDirectories) {
+    // In a checkout, one of these folders contains the page's sources, which have no `assets` folder.
+    const assets = await readdir(path.join(directory, "assets")).catch(() => [])
+    if (assets.length > 0) return load(directory)
   }
   return undefined
 })

@@ -7,8 +7,8 @@ import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
 import { sessionToken } from "./browserRequest.ts"
 
 /**
- * Turns the session of a browser into the principal of its key. A key in the request counts for nothing here, as a cookie counts for
- * nothing under `/v1`. An answer that streams ends with the session, whatever ends that.
+ * Authenticates a request by its session cookie, as the principal of the session's API key. Bearer keys are ignored here, as cookies are
+ * under `/v1`. A streamed response ends when its session ends, for any reason.
  */
 export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLimits> = Layer.effect(
   Authentication,

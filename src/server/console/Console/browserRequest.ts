@@ -1,17 +1,17 @@
-/** Who asks, from where: what a browser says of a request, and what of it is believed. */
+/** What the headers and cookies of a browser's request prove: its origin, its transport and its session token. */
 import { Redacted } from "effect"
 import type { Headers } from "effect/http"
 
-/** The cookie of a session where the page came by https: no other host of the domain can set one of this name (RFC 6265bis, 4.1.3.2). */
+/** The session cookie over HTTPS. The `__Host-` prefix keeps other hosts of the domain from setting it (RFC 6265bis, 4.1.3.2). */
 const SECURE_COOKIE = "__Host-countersign"
 
-/** Its name on this machine itself, over http. */
+/** The session cookie over HTTP on loopback, where the prefix is not available. */
 const LOOPBACK_COOKIE = "countersign"
 
-/** Methods that change nothing. */
+/** Methods without side effects. */
 const READ_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"])
 
-/** A request, as far as it matters here. */
+/** The parts of a request that this module reads. */
 export interface BrowserRequest {
   readonly method: string
   readonly headers: Headers.Headers
@@ -19,9 +19,9 @@ export interface BrowserRequest {
 }
 
 /**
- * Whether the page that asks is ours. Browsers name the site in `Sec-Fetch-Site` and, on whatever changes something, the origin:
- * both have to be this one, and one of them there. What only reads may be asked without either, as from an address bar; its answer
- * is of no use to another site's page.
+ * Whether a request comes from the console's own pages. Browsers send `Sec-Fetch-Site`, and `Origin` with every request that changes
+ * state. Those requests need at least one of the two, and each that is present must match. Reads are also accepted without either, as
+ * from the address bar: pages of other sites cannot read the response.
  */
 export const isSameOrigin = ({ headers, method }: BrowserRequest, publicUrl: string): boolean => {
   const site = headers["sec-fetch-site"]
@@ -32,18 +32,18 @@ export const isSameOrigin = ({ headers, method }: BrowserRequest, publicUrl: str
 }
 
 const isOwnOrigin = ({ host, origin }: Headers.Headers, publicUrl: string): boolean => {
-  const from = URL.parse(origin ?? "")
-  return from !== null && (from.origin === URL.parse(publicUrl)?.origin || from.host === host)
+  const url = URL.parse(origin ?? "")
+  return url !== null && (url.origin === URL.parse(publicUrl)?.origin || url.host === host)
 }
 
-/** How a browser reached this service: `https`; `loopback`: by http on its own machine; `open`: by http over a network. */
+/** How a browser reaches the service. `loopback`: HTTP on the same machine. `open`: HTTP over a network. */
 export type Transport = "https" | "loopback" | "open"
 
-/** How the browser that signs in reached this service, by the origin it names. */
+/** The transport of a sign-in request, by its `Origin`. */
 export const transportOf = ({ headers }: BrowserRequest): Transport => {
-  const from = URL.parse(headers["origin"] ?? "")
-  if (from?.protocol === "https:") return "https"
-  return isLoopback(from?.hostname ?? "") ? "loopback" : "open"
+  const origin = URL.parse(headers["origin"] ?? "")
+  if (origin?.protocol === "https:") return "https"
+  return isLoopback(origin?.hostname ?? "") ? "loopback" : "open"
 }
 
 const isLoopback = (hostname: string): boolean =>
@@ -52,14 +52,15 @@ const isLoopback = (hostname: string): boolean =>
   hostname === "[::1]" ||
   /^127(\.\d{1,3}){3}$/.test(hostname)
 
-/** The name and the attributes of the cookie. `Strict`: no other site's page makes a browser send it. */
+/** The name and attributes of the session cookie. `SameSite=Strict`: browsers do not send it with requests of other sites. */
 export const cookieFor = (reached: Exclude<Transport, "open">) => ({
   name: reached === "https" ? SECURE_COOKIE : LOOPBACK_COOKIE,
   options: { httpOnly: true, secure: reached === "https", sameSite: "strict", path: "/" } as const
 })
 
 /**
- * The token that a request carries. The plain name counts on loopback alone: elsewhere a neighbour of the domain could have set it.
+ * The session token of a request; empty without a cookie. The cookie without the prefix is accepted on loopback only: elsewhere another
+ * host of the domain could have set it.
  */
 export const sessionToken = ({ cookies, headers }: BrowserRequest): Redacted.Redacted => {
   const host = URL.parse(`http://${headers["host"] ?? ""}`)?.hostname ?? ""

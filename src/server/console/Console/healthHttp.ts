@@ -10,7 +10,7 @@ export const ConsoleHealthHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const health = yield* DeliveryHealth
     return handlers.handleAll({
-      get: ({ params }) => Effect.map(health.of(params.id), (buckets) => ({ buckets }))
+      get: ({ params }) => Effect.map(health.hourly(params.id), (buckets) => ({ buckets }))
     })
   })
 )

@@ -15,7 +15,7 @@ export const ConsoleInboxHttp = HttpApiBuilder.group(
       get: ({ params }) => feed.get(params.id),
       stream: () =>
         Effect.map(feed.open, (events) =>
-          // Frames are text already, as those of session streams are.
+          // The feed encodes its frames itself, once for all subscribers.
           HttpServerResponse.stream(events, {
             contentType: "text/event-stream",
             headers: { "x-accel-buffering": "no" }

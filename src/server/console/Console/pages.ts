@@ -5,15 +5,15 @@ import { NotFound } from "../../../api/Problems.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
 
-/** Where the built page comes from; undefined: there is none. A reference, so that a test can say. */
+/** Loads the built page; undefined if it is not built. A reference, so that tests can replace it. */
 export const ConsoleAssets = Context.Reference<Effect.Effect<Assets | undefined>>(
   "countersign/server/console/Console/pages/ConsoleAssets",
   { defaultValue: () => findAssets }
 )
 
 /**
- * What a browser may do for a page of the console: run, show and ask what comes from this service, and nothing that stands in the page
- * itself. Text of an agent that found its way into markup would still run nothing, load nothing and send nothing.
+ * The Content Security Policy of the console. Scripts, styles and requests are restricted to this service, and inline code is blocked. If
+ * an agent's text were ever rendered as markup, it could not run scripts, load resources or send data.
  */
 const POLICY = [
   "default-src 'none'",
@@ -38,7 +38,7 @@ const headers = {
   "x-frame-options": "DENY"
 }
 
-/** Files whose name holds the digest of what is in them never change. */
+/** Caching of files that have a content digest in their names. */
 const IMMUTABLE = "public, max-age=31536000, immutable"
 
 const NOT_BUILT = `<!doctype html>
@@ -46,21 +46,21 @@ const NOT_BUILT = `<!doctype html>
 <meta charset="utf-8">
 <title>Countersign</title>
 <h1>The console is not built</h1>
-<p>The service runs, and so does its API; the page of the console is missing. In a checkout, <code>node scripts/setup.js</code> builds it,
-as does <code>npm start</code>; a published package brings it along. Then load this page again.</p>
+<p>The service and its API are running, but the console page has not been built. In a checkout, run <code>node scripts/setup.js</code>
+or <code>npm start</code>; the published package includes the console. Then reload this page.</p>
 </html>
 `
 
-/** The page under `/console`, every address in it, and its files. */
+/** The routes of the page: every path under `/console`, which the page's own router interprets, and its files. */
 export const layer = HttpRouter.use((router) =>
   Effect.gen(function* () {
     const find = yield* ConsoleAssets
-    let known: Assets | undefined
-    // Looked for again until it is there: the page may be built beside a running service.
+    let loaded: Assets | undefined
+    // Retried until the build exists, because the console may be built while the service is running.
     const assets = Effect.suspend(() =>
-      known === undefined
-        ? Effect.tap(find, (found) => Effect.sync(() => (known = found)))
-        : Effect.succeed(known)
+      loaded === undefined
+        ? Effect.tap(find, (found) => Effect.sync(() => (loaded = found)))
+        : Effect.succeed(loaded)
     )
 
     const page = Effect.gen(function* () {
@@ -79,26 +79,28 @@ export const layer = HttpRouter.use((router) =>
       const request = yield* HttpServerRequest.HttpServerRequest
       const name = request.url.split(/[?#]/, 1)[0]?.slice(CONSOLE_PATH.length + 1) ?? ""
       const found = (yield* assets)?.get(name)
-      return found === undefined ? yield* noSuchPath : send(request, found, IMMUTABLE)
+      return found === undefined ? yield* unknownPath : send(request, found, IMMUTABLE)
     })
 
-    // Addresses within the page are its own to read. The path itself is one of them.
+    // The wildcard also matches `/console` itself.
     yield* router.add("GET", `${CONSOLE_PATH}/*`, page)
     yield* router.add("GET", `${CONSOLE_PATH}/assets/*`, file)
-    yield* router.add("*", `${CONSOLE_API_PATH}/*`, noSuchPath)
+    yield* router.add("*", `${CONSOLE_API_PATH}/*`, unknownPath)
   })
 )
 
-const noSuchPath = Effect.suspend(() => problemResponse(new NotFound({ detail: "There is no such path" })))
+const unknownPath = Effect.suspend(() =>
+  problemResponse(new NotFound({ detail: "Unknown path. See /docs for the API reference." }))
+)
 
 const send = (request: HttpServerRequest.HttpServerRequest, asset: Asset, cache: string) => {
-  const packed = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? asset.gzipped : undefined
-  return HttpServerResponse.uint8Array(packed ?? asset.bytes, {
+  const gzipped = /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? asset.gzipped : undefined
+  return HttpServerResponse.uint8Array(gzipped ?? asset.bytes, {
     headers: {
       ...headers,
       "cache-control": cache,
       vary: "accept-encoding",
-      ...(packed === undefined ? {} : { "content-encoding": "gzip" })
+      ...(gzipped === undefined ? {} : { "content-encoding": "gzip" })
     },
     contentType: asset.type.startsWith("text/") ? `${asset.type}; charset=utf-8` : asset.type
   })

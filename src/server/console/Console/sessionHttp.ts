@@ -15,8 +15,8 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
     const limits = yield* RateLimits
     return handlers.handleAll({
       sign_in: Effect.fnUntraced(function* ({ payload, request }) {
-        const by = transportOf(request)
-        if (by === "open") return yield* insecure
+        const transport = transportOf(request)
+        if (transport === "open") return yield* insecureAddress
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
           lookUp: limits.admitKeyLookup(Option.getOrElse(request.remoteAddress, () => "unknown")),
           request: (key) =>
@@ -24,7 +24,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
               quota.allowed ? Effect.void : Effect.fail(rateLimitExceeded(quota))
             )
         })
-        const { name, options } = cookieFor(by)
+        const { name, options } = cookieFor(transport)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.orDie(
             HttpServerResponse.setCookie(response, name, Redacted.value(token), {
@@ -46,9 +46,9 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
           Effect.reduce(
             ["https", "loopback"] as const,
             () => response,
-            (answer, by) => {
-              const { name, options } = cookieFor(by)
-              return Effect.orDie(HttpServerResponse.setCookie(answer, name, "", { ...options, maxAge: 0 }))
+            (cleared, transport) => {
+              const { name, options } = cookieFor(transport)
+              return Effect.orDie(HttpServerResponse.setCookie(cleared, name, "", { ...options, maxAge: 0 }))
             }
           )
         )
@@ -57,9 +57,9 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
   })
 )
 
-const insecure = Effect.fail(
+const insecureAddress = Effect.fail(
   new InsecureAddress({
     detail:
-      "This page came over plain http from another machine, where others could read the key. Put the service behind https and set COUNTERSIGN_PUBLIC_URL, or open it on the machine itself at http://localhost"
+      "The console was opened over plain HTTP from another machine, where others on the network could read the key. Serve it over HTTPS and set COUNTERSIGN_PUBLIC_URL, or open it on the same machine at http://localhost."
   })
 )
