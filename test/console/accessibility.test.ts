@@ -140,7 +140,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         ] as const) {
           yield* Effect.promise(async () => {
             await goTo(page, path)
-            await page.getByText(shows).waitFor()
+            await page.getByRole("heading", { name: shows, exact: true }).waitFor()
           })
           assert.deepStrictEqual(yield* accessibilityViolations(page), [], path)
         }

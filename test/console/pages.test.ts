@@ -39,7 +39,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         await reviewer.page.getByText("You don't have access to this page").waitFor()
         // A path with malformed percent-encoding.
         await goTo(reviewer.page, "/approvals/%E0%A4%A")
-        await reviewer.page.getByRole("heading", { name: "Approvals" }).waitFor()
+        await reviewer.page.getByRole("heading", { name: "Approvals", exact: true }).waitFor()
       })
     }).pipe(Effect.scoped, Effect.orDie))
 

@@ -99,7 +99,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("button", { name: "Remove rule 1" }).click()
         await page.getByLabel("Tool").fill("payments.refund")
         await page.getByText("Matches rule 2").waitFor()
-        await page.getByRole("status").getByText("Review window 2 h · on timeout reject").waitFor()
+        await page.getByRole("status").getByText("Review window 2 h · on timeout: reject").waitFor()
         await page.getByRole("button", { name: "Edit rule 2" }).click()
         await dialog.getByLabel("Effect").selectOption({ label: "Allow" })
         await dialog.getByRole("button", { name: "Update rule" }).click()

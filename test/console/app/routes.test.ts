@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { matchRoute } from "../../../src/console/app/routes.ts"
 
-describe("an address of the console", () => {
+describe("matchRoute", () => {
   it.each([
     ["/approvals", "Approvals", {}],
     ["/approvals/apr_1", "Approvals", { id: "apr_1" }],
@@ -12,13 +12,13 @@ describe("an address of the console", () => {
     ["/feedback/task/tsk_1", "Feedback", { task: "tsk_1" }],
     ["/approvals/a%2Fb", "Approvals", { id: "a/b" }],
     ["/approvals/%E0%A4%A", "Approvals", { id: "%E0%A4%A" }]
-  ])("%s is the page %s", (path, title, params) => {
+  ])("the path %s is matched to the page %s", (path, title, params) => {
     const found = matchRoute(path)
     assert.strictEqual(found?.route.title, title)
     assert.deepStrictEqual(found?.params, params)
   })
 
-  it.each(["/", "/nowhere", "/approvals/a/b", "/tasks/a/b/c"])("%s is none", (path) => {
+  it.each(["/", "/nowhere", "/approvals/a/b", "/tasks/a/b/c"])("the path %s has no page", (path) => {
     assert.isUndefined(matchRoute(path))
   })
 })

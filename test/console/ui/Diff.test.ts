@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { diffFields, jsonEquals } from "../../../src/console/ui/Diff.tsx"
 
-describe("differences of two objects", () => {
-  it("tells fields that differ from those that are missing, added or the same", () => {
+describe("Diff", () => {
+  it("diffFields tells changed, added, removed and equal fields apart", () => {
     assert.deepStrictEqual(
       diffFields({ a: 1, b: [1, { c: 2 }], gone: null }, { b: [1, { c: 2 }], a: 2, more: true }),
       [
@@ -14,7 +14,7 @@ describe("differences of two objects", () => {
     )
   })
 
-  it("reads objects whatever the order of their keys, and lists in theirs", () => {
+  it("jsonEquals ignores the order of object keys and respects the order of arrays", () => {
     assert.isTrue(jsonEquals({ a: 1, b: { c: [1, 2] } }, { b: { c: [1, 2] }, a: 1 }))
     assert.isFalse(jsonEquals([1, 2], [2, 1]))
     assert.isFalse(jsonEquals({}, []))

@@ -9,7 +9,7 @@ import { ApprovalFeed } from "../../../src/server/console/ApprovalFeed.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { service } from "../../support/service.ts"
 
-/** Runs as the reviewer of an organization. */
+/** Runs an effect as a reviewer of an organization. */
 const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const { key } = yield* Countersign
@@ -18,8 +18,8 @@ const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R
     return yield* Effect.provideService(effect, Authorized("approvals.read"), principal)
   })
 
-/** The steps and states that a feed tells, as they come. */
-const told = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<string> => {
+/** Decodes a feed: `step status` for an approval, else the event's name. */
+const decodeFeed = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<string> => {
   const found: Array<string> = []
   const parser = Sse.makeParser((event) => {
     if (event._tag !== "Event") return
@@ -35,7 +35,7 @@ const told = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<string> => {
   )
 }
 
-/** An agent of an organization that asks for steps. */
+/** Starts a session in an organization; returns a function that requests a step in it. */
 const agentOf = (organization: string) =>
   Effect.gen(function* () {
     const { client } = yield* Countersign
@@ -48,11 +48,11 @@ const agentOf = (organization: string) =>
       })
   })
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
-  "the organization's approvals",
-  (it) => {
-    describe("list", () => {
-      it.effect("is in the order in which they close, without arguments, and goes on after the last", () =>
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("ApprovalFeed", (it) => {
+  describe("list", () => {
+    it.effect(
+      "the list is sorted by deadline, has no arguments, continues after a cursor and stays within the organization",
+      () =>
         Effect.gen(function* () {
           const { client } = yield* Countersign
           const feed = yield* ApprovalFeed
@@ -84,67 +84,67 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           const hidden = yield* Effect.flip(asReviewer("elsewhere", feed.get(first!.approval_id)))
           assert.strictEqual(hidden.code, "NOT_FOUND")
         }).pipe(Effect.orDie)
-      )
+    )
 
-      it.effect(
-        "begins with a small page, which who opens the inbox need not wait for, and loses none after it",
-        () =>
-          Effect.gen(function* () {
-            const feed = yield* ApprovalFeed
-            const ask = yield* agentOf("many")
-            const count = INBOX_FIRST_PAGE + 1
-            yield* Effect.forEach(
-              Array.from({ length: count }, (_, index) => `step ${index}`),
-              (step) => ask(step),
-              { concurrency: 4, discard: true }
-            )
-            const first = yield* asReviewer("many", feed.list({}))
-            assert.deepStrictEqual([first.approvals.length, first.more], [INBOX_FIRST_PAGE, true])
-            const last = first.approvals.at(-1)!
-            const rest = yield* asReviewer(
-              "many",
-              feed.list({ after: last.expires_at, after_id: last.approval_id })
-            )
-            assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
-            const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
-            assert.strictEqual(new Set(all).size, count)
-          }).pipe(Effect.orDie)
-      )
-    })
+    it.effect("the first page is small, and the pages after it miss no approval", () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        const ask = yield* agentOf("many")
+        const count = INBOX_FIRST_PAGE + 1
+        yield* Effect.forEach(
+          Array.from({ length: count }, (_, index) => `step ${index}`),
+          (step) => ask(step),
+          { concurrency: 4, discard: true }
+        )
+        const first = yield* asReviewer("many", feed.list({}))
+        assert.deepStrictEqual([first.approvals.length, first.more], [INBOX_FIRST_PAGE, true])
+        const last = first.approvals.at(-1)!
+        const rest = yield* asReviewer(
+          "many",
+          feed.list({ after: last.expires_at, after_id: last.approval_id })
+        )
+        assert.deepStrictEqual([rest.approvals.length, rest.more], [1, false])
+        const all = [...first.approvals, ...rest.approvals].map(({ step_id }) => step_id)
+        assert.strictEqual(new Set(all).size, count)
+      }).pipe(Effect.orDie)
+    )
+  })
 
-    describe("open", () => {
-      it.effect("tells each change of its organization, and nothing of another's", () =>
-        Effect.gen(function* () {
-          const { client } = yield* Countersign
-          const feed = yield* ApprovalFeed
-          const stream = yield* asReviewer("told", feed.open)
-          // Somebody follows the other organization too: its changes are read, and must not come here.
-          yield* Effect.forkChild(Stream.runDrain(yield* asReviewer("not told", feed.open)))
-          const heard = yield* Effect.forkChild(
-            // What comes close together may be told once, as it stands last.
-            told(stream).pipe(
-              Stream.takeUntil((word) => word === "mine approved"),
-              Stream.runCollect
-            )
+  describe("open", () => {
+    it.effect("the stream delivers every change of its organization and none of another", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const feed = yield* ApprovalFeed
+        const stream = yield* asReviewer("told", feed.open)
+        // The other organization has a subscriber as well, so its changes are read but must not be delivered here.
+        yield* Effect.forkChild(Stream.runDrain(yield* asReviewer("not told", feed.open)))
+        const collector = yield* Effect.forkChild(
+          // Changes in quick succession may be coalesced into the last one.
+          decodeFeed(stream).pipe(
+            Stream.takeUntil((event) => event === "mine approved"),
+            Stream.runCollect
           )
-          yield* (yield* agentOf("not told"))("foreign")
-          yield* (yield* agentOf("told"))("mine")
-          const reviewer = yield* client({ preset: "reviewer" }, "told")
-          const { approvals } = yield* reviewer.approvals.list()
-          yield* reviewer.approvals.decide({
-            params: { id: approvals[0]!.approval_id },
-            payload: { decision: "approve" }
-          })
-          const words = [...(yield* Fiber.join(heard))]
-          assert.notInclude(words.join(), "foreign")
-          assert.strictEqual(words.at(-1), "mine approved")
-        }).pipe(Effect.scoped, Effect.orDie)
-      )
+        )
+        yield* (yield* agentOf("not told"))("foreign")
+        yield* (yield* agentOf("told"))("mine")
+        const reviewer = yield* client({ preset: "reviewer" }, "told")
+        const { approvals } = yield* reviewer.approvals.list()
+        yield* reviewer.approvals.decide({
+          params: { id: approvals[0]!.approval_id },
+          payload: { decision: "approve" }
+        })
+        const events = [...(yield* Fiber.join(collector))]
+        assert.notInclude(events.join(), "foreign")
+        assert.strictEqual(events.at(-1), "mine approved")
+      }).pipe(Effect.scoped, Effect.orDie)
+    )
 
-      it.effect("gives a place to streams that run alone, and leaves some to other people", () =>
+    it.effect(
+      "only running streams count towards the limits, and one key cannot use up the limits of others",
+      () =>
         Effect.gen(function* () {
           const feed = yield* ApprovalFeed
-          // As `HEAD` does, and who is gone before the answer begins: the stream is never run.
+          // HEAD requests and clients that disconnect early never run the stream.
           yield* asReviewer("crowd", Effect.repeat(Effect.asVoid(feed.open), { times: 1_000 }))
           const full = yield* asReviewer(
             "crowd",
@@ -159,17 +159,16 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           assert.strictEqual(full.code, "UNAVAILABLE")
           yield* asReviewer("crowd", Effect.asVoid(feed.open))
         }).pipe(Effect.scoped, Effect.orDie)
-      )
+    )
 
-      it.effect("ends when the service stops, and every later one at once", () =>
-        Effect.gen(function* () {
-          const feed = yield* ApprovalFeed
-          const stream = yield* asReviewer("ending", feed.open)
-          yield* feed.endAll
-          yield* Stream.runDrain(stream)
-          yield* Stream.runDrain(yield* asReviewer("ending", feed.open))
-        }).pipe(Effect.orDie)
-      )
-    })
-  }
-)
+    it.effect("the stream ends on shutdown, and later streams end immediately", () =>
+      Effect.gen(function* () {
+        const feed = yield* ApprovalFeed
+        const stream = yield* asReviewer("ending", feed.open)
+        yield* feed.endAll
+        yield* Stream.runDrain(stream)
+        yield* Stream.runDrain(yield* asReviewer("ending", feed.open))
+      }).pipe(Effect.orDie)
+    )
+  })
+})

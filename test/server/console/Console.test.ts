@@ -7,29 +7,29 @@ import { ConsoleSessions } from "../../../src/server/console/ConsoleSessions.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 
-/** What a browser says of a request that the console's own page makes. */
-const ownPage = (url: string) => ({ origin: url, "sec-fetch-site": "same-origin" })
+/** The headers that a browser adds to requests of the console's own page. */
+const sameOrigin = (url: string) => ({ origin: url, "sec-fetch-site": "same-origin" })
 
 const signIn = (key: Redacted.Redacted, headers: Record<string, string> = {}) =>
   Effect.gen(function* () {
     const { url } = yield* Countersign
     return yield* send("/console/session", {
       method: "POST",
-      headers: { ...ownPage(url), ...headers },
+      headers: { ...sameOrigin(url), ...headers },
       body: JSON.stringify({ key: Redacted.value(key) })
     })
   })
 
 const cookieOf = (answer: Answer): string => answer.headers.getSetCookie()[0]?.split(";")[0] ?? ""
 
-/** Signs in and answers with the cookie. */
+/** Signs in with a new key; returns the session cookie. */
 const cookieFor = (input: Parameters<Countersign["Service"]["key"]>[0]) =>
   Effect.gen(function* () {
     const { key } = yield* Countersign
     return cookieOf(yield* signIn(yield* key(input)))
   })
 
-/** Signs in as a browser does that reached the service by this host over http. `fetch` lets nobody choose the host. */
+/** Signs in over HTTP with the given `Host` header, which `fetch` does not allow to set. */
 const postAs = (url: string, host: string, body: string) =>
   Effect.promise(
     () =>
@@ -44,9 +44,9 @@ const postAs = (url: string, host: string, body: string) =>
       })
   )
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the console's service", (it) => {
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console", (it) => {
   describe("signing in", () => {
-    it.effect("makes a cookie that scripts cannot read and other sites cannot send, for eight hours", () =>
+    it.effect("signing in sets an HttpOnly, SameSite=Strict cookie for eight hours", () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign
         const answer = yield* signIn(yield* key({ preset: "reviewer", name: "Ada" }))
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("takes the prefix that no neighbour can set where the page came by https", () =>
+    it.effect("signing in over HTTPS sets a Secure cookie with the __Host- prefix", () =>
       Effect.gen(function* () {
         const { key, url } = yield* Countersign
         const host = new URL(url).host
@@ -71,7 +71,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("refuses a wrong key, and a page that came over an open network", () =>
+    it.effect("signing in with an unknown key, or over HTTP from a network address, is refused", () =>
       Effect.gen(function* () {
         const { key, url } = yield* Countersign
         const wrong = yield* signIn(Redacted.make("csk_nonsense"))
@@ -83,7 +83,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("stores no token, only its digest", () =>
+    it.effect("the database stores only the digest of a session token", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const cookie = yield* cookieFor({ preset: "reviewer" })
@@ -99,11 +99,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
   })
 
   describe("a session", () => {
-    it.effect("does what its key may, by the same operations", () =>
+    it.effect("a session has the scopes of its key for the same operations", () =>
       Effect.gen(function* () {
         const { url } = yield* Countersign
         const cookie = yield* cookieFor({ preset: "reviewer", name: "Ada" })
-        const headers = { cookie, ...ownPage(url) }
+        const headers = { cookie, ...sameOrigin(url) }
         const list = yield* send("/console/api/v1/agent-approvals?limit=1", { headers })
         assert.deepStrictEqual([list.status, list.body], [200, { approvals: [], next_cursor: null }])
         const keys = yield* send("/console/api/v1/api-keys", { headers })
@@ -115,19 +115,19 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       }).pipe(Effect.orDie)
     )
 
-    it.effect("is nothing under /v1, as a key is nothing under /console", () =>
+    it.effect("a session cookie is not accepted under /v1, nor an API key under /console", () =>
       Effect.gen(function* () {
         const { key, url } = yield* Countersign
         const admin = yield* key()
         const cookie = yield* cookieFor({ preset: "admin" })
-        const direct = yield* send("/v1/agent-approvals", { headers: { cookie, ...ownPage(url) } })
+        const direct = yield* send("/v1/agent-approvals", { headers: { cookie, ...sameOrigin(url) } })
         assert.strictEqual(direct.status, 401)
         const behind = yield* send("/console/api/v1/agent-approvals", { key: admin })
         assert.strictEqual(behind.status, 401)
       })
     )
 
-    it.effect("refuses what another site's page, or none, makes the browser ask", () =>
+    it.effect("cross-site requests and state-changing requests without an origin are refused", () =>
       Effect.gen(function* () {
         const { url } = yield* Countersign
         const cookie = yield* cookieFor({ preset: "admin" })
@@ -152,7 +152,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
             JSON.stringify(headers)
           )
         }
-        assert.strictEqual((yield* create(ownPage(url))).status, 201)
+        assert.strictEqual((yield* create(sameOrigin(url))).status, 201)
         const read = yield* send("/console/api/v1/agent-sessions", {
           headers: { cookie, "sec-fetch-site": "cross-site" }
         })
@@ -160,7 +160,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("is read by no other site's page: nothing here lets another origin read an answer", () =>
+    it.effect("no response allows another origin to read it", () =>
       Effect.gen(function* () {
         const { key, url } = yield* Countersign
         const cookie = yield* cookieFor({ preset: "admin" })
@@ -175,7 +175,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
           ["/v1/agent-sessions", { method: "OPTIONS", headers: preflight }],
           ["/console/api/v1/agent-sessions", { headers: { origin, cookie } }],
           ["/console/api/v1/agent-sessions", { method: "OPTIONS", headers: { ...preflight, cookie } }],
-          ["/console/session", { headers: { ...ownPage(url), cookie } }],
+          ["/console/session", { headers: { ...sameOrigin(url), cookie } }],
           ["/console", { headers: { origin } }],
           ["/openapi.json", { headers: { origin } }]
         ] as const) {
@@ -186,12 +186,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("ends with its key at once, by signing out, and by time", () =>
+    it.effect("a session ends with the revocation of its key, by signing out and by expiry", () =>
       Effect.gen(function* () {
         const { key, client, url } = yield* Countersign
         const sql = yield* SqlClient.SqlClient
         const admin = yield* client()
-        const headers = (cookie: string) => ({ cookie, ...ownPage(url) })
+        const headers = (cookie: string) => ({ cookie, ...sameOrigin(url) })
         const status = (cookie: string) =>
           Effect.map(
             send("/console/api/v1/agent-approvals", { headers: headers(cookie) }),
@@ -223,63 +223,65 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
     )
   })
 
-  describe("what follows", () => {
-    /** The inbox's stream of a browser, once it has begun: `over` when it has ended. */
-    const follow = (cookie: string) =>
+  describe("an open stream", () => {
+    /** Opens the inbox stream and waits for its first bytes. `ended` completes when the stream ends. */
+    const openStream = (cookie: string) =>
       Effect.gen(function* () {
         const { url } = yield* Countersign
-        const begun = yield* Deferred.make<void>()
-        const over = yield* Effect.forkScoped(
+        const started = yield* Deferred.make<void>()
+        const fiber = yield* Effect.forkScoped(
           Effect.promise(async (signal) => {
             const answer = await fetch(`${url}/console/inbox/stream`, { headers: { cookie }, signal })
             const body = answer.body?.getReader()
             for (let part = await body?.read(); part?.done === false; part = await body?.read()) {
-              Deferred.doneUnsafe(begun, Effect.void)
+              Deferred.doneUnsafe(started, Effect.void)
             }
           })
         )
-        yield* Deferred.await(begun)
-        return { over: Fiber.join(over) }
+        yield* Deferred.await(started)
+        return { ended: Fiber.join(fiber) }
       })
 
-    it.effect("ends with its session: by signing out, and with the key, and no other's does", () =>
-      Effect.gen(function* () {
-        const { client, url } = yield* Countersign
-        const sessions = yield* ConsoleSessions
-        const sql = yield* SqlClient.SqlClient
-        const admin = yield* client()
-        const { key: made, secret } = yield* admin.api_keys.create({
-          payload: { name: "Bob", preset: "reviewer" }
-        })
-        const signedInAgain = Effect.map(signIn(Redacted.make(secret)), cookieOf)
-        const here = yield* signedInAgain
-        const elsewhere = yield* signedInAgain
-        const last = yield* signedInAgain
-        const [tab, secondTab, otherReplica, rest] = yield* Effect.all([
-          follow(here),
-          follow(here),
-          follow(elsewhere),
-          follow(last)
-        ])
-        yield* send("/console/session", { method: "DELETE", headers: { cookie: here, ...ownPage(url) } })
-        yield* Effect.all([tab.over, secondTab.over])
+    it.effect(
+      "a stream ends when its session is signed out, here or on another replica, or its key is revoked",
+      () =>
+        Effect.gen(function* () {
+          const { client, url } = yield* Countersign
+          const sessions = yield* ConsoleSessions
+          const sql = yield* SqlClient.SqlClient
+          const admin = yield* client()
+          const { key: made, secret } = yield* admin.api_keys.create({
+            payload: { name: "Bob", preset: "reviewer" }
+          })
+          const signedInAgain = Effect.map(signIn(Redacted.make(secret)), cookieOf)
+          const here = yield* signedInAgain
+          const elsewhere = yield* signedInAgain
+          const last = yield* signedInAgain
+          const [tab, secondTab, otherReplica, rest] = yield* Effect.all([
+            openStream(here),
+            openStream(here),
+            openStream(elsewhere),
+            openStream(last)
+          ])
+          yield* send("/console/session", { method: "DELETE", headers: { cookie: here, ...sameOrigin(url) } })
+          yield* Effect.all([tab.ended, secondTab.ended])
 
-        // Another process signed it out: the check finds it.
-        yield* sql`
+          // Another replica signed the session out: the poll finds it.
+          yield* sql`
           DELETE FROM console_sessions
           WHERE digest = sha256(convert_to(${elsewhere.split(".")[1] ?? ""}, 'UTF8'))
         `
-        yield* sessions.check
-        yield* otherReplica.over
-        yield* admin.api_keys.revoke({ params: { id: made.id } })
-        yield* sessions.check
-        yield* rest.over
-      }).pipe(Effect.scoped, Effect.orDie)
+          yield* sessions.check
+          yield* otherReplica.ended
+          yield* admin.api_keys.revoke({ params: { id: made.id } })
+          yield* sessions.check
+          yield* rest.ended
+        }).pipe(Effect.scoped, Effect.orDie)
     )
   })
 
   describe("the page", () => {
-    it.effect("may run nothing that stands in it, and be framed by nobody", () =>
+    it.effect("the page has a policy without inline code and framing", () =>
       Effect.gen(function* () {
         const answer = yield* send("/console/approvals")
         const policy = answer.headers.get("content-security-policy") ?? ""
@@ -296,7 +298,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("the cons
       })
     )
 
-    it.effect("keeps paths of its operations and files that do not exist from looking like pages", () =>
+    it.effect("unknown API paths and files answer 404 instead of the page", () =>
       Effect.gen(function* () {
         for (const path of ["/console/api/v1/nonsense", "/console/assets/nonsense.js"]) {
           const answer = yield* send(path)

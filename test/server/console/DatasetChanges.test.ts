@@ -8,7 +8,7 @@ import { DatasetChanges } from "../../../src/server/console/DatasetChanges.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { service } from "../../support/service.ts"
 
-/** Runs as a reviewer of an organization. */
+/** Runs an effect as a reviewer of an organization. */
 const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const { key } = yield* Countersign
@@ -17,10 +17,10 @@ const asReviewer = <A, E, R>(organization: string, effect: Effect.Effect<A, E, R
     return yield* Effect.provideService(effect, Authorized("datasets.read"), principal)
   })
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
-  "differences of two versions",
-  (it) => {
-    it.effect("are what was added and what took another's place, over one version or several", () =>
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("DatasetChanges", (it) => {
+  it.effect(
+    "differences over one or several versions count additions and replacements, and stay within the organization",
+    () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const changes = yield* DatasetChanges
@@ -67,52 +67,51 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
             ["c", null, 1]
           ]
         )
-        // What changed twice in between is one difference.
+        // An example that changed twice in between counts once.
         const both = yield* asReviewer("changes", changes.between(three.id, one.id))
         assert.deepStrictEqual([both.added, both.replaced, both.removed], [1, 1, 0])
         const same = yield* asReviewer("changes", changes.between(one.id, one.id))
         assert.deepStrictEqual(same.changes, [])
-        // One that is larger than an answer should be is shown all the same, alone.
+        // A difference larger than the limit of a response is returned alone.
         yield* sql`UPDATE dataset_examples SET bytes = 9 * 1024 * 1024 WHERE task_id = ${task.id}`
         const large = yield* asReviewer("changes", changes.between(two.id, one.id))
         assert.deepStrictEqual([large.added, large.replaced, large.changes.length], [1, 1, 1])
         const foreign = yield* Effect.flip(asReviewer("others", changes.between(two.id, one.id)))
         assert.strictEqual(foreign.code, "NOT_FOUND")
       }).pipe(Effect.orDie)
-    )
+  )
 
-    it.effect("pair examples with one input one by one, however many there are", () =>
-      Effect.gen(function* () {
-        const { client } = yield* Countersign
-        const changes = yield* DatasetChanges
-        const sql = yield* SqlClient.SqlClient
-        const { datasets, tasks } = yield* client({}, "equals")
-        const { id: task_id } = yield* tasks.create({
-          payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
+  it.effect("examples that share an input are paired one to one, in any number", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const changes = yield* DatasetChanges
+      const sql = yield* SqlClient.SqlClient
+      const { datasets, tasks } = yield* client({}, "equals")
+      const { id: task_id } = yield* tasks.create({
+        payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
+      })
+      const version = (count: number, n: number, base?: typeof DatasetId.Type) =>
+        datasets.create({
+          params: { task_id },
+          payload: {
+            ...(base === undefined ? {} : { base_dataset_id: base }),
+            examples: Arr.makeBy(count, () => ({ input: { text: "a" }, answer: { n } }))
+          }
         })
-        const version = (count: number, n: number, base?: typeof DatasetId.Type) =>
-          datasets.create({
-            params: { task_id },
-            payload: {
-              ...(base === undefined ? {} : { base_dataset_id: base }),
-              examples: Arr.makeBy(count, () => ({ input: { text: "a" }, answer: { n } }))
-            }
-          })
-        const two = yield* version(2, 1)
-        const one = yield* version(1, 2, two.id)
-        const made =
-          yield* sql`SELECT detail ->> 'replaced' AS replaced FROM audit_log WHERE target_id = ${one.id}`
-        const fewer = yield* asReviewer("equals", changes.between(one.id, two.id))
-        assert.deepStrictEqual([fewer.added, fewer.replaced, fewer.removed], [0, 1, 1])
-        assert.deepStrictEqual(made, [{ replaced: String(fewer.replaced) }])
-        const many = yield* version(2_000, 3, one.id)
-        const again = yield* version(2_000, 4, many.id)
-        const more = yield* asReviewer("equals", changes.between(many.id, one.id))
-        assert.deepStrictEqual([more.added, more.replaced, more.removed], [1_999, 1, 0])
-        // Each beside each would be four million.
-        const all = yield* asReviewer("equals", changes.between(again.id, many.id))
-        assert.deepStrictEqual([all.added, all.replaced, all.removed], [0, 2_000, 0])
-      }).pipe(Effect.orDie)
-    )
-  }
-)
+      const two = yield* version(2, 1)
+      const one = yield* version(1, 2, two.id)
+      const made =
+        yield* sql`SELECT detail ->> 'replaced' AS replaced FROM audit_log WHERE target_id = ${one.id}`
+      const fewer = yield* asReviewer("equals", changes.between(one.id, two.id))
+      assert.deepStrictEqual([fewer.added, fewer.replaced, fewer.removed], [0, 1, 1])
+      assert.deepStrictEqual(made, [{ replaced: String(fewer.replaced) }])
+      const many = yield* version(2_000, 3, one.id)
+      const again = yield* version(2_000, 4, many.id)
+      const more = yield* asReviewer("equals", changes.between(many.id, one.id))
+      assert.deepStrictEqual([more.added, more.replaced, more.removed], [1_999, 1, 0])
+      // A join of all pairs would have four million rows.
+      const all = yield* asReviewer("equals", changes.between(again.id, many.id))
+      assert.deepStrictEqual([all.added, all.replaced, all.removed], [0, 2_000, 0])
+    }).pipe(Effect.orDie)
+  )
+})

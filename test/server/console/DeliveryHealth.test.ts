@@ -8,8 +8,8 @@ import { DeliveryHealth } from "../../../src/server/console/DeliveryHealth.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { service } from "../../support/service.ts"
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("how a destination fares", (it) => {
-  it.effect("is told by the hour, those without an attempt too, and for its organization alone", () =>
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("DeliveryHealth", (it) => {
+  it.effect("attempts are aggregated by hour, including empty hours, for the own organization only", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
       const keys = yield* ApiKeys
@@ -17,7 +17,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("how a de
       const sql = yield* SqlClient.SqlClient
       const mine = yield* keys.verify(yield* key({}, "health"))
       const other = yield* keys.verify(yield* key({}, "elsewhere"))
-      // Nine quick ones, a slow one, and one that failed, all within this hour; and one of four days ago.
+      // Nine fast attempts, a slow one and a failed one in this hour, and one from four days ago.
       yield* sql`
         INSERT INTO delivery_attempts (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
         SELECT ${mine.org_id}, 'nep_1', 'ndl_' || n, 1,

@@ -120,7 +120,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
       {rule.action_class === "*" ? null : (
         <>
           {" "}
-          <span className="quiet">class</span>{" "}
+          <span className="quiet">with class</span>{" "}
           <code>
             <UntrustedText text={rule.action_class} />
           </code>
@@ -144,7 +144,7 @@ const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
         {rule.escalation_seconds === null
           ? ""
           : ` · escalation window ${formatSeconds(rule.escalation_seconds)}`}{" "}
-        · on timeout {rule.timeout_action === "allow" ? "allow" : "reject"}
+        · on timeout: {rule.timeout_action === "allow" ? "allow" : "reject"}
         {rule.self_approval ? " · self-approval allowed" : ""}
       </p>
     ) : null}

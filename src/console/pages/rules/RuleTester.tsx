@@ -86,7 +86,7 @@ export const RuleTester = ({
             </p>
             {verdict.effect === "require_approval" ? (
               <p className="quiet small">
-                Review window {formatSeconds(verdict.terms.review_seconds)} · on timeout{" "}
+                Review window {formatSeconds(verdict.terms.review_seconds)} · on timeout:{" "}
                 {verdict.terms.timeout_action === "allow" ? "allow" : "reject"}
               </p>
             ) : null}

@@ -180,12 +180,12 @@ const milliseconds = (value: number | undefined): string =>
 
 const metrics: ReadonlyArray<readonly [string, (side: SideSummary) => string]> = [
   ["Failed", ({ failed }) => failed.toLocaleString("en")],
-  ["Latency, median", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
-  ["Latency, 95th percentile", ({ latency_ms }) => milliseconds(latency_ms?.p95)],
+  ["Median latency", ({ latency_ms }) => milliseconds(latency_ms?.p50)],
+  ["p95 latency", ({ latency_ms }) => milliseconds(latency_ms?.p95)],
   ["Input tokens", ({ input_tokens }) => input_tokens.toLocaleString("en")],
   ["Output tokens", ({ output_tokens }) => output_tokens.toLocaleString("en")],
   [
     "Cost",
-    ({ cost }) => (cost === null ? "price not set" : cost.toLocaleString("en", { maximumFractionDigits: 4 }))
+    ({ cost }) => (cost === null ? "no price" : cost.toLocaleString("en", { maximumFractionDigits: 4 }))
   ]
 ]

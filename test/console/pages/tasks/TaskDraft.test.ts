@@ -30,8 +30,8 @@ const task: Task = {
   created_by: { id: Effect.runSync(KeyId.generate), name: "Ada" }
 }
 
-describe("a task that is filled in", () => {
-  it("is sent as it was read, but for what is empty: that is the service's to choose", () => {
+describe("TaskDraft", () => {
+  it("a new task omits empty fields, so that the server applies its defaults", () => {
     const { provider, ...rest } = toNewTask({
       ...newTaskDraft,
       name: " sort ",
@@ -51,15 +51,15 @@ describe("a task that is filled in", () => {
     })
   })
 
-  it("is not sent while a shape is no JSON object", () => {
+  it("a draft is not sent while a schema is not a JSON object", () => {
     assert.isUndefined(toNewTask({ ...newTaskDraft, answer_schema: "[]" }))
     assert.isUndefined(toNewTask({ ...newTaskDraft, input_schema: "{" }))
   })
 
-  it("changes what was changed, and nothing where nothing was", () => {
+  it("a change contains only the edited members, and is empty if nothing was edited", () => {
     const draft = toTaskDraft(task)
     assert.deepStrictEqual(toTaskChange(task, draft), {})
-    // Written otherwise, and the same.
+    // The same schema with its keys in another order.
     const reordered = '{"properties":{"text":{"type":"string"}},"type":"object"}'
     assert.deepStrictEqual(toTaskChange(task, { ...draft, input_schema: reordered }), {})
     assert.deepStrictEqual(toTaskChange(task, { ...draft, instructions: "" }), { instructions: "" })

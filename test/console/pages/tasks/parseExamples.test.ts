@@ -5,8 +5,8 @@ import { exampleError, parseExamples } from "../../../../src/console/pages/tasks
 const one = { input: { text: "a" }, answer: { category: "x" } }
 const two = { input: { text: "b" }, answer: { category: "y" } }
 
-describe("pasted examples", () => {
-  it("are lines of JSON, an array, or one alone; blank lines are none", () => {
+describe("parseExamples", () => {
+  it("examples are parsed from JSON Lines, a JSON array or a single object, and blank lines are ignored", () => {
     const lines = `${JSON.stringify(one)}\r\n\n${JSON.stringify(two)}\n`
     assert.deepStrictEqual(parseExamples(lines), Result.succeed([one, two]))
     assert.deepStrictEqual(parseExamples(JSON.stringify([one, two], null, 2)), Result.succeed([one, two]))
@@ -14,18 +14,18 @@ describe("pasted examples", () => {
   })
 
   it.each([
-    ["", "There is no example yet"],
-    ["[]", "There is no example yet"],
-    ["7", 'It is not an object with "input" and "answer", each an object'],
-    [`${JSON.stringify(one)}\n{"input":`, "Line 2: This is not JSON"],
-    [`${JSON.stringify(one)}\n{"input":{}}`, "Line 2 is not an object"],
-    [`[{"input":{},"answer":[]}]`, "Example 1 is not an object"]
-  ])("that are none say which: %j", (text, why) => {
+    ["", "Add at least one example"],
+    ["[]", "Add at least one example"],
+    ["7", 'Example 1: expected an object with the objects "input" and "answer"'],
+    [`${JSON.stringify(one)}\n{"input":`, "Line 2: Invalid JSON"],
+    [`${JSON.stringify(one)}\n{"input":{}}`, "Line 2: expected an object"],
+    [`[{"input":{},"answer":[]}]`, "Example 1: expected an object"]
+  ])("the invalid text %j fails with its line or example number", (text, why) => {
     const read = parseExamples(text)
     assert.isTrue(Result.isFailure(read) && read.failure.startsWith(why), JSON.stringify(read))
   })
 
-  it("which the service refuses are counted from one", () => {
+  it("a validation error of the server names the example, counted from one", () => {
     const failure = {
       title: "Input does not match the schema",
       detail: "",

@@ -7,7 +7,7 @@ import { makeInboxFollower, type InboxListener } from "../../../../src/console/s
 
 const at = "2026-11-21T02:33:05.123Z"
 
-/** An approval that closes the later the greater its number. */
+/** An approval; the greater its number, the later its deadline. */
 const approval = (number: number, status: "pending" | "approved" = "pending"): ApprovalSnapshot =>
   Schema.decodeSync(Schema.toCodecJson(ApprovalSnapshot))({
     approval_id: `apr_${String(number).padStart(32, "0")}`,
@@ -37,50 +37,51 @@ const page = (numbers: ReadonlyArray<number>, more = false): Inbox => ({
   more
 })
 
-/** An inbox whose service is the test: it answers readings one after the other, and speaks by the stream. */
-const inbox = Effect.gen(function* () {
-  const asked: Array<Deferred.Deferred<Inbox, string>> = []
+/** A follower whose server is simulated: the test answers each page request and emits the stream's events. */
+const simulatedInbox = Effect.gen(function* () {
+  const requests: Array<Deferred.Deferred<Inbox, string>> = []
   const streams: Array<InboxListener & { closed: boolean }> = []
-  const here = { value: true }
-  const following = yield* makeInboxFollower({
+  const session = { isSignedIn: true }
+  const follower = yield* makeInboxFollower({
     list: () =>
       Effect.suspend(() => {
         const answer = Deferred.makeUnsafe<Inbox, string>()
-        asked.push(answer)
+        requests.push(answer)
         return Deferred.await(answer)
       }),
-    connect: (hear) => {
-      const stream = { ...hear, closed: false }
+    connect: (listener) => {
+      const stream = { ...listener, closed: false }
       streams.push(stream)
       return () => void (stream.closed = true)
     },
-    isStillSignedIn: Effect.sync(() => here.value),
+    isStillSignedIn: Effect.sync(() => session.isSignedIn),
     onChange: () => {}
   })
   const settled = Effect.repeat(Effect.yieldNow, { times: 30 })
   return {
-    ...following,
-    here,
+    ...follower,
+    session,
     streams,
-    /** How often a page was asked for. */
-    asked: () => asked.length,
-    /** The stream that is open. */
+    /** The number of requested pages. */
+    requestCount: () => requests.length,
+    /** The newest stream. */
     stream: () => streams.at(-1)!,
     settled,
-    answer: (index: number, inbox: Inbox) => Effect.andThen(Deferred.succeed(asked[index]!, inbox), settled),
-    fail: (index: number) => Effect.andThen(Deferred.fail(asked[index]!, "503"), settled),
-    /** What is shown: the phase, and the numbers of the steps that wait. */
+    answer: (index: number, inbox: Inbox) =>
+      Effect.andThen(Deferred.succeed(requests[index]!, inbox), settled),
+    fail: (index: number) => Effect.andThen(Deferred.fail(requests[index]!, "503"), settled),
+    /** The phase and the numbers of the pending approvals. */
     shown: () => {
-      const { pending, phase } = following.state()
+      const { pending, phase } = follower.state()
       return `${phase} ${pending.map(({ step_id }) => step_id.slice(5)).join(" ")}`.trim()
     }
   }
 })
 
-describe("the inbox", () => {
-  it.effect("shows the first page at once, then the rest, with what came meanwhile", () =>
+describe("InboxFollower", () => {
+  it.effect("the first page is shown before the rest is read, and changes during the read are applied", () =>
     Effect.gen(function* () {
-      const { answer, connect, settled, shown, stream } = yield* inbox
+      const { answer, connect, settled, shown, stream } = yield* simulatedInbox
       connect()
       assert.strictEqual(shown(), "loading")
       stream().opened()
@@ -94,58 +95,60 @@ describe("the inbox", () => {
     })
   )
 
-  it.effect("reads one after the other, however often it is told that it may have missed something", () =>
+  it.effect("repeated resync events cause one more read, after the running one", () =>
     Effect.gen(function* () {
-      const { answer, asked, connect, settled, shown, stream } = yield* inbox
+      const { answer, requestCount, connect, settled, shown, stream } = yield* simulatedInbox
       connect()
       stream().opened()
       yield* settled
       stream().resync()
       stream().resync()
       yield* settled
-      assert.strictEqual(asked(), 1)
+      assert.strictEqual(requestCount(), 1)
       yield* answer(0, page([1]))
-      assert.strictEqual(asked(), 2)
-      // It comes while the second reading is under way, which does not have it.
+      assert.strictEqual(requestCount(), 2)
+      // The approval arrives during the second read, whose result does not contain it.
       stream().approval(approval(7))
       yield* answer(1, page([1, 2]))
       assert.strictEqual(shown(), "live 1 2 7")
-      assert.strictEqual(asked(), 2)
-    })
-  )
-
-  it.effect("keeps nothing of a reading that the stream broke off, and no ghost of what closed unheard", () =>
-    Effect.gen(function* () {
-      const { answer, connect, settled, shown, stream } = yield* inbox
-      connect()
-      stream().opened()
-      yield* settled
-      yield* answer(0, page([1, 2]))
-      stream().resync()
-      yield* settled
-      stream().broken(false)
-      assert.strictEqual(shown(), "behind 1 2")
-      stream().opened()
-      yield* settled
-      yield* answer(1, page([1, 2]))
-      stream().approval(approval(4))
-      yield* answer(2, page([2]))
-      assert.strictEqual(shown(), "live 2 4")
+      assert.strictEqual(requestCount(), 2)
     })
   )
 
   it.effect(
-    "tries a reading that failed again, later each time, and does not say before that nothing waits",
+    "a reconnect discards the running read, and approvals that closed in the meantime disappear",
     () =>
       Effect.gen(function* () {
-        const { answer, asked, connect, fail, settled, shown, stream } = yield* inbox
+        const { answer, connect, settled, shown, stream } = yield* simulatedInbox
+        connect()
+        stream().opened()
+        yield* settled
+        yield* answer(0, page([1, 2]))
+        stream().resync()
+        yield* settled
+        stream().broken(false)
+        assert.strictEqual(shown(), "behind 1 2")
+        stream().opened()
+        yield* settled
+        yield* answer(1, page([1, 2]))
+        stream().approval(approval(4))
+        yield* answer(2, page([2]))
+        assert.strictEqual(shown(), "live 2 4")
+      })
+  )
+
+  it.effect(
+    "failed reads are retried with increasing delays, and the inbox stays in the loading phase until one succeeds",
+    () =>
+      Effect.gen(function* () {
+        const { answer, requestCount, connect, fail, settled, shown, stream } = yield* simulatedInbox
         connect()
         stream().opened()
         yield* settled
         for (const index of [0, 1, 2]) {
           yield* fail(index)
           assert.strictEqual(shown(), "loading")
-          assert.strictEqual(asked(), index + 1)
+          assert.strictEqual(requestCount(), index + 1)
           yield* TestClock.adjust(2 ** index * 1_200)
         }
         yield* answer(3, page([1]))
@@ -160,45 +163,51 @@ describe("the inbox", () => {
       })
   )
 
-  it.effect("shows what waits though the stream is refused, and connects again while somebody is here", () =>
-    Effect.gen(function* () {
-      const { answer, asked, connect, here, settled, shown, stream, streams } = yield* inbox
-      connect()
-      stream().broken(true)
-      yield* settled
-      yield* answer(0, page([1]))
-      assert.strictEqual(shown(), "behind 1")
-      yield* TestClock.adjust("3 seconds")
-      assert.strictEqual(streams.length, 2)
-      stream().broken(true)
-      yield* settled
-      yield* answer(1, page([1, 2]))
-      assert.strictEqual(shown(), "behind 1 2")
-      here.value = false
-      yield* TestClock.adjust("1 hour")
-      assert.deepStrictEqual([streams.length, asked()], [2, 2])
-    })
+  it.effect(
+    "a refused stream still shows pending approvals, and reconnects only while the session is signed in",
+    () =>
+      Effect.gen(function* () {
+        const { answer, requestCount, connect, session, settled, shown, stream, streams } =
+          yield* simulatedInbox
+        connect()
+        stream().broken(true)
+        yield* settled
+        yield* answer(0, page([1]))
+        assert.strictEqual(shown(), "behind 1")
+        yield* TestClock.adjust("3 seconds")
+        assert.strictEqual(streams.length, 2)
+        stream().broken(true)
+        yield* settled
+        yield* answer(1, page([1, 2]))
+        assert.strictEqual(shown(), "behind 1 2")
+        session.isSignedIn = false
+        yield* TestClock.adjust("1 hour")
+        assert.deepStrictEqual([streams.length, requestCount()], [2, 2])
+      })
   )
 
-  it.effect("asks and hears nothing while nobody sees it, and reads everything after", () =>
-    Effect.gen(function* () {
-      const { answer, asked, connect, fail, pause, settled, shown, stream, streams } = yield* inbox
-      connect()
-      stream().opened()
-      yield* settled
-      yield* answer(0, page([1]))
-      stream().resync()
-      yield* settled
-      yield* fail(1)
-      pause()
-      yield* TestClock.adjust("1 hour")
-      assert.deepStrictEqual([stream().closed, asked(), shown()], [true, 2, "behind 1"])
-      connect()
-      stream().opened()
-      yield* settled
-      yield* answer(2, page([2]))
-      assert.strictEqual(shown(), "live 2")
-      assert.strictEqual(streams.length, 2)
-    })
+  it.effect(
+    "a paused follower has no stream and sends no requests, and reads everything after it reconnects",
+    () =>
+      Effect.gen(function* () {
+        const { answer, requestCount, connect, fail, pause, settled, shown, stream, streams } =
+          yield* simulatedInbox
+        connect()
+        stream().opened()
+        yield* settled
+        yield* answer(0, page([1]))
+        stream().resync()
+        yield* settled
+        yield* fail(1)
+        pause()
+        yield* TestClock.adjust("1 hour")
+        assert.deepStrictEqual([stream().closed, requestCount(), shown()], [true, 2, "behind 1"])
+        connect()
+        stream().opened()
+        yield* settled
+        yield* answer(2, page([2]))
+        assert.strictEqual(shown(), "live 2")
+        assert.strictEqual(streams.length, 2)
+      })
   )
 })

@@ -5,8 +5,8 @@ import { HttpRouter } from "effect/http"
 import type { Assets } from "../../../../src/server/console/Console/assets.ts"
 import { ConsoleAssets, layer } from "../../../../src/server/console/Console/pages.ts"
 
-/** Asks for a page where the build is this. */
-const ask = (assets: Assets | undefined, path: string, headers: Record<string, string> = {}) =>
+/** Requests a path of a console with the given build. */
+const request = (assets: Assets | undefined, path: string, headers: Record<string, string> = {}) =>
   Effect.acquireUseRelease(
     Effect.sync(() =>
       HttpRouter.toWebHandler(
@@ -32,35 +32,35 @@ const built: Assets = new Map([
   ["assets/index-1a2b.js", text("text/javascript", "the program")]
 ])
 
-describe("the console's page", () => {
-  it.effect("says how it is built where it is not, and keeps its policy", () =>
+describe("Console pages", () => {
+  it.effect("an unbuilt console answers 503 with instructions, under the same policy", () =>
     Effect.gen(function* () {
-      const answer = yield* ask(undefined, "/console")
+      const answer = yield* request(undefined, "/console")
       assert.strictEqual(answer.status, 503)
       assert.include(yield* Effect.promise(() => answer.text()), "node scripts/setup.js")
       assert.include(answer.headers.get("content-security-policy") ?? "", "default-src 'none'")
     })
   )
 
-  it.effect("is the same at every address within it, and asked for anew each time", () =>
+  it.effect("every path serves the page, which is revalidated each time", () =>
     Effect.gen(function* () {
       for (const path of ["/console", "/console/", "/console/approvals/apr_1", "/console/a/b/c"]) {
-        const answer = yield* ask(built, path)
+        const answer = yield* request(built, path)
         assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page", path)
         assert.strictEqual(answer.headers.get("cache-control"), "no-cache")
       }
     })
   )
 
-  it.effect("has files that are kept for ever, packed for who takes that", () =>
+  it.effect("files are immutable, and compressed for clients that accept gzip", () =>
     Effect.gen(function* () {
       const path = "/console/assets/index-1a2b.js"
-      const plain = yield* ask(built, path)
+      const plain = yield* request(built, path)
       assert.strictEqual(yield* Effect.promise(() => plain.text()), "the program")
-      const packed = yield* ask(built, path, { "accept-encoding": "br, gzip" })
+      const packed = yield* request(built, path, { "accept-encoding": "br, gzip" })
       assert.strictEqual(packed.headers.get("content-encoding"), "gzip")
       assert.include(packed.headers.get("cache-control") ?? "", "immutable")
-      assert.strictEqual((yield* ask(built, "/console/assets/other.js")).status, 404)
+      assert.strictEqual((yield* request(built, "/console/assets/other.js")).status, 404)
     })
   )
 })
