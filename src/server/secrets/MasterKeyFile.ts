@@ -73,7 +73,7 @@ const read = (file: string) =>
  * database; if there are any and the file is missing, the key was lost, and this fails instead of creating a key that could not unseal
  * them.
  */
-export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.masterKeyOf")(function* <E = never>(
+export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.loadOrCreateMasterKey")(function* <E = never>(
   dataDir: string,
   used: Effect.Effect<ReadonlyArray<string>, E> = Effect.succeed([])
 ): Effect.fn.Return<Redacted.Redacted, MasterKeyFileFailed | E> {

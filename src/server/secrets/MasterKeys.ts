@@ -99,8 +99,8 @@ export interface RotationResult {
 }
 
 /**
- * Reseals every value that an older key sealed, in batches of 100 rows, while replicas that have both keys keep running. Skips a value that
- * changes concurrently: its writer sealed it with the newest key. Can be stopped at any time and run again.
+ * Reseals every value that an older key sealed, in batches of 100 rows, while replicas that have both keys keep running. A value that is
+ * written concurrently is left as its writer sealed it. The rotation can be stopped at any time and run again.
  */
 export const rotateMasterKey = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -141,8 +141,8 @@ export const readRunPlan = (
   `)
 
 /**
- * Locks a task's schemas, unless they have changed since its first run was validated; then it returns `false`. Call it in
- * a transaction: it may wait for the task's row, and on a shared connection the statements queued behind it would wait too.
+ * Locks a task's schemas, unless they have changed since its first run was validated; then it returns `false`. Call it in a transaction: it
+ * may wait for the task's row, and on a shared connection the statements queued behind it would wait too.
  */
 export const lockSchemas = (
   sql: SqlClient.SqlClient,
