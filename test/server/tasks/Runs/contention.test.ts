@@ -37,7 +37,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       () =>
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
-          const { admin } = yield* createTeamClients("turns")
+          const { admin } = yield* createTeamClients("contention")
           const model = yield* startScriptedServer([
             { status: 200, body: { choices: [{ message: { content: '{"category":"other"}' } }] } }
           ])
@@ -46,7 +46,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           // The first run locks the schemas, which needs a transaction.
           const answer = { category: "other" }
           yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
-          const key = yield* (yield* Countersign).key({ preset: "runtime" }, "turns")
+          const key = yield* (yield* Countersign).key({ preset: "runtime" }, "contention")
           const principal = yield* (yield* ApiKeys).verify(key)
           const crowd = yield* Effect.forkChild(
             Effect.replicateEffect(Effect.exit(atomic(sql)(Effect.never)), CROWD, {
