@@ -9,52 +9,55 @@ import { makeValidator } from "./CompiledSchema/makeValidator.ts"
 
 export type { SchemaFault } from "./CompiledSchema/SchemaFault.ts"
 
-/** Work that several checks have left together, in units: see `Meter`. Below zero: the last one was not done to its end. */
+/** A work limit that several checks share, in units of `Meter`. Below zero means that the last check was aborted. */
 export interface WorkBudget {
   left: number
 }
 
-/** A compiled shape of a task's inputs or answers. */
+/** A compiled input or answer schema of a task. */
 export interface CompiledSchema {
-  /** SHA-256 of the schema's text, in lowercase hex. Schemas of one digest are the same schema. */
+  /** SHA-256 of the schema's text, in lowercase hex. Equal digests mean equal schemas. */
   readonly digest: string
-  /** Bytes of the schema's text: what it weighs in a cache. */
+  /** Size of the schema's text in bytes: its weight in a cache. */
   readonly bytes: number
   /**
-   * What of a value does not fit: none where it does, else up to 20 places, the property itself where one is missing or too many.
-   * `at` is the pointer of the value within the request, such as `#/correction`; by default the value is the whole. The work is
-   * bounded by the value's size, whatever the schema: what takes too much does not fit, and says so. A check holds the process: 3 ms
-   * at most for a small value and 30 for a large one on a machine of today, ten times that on one that is slow. Who makes many
-   * checks has them share their work, and pauses in between.
+   * Validates a value and returns its errors: none if it is valid, otherwise at most 20, each at the field itself, also if that is missing or
+   * unexpected. `at` is the pointer of the value within the request, such as `#/correction`; by default the value is the whole request.
+   *
+   * The work is limited in proportion to the value's size, whatever the schema is; a value that exceeds the limit is invalid, and its error
+   * says so. A check blocks the event loop: at most 3 ms for a small value and 30 ms for a large one on a current machine, ten times that on a
+   * slow one. A caller of many checks passes `shared`, so that they share one limit, and yields between them.
    */
   readonly check: (value: unknown, at?: string, shared?: WorkBudget) => ReadonlyArray<SchemaFault>
 }
 
 /**
- * Compiles a schema of a user's: JSON Schema 2020-12 with an object at the top and no reference out of itself. Unknown keywords and
- * `format` are annotations. Patterns are matched in linear time. Takes milliseconds, so keep what it answers; within the limits at most
- * some 200 ms.
+ * Compiles a user's schema: JSON Schema 2020-12 with an object at the top level and without external references. Unknown keywords and
+ * `format` are annotations. Patterns match in linear time. Compiling takes milliseconds, within the limits at most about 200 ms, so cache
+ * the result.
  */
 export const compileSchema = (schema: Schema.Json): Result.Result<CompiledSchema, SchemaFault> =>
   Result.gen(function* () {
     const text = JSON.stringify(schema)
     const bytes = Buffer.byteLength(text)
-    if (bytes > MAX_SCHEMA_BYTES) return yield* fault("#", `A shape has ${MAX_SCHEMA_BYTES} bytes at most`)
-    if (!isRecord(schema)) return yield* fault("#", "A shape is an object")
+    if (bytes > MAX_SCHEMA_BYTES)
+      return yield* fault("#", `The schema is larger than ${MAX_SCHEMA_BYTES} bytes`)
+    if (!isRecord(schema)) return yield* fault("#", "The schema must be an object")
     yield* checkDialect(schema)
-    if (schema["type"] !== "object") return yield* fault("#/type", 'The top of a shape says "type": "object"')
-    const drawn = yield* blueprint(schema)
-    return { digest: digestOf(text), bytes, check: makeCheck(drawn) }
+    if (schema["type"] !== "object")
+      return yield* fault("#/type", 'The top level of the schema must have "type": "object"')
+    const prepared = yield* blueprint(schema)
+    return { digest: digestOf(text), bytes, check: makeCheck(prepared) }
   })
 
-/** The digest of a schema, as its {@link CompiledSchema} has it. */
+/** The `digest` that the {@link CompiledSchema} of a schema has. */
 export const schemaDigest = (schema: Schema.Json): string => digestOf(JSON.stringify(schema))
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-const makeCheck = (drawn: Blueprint): CompiledSchema["check"] => {
+const makeCheck = (prepared: Blueprint): CompiledSchema["check"] => {
   const meter = new Meter()
-  const validate = makeValidator(drawn, meter)
+  const validate = makeValidator(prepared, meter)
   return (value, at = "#", shared) => {
     const given = Math.min(workFor(value), Math.max(0, shared?.left ?? Number.POSITIVE_INFINITY))
     meter.left = given
@@ -62,9 +65,11 @@ const makeCheck = (drawn: Blueprint): CompiledSchema["check"] => {
       return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
     } catch (error) {
       if (error instanceof WorkLimitExceeded && error.found.length > 0) return faultsOf(error.found, at)
-      // A chain of references under deep nesting may run out of stack before it runs out of units.
+      // A chain of references in a deeply nested value can exhaust the stack before the work limit.
       if (error instanceof WorkLimitExceeded || error instanceof RangeError) {
-        return [{ pointer: at, detail: "is too much to be checked against this shape; send less of it" }]
+        return [
+          { pointer: at, detail: "takes too much work to validate against this schema; send a smaller value" }
+        ]
       }
       throw error
     } finally {

@@ -319,7 +319,7 @@ describe("a schema is refused, with its place,", () => {
 })
 
 describe("a check is bounded, where schema and value make it", () => {
-  const tooMuch = "is too much to be checked against this shape; send less of it"
+  const tooMuch = "takes too much work to validate against this schema; send a smaller value"
   const check = (schema: Schema.Json, value: unknown) => shape(schema).check(value)[0]?.detail
 
   it("double with each level of nesting", () => {

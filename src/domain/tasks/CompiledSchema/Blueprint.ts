@@ -1,59 +1,66 @@
 import { Predicate, Result, type Schema } from "effect"
 import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
-import { definitions, inPlace, kindOf, misjudged, refused, walking } from "./Keywords.ts"
+import {
+  definitions,
+  inPlace,
+  kindOf,
+  unsupportedUse,
+  unsupportedKeywords,
+  sizeDependent
+} from "./Keywords.ts"
 import { compilePattern, type LinearPattern } from "./LinearPattern.ts"
 
-/** Limits of a schema. Its text is measured in UTF-8. */
+/** Limits of a schema. The size is that of its text in UTF-8. */
 export const MAX_SCHEMA_BYTES = 64 * 1024
 const MAX_DEPTH = 32
 const MAX_SCHEMAS = 1_000
 const MAX_REFERENCES = 200
-/** Schemas in one `allOf`, `anyOf`, `oneOf` or `prefixItems`: compiling them takes more than linear time. */
+/** Most schemas in one `allOf`, `anyOf`, `oneOf` or `prefixItems`: compiling them takes more than linear time. */
 const MAX_BRANCHES = 100
-/** Steps of all patterns' programs together. */
+/** Most program steps of all patterns together. */
 const MAX_PATTERN_STEPS = 5_000
 
-/** The keyword that every schema is given: its cost in units of work, and whether the value's size adds to that. */
+/** The keyword that is added to every schema: its cost in units of work, and whether the value's size adds to it. */
 export const WORK = "countersign:work"
 export interface Work {
   readonly units: number
   readonly weighs: boolean
 }
 
-/** Characters of plain values (`enum`, `required`) that cost one unit. */
-const CHARACTERS_A_UNIT = 32
+/** Characters of a plain value (`enum`, `required`) per unit of work. */
+const CHARACTERS_PER_UNIT = 32
 
-/** What a validator is made of. */
+/** A schema prepared for the validator. */
 export interface Blueprint {
-  /** The schema: what judges, and what that costs. */
+  /** The schema without annotations, with the cost of each subschema. */
   readonly schema: MeteredSchema
-  /** Its patterns, compiled. */
+  /** Its compiled patterns. */
   readonly patterns: ReadonlyMap<string, LinearPattern>
-  /** Whether a reference leads to the whole, which then judges parts of a value too. */
+  /** Whether a reference points to the root schema, which then applies to parts of a value too. */
   readonly recurs: boolean
-  /** Whether a keyword goes by the properties that others have judged. */
+  /** Whether it uses `unevaluatedProperties`. */
   readonly unevaluated: boolean
 }
 
 type MeteredSchema = Readonly<Record<string, unknown>>
-type Draft = Result.Result<unknown, SchemaFault>
+type PreparedNode = Result.Result<unknown, SchemaFault>
 type Place = ReadonlyArray<string>
 
 /**
- * Takes a schema that is valid by its meta-schema apart: keeps the keywords that judge, prices each schema, and refuses what is over a
- * limit, what leads out of the document, and what never ends. Answers with the first fault and its place.
+ * Prepares a schema that is valid by its meta-schema: drops annotations, adds the cost of each subschema, and rejects schemas that exceed a
+ * limit, have external references, or would never terminate. Fails with the first invalid place.
  */
 export const blueprint = (
   schema: Readonly<Record<string, Schema.Json>>
-): Result.Result<Blueprint, SchemaFault> => new SchemaPreparer().draw(schema)
+): Result.Result<Blueprint, SchemaFault> => new SchemaPreparer().prepare(schema)
 
-/** A schema that was met: the names of those that judge the same value, which a circle is looked for in. */
-interface Met {
+/** A visited subschema, with the names of the subschemas that apply to the same value. Cycles are searched among these. */
+interface SchemaNode {
   readonly place: Place
   readonly sameValue: Array<string>
 }
 
-/** A reference that was met: in which schema, by name, and what the validator is given of that. */
+/** A visited reference: the name of its subschema, its target, and the prepared subschema to write the resolved pointer to. */
 interface Reference {
   readonly place: Place
   readonly from: string
@@ -62,26 +69,26 @@ interface Reference {
 }
 
 class SchemaPreparer {
-  readonly #met = new Map<string, Met>()
+  readonly #visited = new Map<string, SchemaNode>()
   readonly #anchors = new Map<string, string>()
   readonly #references: Array<Reference> = []
   readonly #patterns = new Map<string, LinearPattern>()
-  /** Where the first keyword stands that goes by the properties that others have judged. */
+  /** The place of the first `unevaluatedProperties`. */
   #unevaluated: Place | undefined
   #conditional = false
   #steps = 0
   #recurs = false
 
-  draw(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, SchemaFault> {
+  prepare(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, SchemaFault> {
     return Result.gen(this, function* () {
       const priced = yield* this.#object(schema, [], 0)
       yield* this.#resolve()
-      yield* this.#findCircle()
-      // The validator takes for judged what a condition looked at that does not hold.
+      yield* this.#findCycle()
+      // The validator counts properties that a failed `if` evaluated as evaluated.
       if (this.#unevaluated !== undefined && this.#conditional) {
         return yield* fault(
           this.#unevaluated,
-          "unevaluatedProperties does not go with if in one shape: name all properties, and write additionalProperties"
+          "unevaluatedProperties cannot be combined with if in one schema: list all properties and use additionalProperties"
         )
       }
       return {
@@ -93,61 +100,61 @@ class SchemaPreparer {
     })
   }
 
-  #schema(schema: unknown, place: Place, depth: number): Draft {
+  #schema(schema: unknown, place: Place, depth: number): PreparedNode {
     if (Predicate.isReadonlyObject(schema)) return this.#object(schema, place, depth)
-    // `true` and `false` judge alone. Anything else was refused by the meta-schema.
-    this.#met.set(nameOf(place), { place, sameValue: [] })
+    // `true` or `false`. The meta-schema rejected anything else.
+    this.#visited.set(nameOf(place), { place, sameValue: [] })
     return Result.succeed(schema)
   }
 
   #object(schema: object, place: Place, depth: number): Result.Result<MeteredSchema, SchemaFault> {
     return Result.gen(this, function* () {
       if (depth > MAX_DEPTH)
-        return yield* fault(place, `Schemas stand ${MAX_DEPTH} levels in one another at most`)
+        return yield* fault(place, `Schemas are nested more than ${MAX_DEPTH} levels deep`)
       const name = nameOf(place)
-      const met: Met = { place, sameValue: [] }
-      this.#met.set(name, met)
-      if (this.#met.size > MAX_SCHEMAS)
-        return yield* fault(place, `A shape has ${MAX_SCHEMAS} schemas at most`)
+      const node: SchemaNode = { place, sameValue: [] }
+      this.#visited.set(name, node)
+      if (this.#visited.size > MAX_SCHEMAS)
+        return yield* fault(place, `The schema has more than ${MAX_SCHEMAS} subschemas`)
       const kept: Array<readonly [string, unknown]> = []
       let units = 1
       let weighs = false
       for (const [keyword, value] of Object.entries(schema)) {
         const here = [...place, keyword]
-        const refusal = refused.get(keyword) ?? misjudged(keyword, value, schema)
+        const refusal = unsupportedKeywords.get(keyword) ?? unsupportedUse(keyword, value, schema)
         if (refusal !== undefined) return yield* fault(here, refusal)
         if (keyword === "$id" && place.length > 0) {
-          return yield* fault(here, "Only the whole may have an $id; give this one a place under $defs")
+          return yield* fault(here, "Only the top level can have an $id; move this schema to $defs")
         }
         if (keyword === "unevaluatedProperties") this.#unevaluated ??= here
         if (keyword === "if") this.#conditional = true
         const kind = kindOf(keyword)
         if (kind === undefined || (keyword === "uniqueItems" && value === false)) continue
-        weighs ||= walking.has(keyword)
+        weighs ||= sizeDependent.has(keyword)
         if (kind === "value") {
           yield* this.#value(keyword, value, here, name)
-          units += Math.ceil(JSON.stringify(value).length / CHARACTERS_A_UNIT)
+          units += Math.ceil(JSON.stringify(value).length / CHARACTERS_PER_UNIT)
           kept.push([keyword, value])
         } else if (kind === "schema") {
-          if (inPlace.has(keyword)) met.sameValue.push(nameOf(here))
+          if (inPlace.has(keyword)) node.sameValue.push(nameOf(here))
           units++
           kept.push([keyword, yield* this.#schema(value, here, depth + 1)])
         } else if (Predicate.isReadonlyObject(value) || Array.isArray(value)) {
           if (kind === "list" && Object.keys(value).length > MAX_BRANCHES) {
-            return yield* fault(here, `${keyword} has ${MAX_BRANCHES} schemas at most`)
+            return yield* fault(here, `${keyword} has more than ${MAX_BRANCHES} schemas`)
           }
           const parts: Array<readonly [string, unknown]> = []
           for (const [part, inner] of Object.entries(value)) {
             const there = [...here, part]
             if (part === "__proto__" && kind === "map" && !definitions.has(keyword)) {
-              return yield* fault(there, "No property may be called __proto__")
+              return yield* fault(there, "A property cannot be named __proto__")
             }
-            if (inPlace.has(keyword)) met.sameValue.push(nameOf(there))
+            if (inPlace.has(keyword)) node.sameValue.push(nameOf(there))
             if (keyword === "patternProperties") yield* this.#pattern(part, there)
             units++
             parts.push([part, yield* this.#schema(inner, there, depth + 1)])
           }
-          // `fromEntries` makes own members of all names, `__proto__` included.
+          // `fromEntries` creates own properties for all names, including `__proto__`.
           kept.push([keyword, kind === "list" ? parts.map(([, part]) => part) : Object.fromEntries(parts)])
         }
       }
@@ -156,7 +163,7 @@ class SchemaPreparer {
       if (typeof to === "string") {
         this.#references.push({ place: [...place, "$ref"], from: name, to, priced })
         if (this.#references.length > MAX_REFERENCES) {
-          return yield* fault([...place, "$ref"], `A shape has ${MAX_REFERENCES} references at most`)
+          return yield* fault([...place, "$ref"], `The schema has more than ${MAX_REFERENCES} references`)
         }
       }
       return priced
@@ -171,7 +178,7 @@ class SchemaPreparer {
       case "$anchor": {
         const taken = this.#anchors.has(value)
         this.#anchors.set(value, owner)
-        return taken ? fault(place, "The anchor stands for another schema already") : Result.void
+        return taken ? fault(place, "The anchor is already used by another schema") : Result.void
       }
       default:
         return Result.void
@@ -185,35 +192,35 @@ class SchemaPreparer {
     this.#patterns.set(pattern, compiled.success)
     this.#steps += compiled.success.size
     return this.#steps > MAX_PATTERN_STEPS
-      ? fault(place, "The patterns of the shape repeat too much together; write smaller counts")
+      ? fault(place, "The patterns of the schema are too large together; use smaller counts")
       : Result.void
   }
 
   /**
-   * Finds what each reference leads to: a schema of this document, or the shape is refused. The validator is given its pointer: it knows no
-   * anchor at the top.
+   * Resolves each reference to a subschema of this document, or fails. Writes the target's pointer for the validator, which does not support
+   * an anchor at the top level.
    */
   #resolve(): Result.Result<void, SchemaFault> {
     for (const { from, place, priced, to } of this.#references) {
       if (!to.startsWith("#")) {
-        return fault(place, "References lead to this document alone; write #/$defs/… or #anchor")
+        return fault(place, "Only references within the schema are supported; use #/$defs/… or #anchor")
       }
       const target = this.#anchors.get(to.slice(1)) ?? pointedTo(to)
-      const met = this.#met.get(from)
-      if (target === undefined || met === undefined || !this.#met.has(target)) {
-        return fault(place, "The reference leads to no schema of this document")
+      const node = this.#visited.get(from)
+      if (target === undefined || node === undefined || !this.#visited.has(target)) {
+        return fault(place, "The reference does not point to a schema")
       }
-      met.sameValue.push(target)
+      node.sameValue.push(target)
       this.#recurs ||= target === ""
       priced["$ref"] = `#${target.split("/").map(encodeURIComponent).join("/")}`
     }
     return Result.void
   }
 
-  /** Finds a schema that judges a value by judging that same value. */
-  #findCircle(): Result.Result<void, SchemaFault> {
+  /** Fails if a subschema applies itself to the same value, which would never terminate. */
+  #findCycle(): Result.Result<void, SchemaFault> {
     const done = new Set<string>()
-    for (const start of this.#met.keys()) {
+    for (const start of this.#visited.keys()) {
       const path = new Set<string>()
       const stack: Array<{ readonly name: string; next: number }> = []
       const enter = (name: string) => {
@@ -222,14 +229,17 @@ class SchemaPreparer {
       }
       if (!done.has(start)) enter(start)
       for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
-        const met = this.#met.get(top.name)
-        const next = met?.sameValue[top.next++]
+        const node = this.#visited.get(top.name)
+        const next = node?.sameValue[top.next++]
         if (next === undefined) {
           done.add(top.name)
           path.delete(top.name)
           stack.pop()
         } else if (path.has(next)) {
-          return fault(met?.place ?? [], "The schema leads back to itself for the same value")
+          return fault(
+            node?.place ?? [],
+            "The schema refers to itself for the same value, which would never end"
+          )
         } else if (!done.has(next)) enter(next)
       }
     }
@@ -237,11 +247,11 @@ class SchemaPreparer {
   }
 }
 
-/** A place as one text that no other place has. */
+/** A unique name for a place: its JSON Pointer. */
 const nameOf = (place: Place): string =>
   place.map((token) => `/${token.replaceAll("~", "~0").replaceAll("/", "~1")}`).join("")
 
-/** What a reference by pointer names: `#/$defs/a%20b`. */
+/** The name of the place that a reference such as `#/$defs/a%20b` points to. */
 const pointedTo = (reference: string): string | undefined => {
   try {
     return decodeURIComponent(reference.slice(1))

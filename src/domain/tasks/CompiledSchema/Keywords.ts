@@ -1,7 +1,7 @@
 /**
- * The keywords of JSON Schema 2020-12 that judge a value, and what stands under each: one schema, a list of them, a map of them, or a
- * plain value. All others are annotations (`title`, `default`, `format`, whatever a tool adds) and say nothing about a value, as the
- * default dialect has it; they never reach the validator.
+ * The assertion and applicator keywords of JSON Schema 2020-12, by the kind of their value: one schema, a list of schemas, a map of schemas,
+ * or a plain value. All other keywords are annotations (`title`, `default`, `format`, those of tools), as in the default dialect, and never
+ * reach the validator.
  */
 export type KeywordKind = "schema" | "list" | "map" | "value"
 
@@ -39,42 +39,42 @@ function each(kind: KeywordKind, ...names: ReadonlyArray<string>) {
   return names.map((name): readonly [string, KeywordKind] => [name, kind])
 }
 
-/** What stands under a keyword; undefined of an annotation. */
+/** The kind of a keyword's value; undefined for an annotation. */
 export const kindOf = (keyword: string): KeywordKind | undefined => kinds.get(keyword)
 
-/** Keywords whose schemas judge the same value as the schema they stand in. A circle of these never ends. */
+/** Keywords whose schemas apply to the same value as the schema that contains them. A cycle of these would never end. */
 export const inPlace: ReadonlySet<string> = new Set([
   ...["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"]
 ])
 
-/** Keywords that walk the value by themselves, without a schema for each part: what they do is weighed by the value's size. */
-export const walking: ReadonlySet<string> = new Set([
+/** Keywords that iterate over the value themselves, so that their work depends on its size. */
+export const sizeDependent: ReadonlySet<string> = new Set([
   ...["maxLength", "minLength", "contains", "maxProperties", "minProperties", "patternProperties"],
   ...["additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"]
 ])
 
-/** What would change how the rest is read, and why it is not taken. */
-export const refused: ReadonlyMap<string, string> = new Map([
-  ["$dynamicRef", "Write $ref: a schema of one document has nothing to look up dynamically"],
-  ["$dynamicAnchor", "Write $anchor: a schema of one document has nothing to look up dynamically"],
-  ["$recursiveRef", "Write $ref, as JSON Schema 2020-12 does"],
-  ["$async", "Schemas are checked at once"]
+/** Keywords that are rejected because they would change the meaning of others, with the message. */
+export const unsupportedKeywords: ReadonlyMap<string, string> = new Map([
+  ["$dynamicRef", "Use $ref: a schema of one document has no dynamic references"],
+  ["$dynamicAnchor", "Use $anchor: a schema of one document has no dynamic references"],
+  ["$recursiveRef", "Use $ref, as in JSON Schema 2020-12"],
+  ["$async", "Asynchronous schemas are not supported"]
 ])
 
-/** Keywords under which schemas stand that judge nothing until they are referred to. */
+/** Keywords whose schemas apply only where they are referred to. */
 export const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"])
 
-/** Beside these the validator does not know which items were judged, and takes right ones for wrong, or wrong ones for right. */
+/** Keywords beside which the validator loses track of the evaluated items, so that `unevaluatedItems` gives wrong results. */
 const obscuring: ReadonlyArray<string> = [...inPlace, "$ref", "contains"]
 
-/** Why a keyword is refused as it stands, though it is of the dialect: the validator would misjudge it. */
-export const misjudged = (keyword: string, value: unknown, schema: object): string | undefined => {
+/** Why a use of a supported keyword is rejected: the validator would give a wrong result. Undefined if it is fine. */
+export const unsupportedUse = (keyword: string, value: unknown, schema: object): string | undefined => {
   if (keyword === "enum" && Array.isArray(value) && value.length === 0) {
-    return "An enum has a value at least; write false for a schema that nothing fits"
+    return "enum must have at least one value; use false for a schema that rejects everything"
   }
   if (keyword !== "unevaluatedItems") return undefined
   const beside = obscuring.find((name) => Object.hasOwn(schema, name))
   return beside === undefined
     ? undefined
-    : `unevaluatedItems does not go beside ${beside}: write items where the items are judged`
+    : `unevaluatedItems cannot be combined with ${beside}: use items instead`
 }

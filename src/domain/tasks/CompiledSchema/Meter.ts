@@ -1,60 +1,54 @@
-/** A value is not judged to its end, since its schema makes that too much work. Carries what was found wrong until then, if known. */
+/** Validating a value exceeded the work limit. Carries the errors found until then, if they are known. */
 export class WorkLimitExceeded<Found = never> extends Error {
   readonly found: ReadonlyArray<Found>
 
   constructor(found?: ReadonlyArray<Found> | null) {
-    super("The value takes too much work to check")
+    super("The value takes too much work to validate")
     this.found = found ?? []
   }
 }
 
-/**
- * Units that any value may take, those that its parts and their characters add, and the most that one may take. A usual answer of 2 KiB
- * takes hundreds.
- */
-const LEAST_WORK = 300_000
-const WORK_A_PART = 60
-const WORK_A_CHARACTER = 30
-const MOST_WORK = 3_000_000
+/** Work limits in units: the minimum of any value, the increments per part and per character, and the maximum. A typical 2 KiB answer takes hundreds. */
+const MIN_WORK = 300_000
+const WORK_PER_PART = 60
+const WORK_PER_CHARACTER = 30
+const MAX_WORK = 3_000_000
 
-/**
- * Units of work that a value may take: more for one that is larger, so that a schema cannot make a lot of work of the little that
- * somebody sends.
- */
+/** The work limit for a value. It grows with the value's size, so that no schema can turn a small request into much work. */
 export const workFor = (value: unknown): number => {
-  let work = LEAST_WORK
+  let work = MIN_WORK
   const inner: Array<unknown> = [value]
-  while (inner.length > 0 && work < MOST_WORK) {
+  while (inner.length > 0 && work < MAX_WORK) {
     const next = inner.pop()
-    if (typeof next === "string") work += WORK_A_CHARACTER * next.length
+    if (typeof next === "string") work += WORK_PER_CHARACTER * next.length
     else if (Array.isArray(next)) {
-      work += WORK_A_PART * next.length
-      if (work < MOST_WORK) for (const item of next) inner.push(item)
+      work += WORK_PER_PART * next.length
+      if (work < MAX_WORK) for (const item of next) inner.push(item)
     } else if (typeof next === "object" && next !== null) {
       for (const [name, part] of Object.entries(next)) {
-        work += WORK_A_PART + WORK_A_CHARACTER * name.length
+        work += WORK_PER_PART + WORK_PER_CHARACTER * name.length
         inner.push(part)
       }
     }
   }
-  return Math.min(work, MOST_WORK)
+  return Math.min(work, MAX_WORK)
 }
 
 /**
- * The work that one check may do, counted as it is done, so that no schema and value together can hold the process: a reference to
- * itself inside `anyOf` doubles the work with each level of nesting. A unit is about one application of a small schema, some 100 ns at
- * most. A count, not a clock: the same value is judged the same on every machine.
+ * Counts and limits the work of one check, so that no combination of schema and value can block the event loop: a reference to itself inside
+ * `anyOf` doubles the work with each level of nesting. A unit is about one application of a small schema, at most some 100 ns. It is a count
+ * and not a time limit, so that the result for a value is the same on every machine.
  */
 export class Meter {
   left = 0
 
-  /** Takes units; throws {@link WorkLimitExceeded} once there are none. */
+  /** Spends units; throws {@link WorkLimitExceeded} if too few are left. */
   spend(units: number): void {
     this.left -= units
     if (this.left < 0) throw new WorkLimitExceeded()
   }
 
-  /** What keywords that walk a value by themselves cost beyond their schema: by characters, items or members. */
+  /** Spends units for a keyword that iterates over a value itself: by its characters, items or members. */
   weigh(value: unknown): void {
     if (typeof value === "string") this.spend(value.length / 8)
     else if (Array.isArray(value)) this.spend(value.length / 8)

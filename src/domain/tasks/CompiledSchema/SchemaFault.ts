@@ -1,16 +1,16 @@
 import { JsonPointer } from "effect"
 
-/** One place that is at fault: a JSON Pointer in URI fragment form (RFC 6901, 6), and a sentence that never holds a value. */
+/** One invalid place: a JSON Pointer in URI fragment form (RFC 6901, section 6), and a message that never contains a value. */
 export interface SchemaFault {
   readonly pointer: string
   readonly detail: string
 }
 
-/** Longest pointer that is given, and longest name in one. Past them it is that of the closest ancestor that fits. */
+/** Longest pointer, and longest name in a pointer. Beyond them the pointer is that of the closest ancestor within the limits. */
 const MAX_POINTER = 1_024
 const MAX_NAME = 256
 
-/** The pointer from `at` on through these names. */
+/** Extends the pointer `at` by these names. */
 export const formatPointer = (at: string, place: ReadonlyArray<string>): string => {
   let pointer = at
   for (const token of place) {

@@ -3,30 +3,33 @@ import { Result } from "effect"
 import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 import { faultsOf } from "./faults.ts"
 
-/** The `$schema` that a shape may name; it may name none. */
+/** The only `$schema` that a schema can name. It can also name none. */
 const DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 let metaSchema: ValidateFunction | undefined
 
-/** The check against the meta-schema, compiled when it is first needed. It takes 20 ms or so. */
+/** The validator of the meta-schema, compiled on first use, which takes about 20 ms. */
 const checkMetaSchema = (): ValidateFunction => {
   if (metaSchema !== undefined) return metaSchema
   const compiled = new Ajv2020({ strict: false, validateFormats: false, logger: false }).getSchema(DIALECT)
-  if (compiled === undefined) throw new Error("The package brings the meta-schema of its dialect")
+  if (compiled === undefined) throw new Error("ajv contains the meta-schema of 2020-12")
   return (metaSchema = compiled)
 }
 
-/** Whether a value is a JSON Schema 2020-12 by its meta-schema, with the place where it is not. */
+/** Validates a schema against the meta-schema of JSON Schema 2020-12. Fails with the first invalid place. */
 export const checkDialect = (schema: Readonly<Record<string, unknown>>): Result.Result<void, SchemaFault> => {
   const named = schema["$schema"]
   if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#`) {
     return Result.fail({
       pointer: formatPointer("#", ["$schema"]),
-      detail: `Shapes are JSON Schema 2020-12: leave $schema away or name ${DIALECT}`
+      detail: `Unsupported dialect: remove $schema or set it to ${DIALECT}`
     })
   }
   const check = checkMetaSchema()
   if (check(schema)) return Result.void
-  const [first = { pointer: "#", detail: "It is no JSON Schema 2020-12" }] = faultsOf(check.errors ?? [], "#")
+  const [first = { pointer: "#", detail: "Not a valid JSON Schema 2020-12" }] = faultsOf(
+    check.errors ?? [],
+    "#"
+  )
   return Result.fail(first)
 }

@@ -2,12 +2,12 @@ import { JsonPointer } from "effect"
 import type { ErrorObject } from "ajv/dist/2020.js"
 import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 
-/** The most faults that one check names. */
+/** Most errors to report per check. */
 export const MAX_FAULTS = 20
 
 /**
- * What the validator found, as a caller is told: each fault once, at the field itself, `at` before each pointer. Of a missing or
- * surplus property that is the property, of a surplus item the item. No sentence holds a value.
+ * The validator's errors as field errors, without duplicates, with `at` before each pointer. The pointer of a missing or unexpected property
+ * names that property, and that of a surplus item names the item. No message contains a value.
  */
 export const faultsOf = (errors: ReadonlyArray<ErrorObject>, at: string): ReadonlyArray<SchemaFault> => {
   const faults = new Map<string, SchemaFault>()
@@ -26,7 +26,7 @@ const placeOf = ({ instancePath, keyword, params }: ErrorObject): ReadonlyArray<
     params["additionalProperty"] ??
     params["unevaluatedProperty"] ??
     params["propertyName"] ??
-    // Of too many items the first that is too many.
+    // The first surplus item.
     (surplusItems.has(keyword) ? (params["limit"] ?? params["len"]) : undefined)
   return typeof own === "string" || typeof own === "number" ? [...place, String(own)] : place
 }
@@ -38,13 +38,13 @@ const detailOf = ({ keyword, message = "does not fit", params }: ErrorObject): s
     case "required":
       return "is required"
     case "dependentRequired":
-      return `is required when ${clip(String(params["property"]))} is there`
+      return `is required when ${clip(String(params["property"]))} is present`
     case "additionalProperties":
     case "unevaluatedProperties":
     case "false schema":
       return "is not allowed"
     case "propertyNames":
-      return "is a name that is not allowed"
+      return "has a name that is not allowed"
     case "enum":
       return Array.isArray(params["allowedValues"])
         ? `must be one of ${clip(JSON.stringify(params["allowedValues"]).slice(1, -1))}`
@@ -56,7 +56,7 @@ const detailOf = ({ keyword, message = "does not fit", params }: ErrorObject): s
   }
 }
 
-/** Longest sentence: what a schema allows may be long. */
+/** Longest message, in characters. The values that a schema allows can be long. */
 const MAX_DETAIL = 300
 
 const clip = (text: string): string =>

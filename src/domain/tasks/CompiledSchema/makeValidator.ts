@@ -5,26 +5,26 @@ import { type Blueprint, WORK } from "./Blueprint.ts"
 import { metered } from "./LinearPattern.ts"
 import { type Meter, WorkLimitExceeded } from "./Meter.ts"
 
-/** What a compiled schema is: called with a value, it says whether that fits and leaves the faults on itself. */
+/** A compiled schema: a function that returns whether a value is valid and sets `errors` on itself. */
 export type Validator = ValidateFunction<unknown>
 
-/** How much more an application costs once there are faults: each that is found takes memory. */
-const FAULTY = 10
+/** Cost factor once there are errors, because each error takes memory. */
+const ERROR_FACTOR = 10
 
-/** Units that an item costs where items are compared, one with parts more; and the characters of its text that cost another. */
+/** Units per item of `uniqueItems`, per item that is an object or array, and characters of its text per further unit. */
 const ITEM_UNITS = 4
 const OBJECT_UNITS = 30
-const CHARACTERS_A_UNIT = 4
+const CHARACTERS_PER_UNIT = 4
 
 /**
- * A validator of its own for each schema, so that nothing is left of it once it is dropped: the package keeps what one instance ever
- * compiled. What it does is charged to the meter.
+ * Compiles a prepared schema with its own ajv instance, because an instance keeps everything that it ever compiled. Its work is charged to
+ * the meter.
  *
- * What the package is told, and why: `strict` is off, since what it forbids is valid JSON Schema. `allErrors`, for all faults at
- * once; the code it makes is also flat, where stopping at the first nests as deep as there are keywords, and takes ten times as long
- * to compile. `ownProperties`, or a field called `constructor` would always be there. No meta-schema, which was checked before;
- * formats are annotations, as the dialect's default has them. `$data` stays off, so that no value chooses a pattern or a limit. Code is
- * made from the {@link Blueprint} alone, in which every keyword has the type that its meta-schema asks for.
+ * Options: `strict` is off, because it rejects valid JSON Schema. `allErrors` reports all errors; its generated code is also flat, while the
+ * code that stops at the first error nests once per keyword and takes ten times as long to compile. `ownProperties`, because otherwise a
+ * field named `constructor` would always be present. No meta-schema, which was checked before; formats are annotations, as by default in
+ * the dialect. `$data` stays off, so that no value can choose a pattern or a limit. Code is generated from the {@link Blueprint} alone, in
+ * which every keyword has the type that its meta-schema requires.
  */
 export const makeValidator = (
   { patterns, recurs, schema, unevaluated }: Blueprint,
@@ -32,7 +32,7 @@ export const makeValidator = (
 ): Validator => {
   const regExp = (pattern: string) => {
     const compiled = patterns.get(pattern)
-    if (compiled === undefined) throw new Error("The blueprint holds every pattern")
+    if (compiled === undefined) throw new Error("A prepared schema contains every pattern")
     return metered(pattern, compiled, meter)
   }
   const ajv = new Ajv2020({
@@ -51,21 +51,21 @@ export const makeValidator = (
     before: "$ref",
     code: ({ data, gen, it, schema: work }) => {
       if (!isWork(work)) return
-      // Within `anyOf` and its like a fault may be none in the end, and what is referred to does not know where it stands.
-      const knows = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
-      const found = knows ? _`vErrors` : _``
+      // Errors inside `anyOf` and similar keywords may not count in the end, and a referenced schema does not know its place.
+      const errorsAreFinal = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
+      const found = errorsAreFinal ? _`vErrors` : _``
       const counted = gen.scopeValue("obj", { ref: meter })
       const spent = gen.scopeValue("Error", { ref: WorkLimitExceeded })
       const { units, weighs } = work
       gen.code(
-        _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * FAULTY}) < 0) throw new ${spent}(${found});`
+        _`if ((${counted}.left -= vErrors === null ? ${units} : ${units * ERROR_FACTOR}) < 0) throw new ${spent}(${found});`
       )
       if (weighs) gen.code(_`${counted}.weigh(${data});`)
-      // Else the package would begin to count what was judged in the first branch that has something to tell, and only there.
+      // Otherwise ajv would start to track evaluated properties in the first branch that evaluates any, and only there.
       if (unevaluated) it.props = gen.var("props", _`{}`)
     }
   })
-  // The package compares every item with every other.
+  // ajv compares every item with every other.
   ajv.removeKeyword("uniqueItems")
   ajv.addKeyword({
     keyword: "uniqueItems",
@@ -88,8 +88,8 @@ const areUnique = (items: ReadonlyArray<unknown>, meter: Meter): boolean => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an item of a JSON array is JSON
     const text = isObject ? Result.getOrThrow(canonicalJson(item as never)) : item
     const length = typeof text === "string" ? text.length : 0
-    meter.spend((isObject ? OBJECT_UNITS : ITEM_UNITS) + length / CHARACTERS_A_UNIT)
-    // No text of an object is a text that stands as an item: those are kept behind a mark.
+    meter.spend((isObject ? OBJECT_UNITS : ITEM_UNITS) + length / CHARACTERS_PER_UNIT)
+    // A string item gets a prefix, so that it never equals the canonical text of an object.
     const key = typeof item === "string" ? `"${item}` : text
     if (seen.has(key)) return false
     seen.add(key)
