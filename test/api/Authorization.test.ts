@@ -7,7 +7,7 @@ import { scopes } from "../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
 
-/** Every operation of the contract, with the scopes that its gates ask for. */
+/** Every operation of the API, with the scopes that it requires. */
 const operations = Object.values(Api.groups).flatMap((group) =>
   Object.values(group.endpoints).map((endpoint) => {
     const middlewares = Array.from<{ readonly key: string }, string>(endpoint.middlewares, ({ key }) => key)
@@ -21,8 +21,8 @@ const operations = Object.values(Api.groups).flatMap((group) =>
   })
 )
 
-layer(service(), { excludeTestServices: true })("every operation", (it) => {
-  it.effect("asks for a key and for exactly one scope, or one of two", () =>
+layer(service(), { excludeTestServices: true })("Authorization", (it) => {
+  it.effect("every operation requires a key and exactly one scope, or one of two", () =>
     Effect.sync(() => {
       assert.isAbove(operations.length, 10)
       for (const operation of operations) {
@@ -32,7 +32,7 @@ layer(service(), { excludeTestServices: true })("every operation", (it) => {
     })
   )
 
-  it.effect("refuses no key, a key with a typo, an unknown, a revoked and an expired one", () =>
+  it.effect("every operation rejects a missing, malformed, mistyped, unknown, revoked and expired key", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client()
@@ -71,7 +71,7 @@ layer(service(), { excludeTestServices: true })("every operation", (it) => {
     })
   )
 
-  it.effect("refuses a key that holds every scope but the right one, and names that", () =>
+  it.effect("every operation rejects a key with all other scopes and names the missing one", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       for (const { method, name, path, scopes: asked } of operations) {

@@ -11,13 +11,13 @@ import {
   seedEnvironment
 } from "../support/seedOneOfEach/seedOneOfEach.ts"
 
-/** An answer without what differs from one request to the next. */
-interface Seen {
+/** A response. */
+interface Response {
   readonly status: number
   readonly text: string
 }
 
-/** How somebody asks: with a key, or with the session of a browser. */
+/** How a request is authenticated: with a key, or with a browser session. */
 interface Caller {
   readonly base: string
   readonly headers: Readonly<Record<string, string>>
@@ -25,7 +25,7 @@ interface Caller {
 
 const ID = /\b[a-z]{3}_[0-9a-f]{32}\b/g
 
-/** Ids, times and tokens that a service makes anew each time, made the same. */
+/** Replaces ids, times and tokens, which differ between requests, by constants. */
 const masked = (text: string, asked: ReadonlyArray<string>): string =>
   text
     .replaceAll(/"req_[0-9a-f]{32}"/g, '"req"')
@@ -35,9 +35,9 @@ const masked = (text: string, asked: ReadonlyArray<string>): string =>
     .replaceAll(/"(secret|url_hint)":"[^"]*"/g, '"$1":""')
     .replaceAll(/"(revision|duration_ms|now|expires_at)":[\d.]+/g, '"$1":0')
 
-/** Sends a request; of a stream only the beginning is read. */
+/** Sends a request. A stream is cancelled after its headers. */
 const ask = ({ base, headers }: Caller, operation: Operation, request: Request) =>
-  Effect.promise(async (): Promise<Seen> => {
+  Effect.promise(async (): Promise<Response> => {
     const { body } = request
     const answer = await fetch(base + targetOf(operation, request), {
       method: operation.method,
@@ -51,7 +51,7 @@ const ask = ({ base, headers }: Caller, operation: Operation, request: Request) 
     return { status: answer.status, text: await answer.text() }
   })
 
-/** The same request with one id in it exchanged for another, wherever it stands. */
+/** The same request with one id replaced by another everywhere. */
 const exchanged = ({ body, params = {}, query = {} }: Request, id: string, by: string): Request => {
   const swap = (texts: Readonly<Record<string, string>>) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, text === id ? by : text]))
@@ -59,19 +59,19 @@ const exchanged = ({ body, params = {}, query = {} }: Request, id: string, by: s
   return { params: swap(params), query: swap(query), body: body === undefined ? undefined : swapped }
 }
 
-/** An id of the same kind that there is none of. */
+/** An id of the same kind that does not exist. */
 const unknownLike = (id: string): string => {
   const at = id.indexOf("_") + 1
   return id.slice(0, at) + randomBytes(16).toString("hex")
 }
 
-/** What the path of a request names, and what stands in its query and body, of a world's things. */
+/** The ids of a fixture that occur in a part of a request. */
 const namedIn = (part: unknown, { ids }: SeededOrganization): ReadonlyArray<string> => {
   const text = JSON.stringify(part ?? null)
   return [...new Set(Object.values(ids))].filter((id) => text.includes(id))
 }
 
-/** A browser's session for who holds the key. */
+/** Signs in to the console with a key. */
 const signedIn = Effect.fnUntraced(function* (key: Redacted.Redacted) {
   const { url } = yield* Countersign
   const own = { origin: url, "sec-fetch-site": "same-origin" }
@@ -86,7 +86,7 @@ const signedIn = Effect.fnUntraced(function* (key: Redacted.Redacted) {
   return { base: `${url}/console/api`, headers: { ...own, cookie } } satisfies Caller
 })
 
-/** What the page of the console asks beside the contract, with ids in it. */
+/** The console's own requests with ids in them. */
 const consoleRequests = ({ ids }: SeededOrganization): ReadonlyArray<readonly [Operation, Request]> => [
   [{ name: "inbox.get", method: "GET", path: "/../inbox/approvals/:id" }, { params: { id: ids.approval } }],
   [{ name: "health.get", method: "GET", path: "/../health/:id" }, { params: { id: ids.endpoint } }],
@@ -98,55 +98,57 @@ const consoleRequests = ({ ids }: SeededOrganization): ReadonlyArray<readonly [O
 ]
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true, timeout: "60 seconds" })(
-  "what belongs to another organization",
+  "Tenancy",
   (it) => {
-    it.effect("is answered like what there is none of, on every operation, by key and by session", () =>
-      Effect.gen(function* () {
-        const theirs = yield* seedOneOfEach("theirs")
-        const { key, url } = yield* Countersign
-        const admin = yield* key({}, "ours")
-        const callers: ReadonlyArray<Caller> = [
-          { base: url, headers: { authorization: `Bearer ${Redacted.value(admin)}` } },
-          yield* signedIn(admin)
-        ]
-        const pathed = yield* Effect.forEach(
-          operations.filter(({ path }) => path.includes("/:")),
-          (operation) =>
-            Effect.map(requestOf(operation.name, theirs), (request) => [operation, request] as const)
-        )
-        assert.isAbove(pathed.length, 30)
-        for (const caller of callers) {
-          const more = caller === callers[0] ? [] : consoleRequests(theirs)
-          for (const [operation, request] of [...pathed, ...more]) {
-            const named = namedIn(request, theirs)
-            const nowhere = named.reduce((all, id) => exchanged(all, id, unknownLike(id)), request)
-            const about = `${operation.name} ${JSON.stringify(request)}`
-            const foreign = yield* ask(caller, operation, request)
-            const absent = yield* ask(caller, operation, nowhere)
-            if (operation.name !== "health.get")
-              assert.strictEqual(foreign.status, 404, `${about}: ${foreign.text}`)
-            assert.strictEqual(foreign.status, absent.status, about)
-            assert.strictEqual(masked(foreign.text, []), masked(absent.text, []), about)
-            for (const id of Object.values(theirs.ids)) assert.notInclude(foreign.text, id, about)
+    it.effect(
+      "another organization's resource gets the same answer as a missing one, on every operation, by key and by session",
+      () =>
+        Effect.gen(function* () {
+          const theirs = yield* seedOneOfEach("theirs")
+          const { key, url } = yield* Countersign
+          const admin = yield* key({}, "ours")
+          const callers: ReadonlyArray<Caller> = [
+            { base: url, headers: { authorization: `Bearer ${Redacted.value(admin)}` } },
+            yield* signedIn(admin)
+          ]
+          const pathed = yield* Effect.forEach(
+            operations.filter(({ path }) => path.includes("/:")),
+            (operation) =>
+              Effect.map(requestOf(operation.name, theirs), (request) => [operation, request] as const)
+          )
+          assert.isAbove(pathed.length, 30)
+          for (const caller of callers) {
+            const more = caller === callers[0] ? [] : consoleRequests(theirs)
+            for (const [operation, request] of [...pathed, ...more]) {
+              const named = namedIn(request, theirs)
+              const nowhere = named.reduce((all, id) => exchanged(all, id, unknownLike(id)), request)
+              const about = `${operation.name} ${JSON.stringify(request)}`
+              const foreign = yield* ask(caller, operation, request)
+              const absent = yield* ask(caller, operation, nowhere)
+              if (operation.name !== "health.get")
+                assert.strictEqual(foreign.status, 404, `${about}: ${foreign.text}`)
+              assert.strictEqual(foreign.status, absent.status, about)
+              assert.strictEqual(masked(foreign.text, []), masked(absent.text, []), about)
+              for (const id of Object.values(theirs.ids)) assert.notInclude(foreign.text, id, about)
+            }
           }
-        }
-        // All of it was there to be found, and is what it was.
-        const owners: ReadonlyArray<Caller> = [
-          { base: url, headers: { authorization: `Bearer ${Redacted.value(theirs.key)}` } },
-          yield* signedIn(theirs.key)
-        ]
-        for (const owner of owners) {
-          const more = owner === owners[0] ? [] : consoleRequests(theirs)
-          for (const [operation, request] of [...pathed, ...more]) {
-            if (operation.method !== "GET") continue
-            const { status, text } = yield* ask(owner, operation, request)
-            assert.strictEqual(status, 200, `${operation.name}: ${text}`)
+          // Its owner still finds every resource.
+          const owners: ReadonlyArray<Caller> = [
+            { base: url, headers: { authorization: `Bearer ${Redacted.value(theirs.key)}` } },
+            yield* signedIn(theirs.key)
+          ]
+          for (const owner of owners) {
+            const more = owner === owners[0] ? [] : consoleRequests(theirs)
+            for (const [operation, request] of [...pathed, ...more]) {
+              if (operation.method !== "GET") continue
+              const { status, text } = yield* ask(owner, operation, request)
+              assert.strictEqual(status, 200, `${operation.name}: ${text}`)
+            }
           }
-        }
-      })
+        })
     )
 
-    it.effect("is no more than an unknown id in a query, a body, or beside an id of one's own", () =>
+    it.effect("another organization's id in a query or body gets the same answer as an unknown one", () =>
       Effect.gen(function* () {
         const theirs = yield* seedOneOfEach("referred to")
         const ours = yield* seedOneOfEach("referring")
@@ -177,7 +179,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true, ti
       })
     )
 
-    it.effect("is on no list, from whichever cursor one goes on", () =>
+    it.effect("another organization's resources appear on no list, for any cursor", () =>
       Effect.gen(function* () {
         const theirs = yield* seedOneOfEach("listed")
         const { key, url } = yield* Countersign
@@ -191,7 +193,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true, ti
           const queries = [
             {},
             ...Object.values(theirs.ids).map((id) => ({
-              // The end of the alphabet: whatever is newest comes after it.
+              // The highest possible id: every item sorts after it in a newest-first list.
               cursor: Buffer.from(id.replace(/_.*/, `_${"f".repeat(32)}`)).toString("base64url")
             })),
             ...Object.values(theirs.ids).map((id) => ({ cursor: Buffer.from(id).toString("base64url") }))

@@ -8,15 +8,15 @@ const values: ReadonlyArray<unknown> = Object.values(exported)
 const identifiers = new Set(values.filter(Schema.isSchema).map(({ ast }) => SchemaAST.resolveIdentifier(ast)))
 
 describe("countersign/api", () => {
-  it("exports every group of the contract", () => {
+  it("every group of the API is exported", () => {
     const groups = values.filter(HttpApiGroup.isHttpApiGroup).map(({ identifier }) => identifier)
     assert.sameMembers(groups, Object.keys(exported.Api.groups))
   })
 
-  it("exports every schema that the document names, problems by the names of their classes", () => {
+  it("every schema that the document names is exported, problems by the names of their classes", () => {
     const { components } = exported.openApiDocument()
     const missing = Object.keys(components.schemas)
-      // What differs on the wire is named after what it is within the code.
+      // The generator appends this to the name of a wire form that differs from the type.
       .map((name) => name.replace(/Encoded$/, ""))
       .filter((name) => !(name in exported || identifiers.has(name)))
     assert.deepStrictEqual(missing, [])

@@ -5,7 +5,7 @@ import { Timestamp } from "../../src/domain/Time.ts"
 const read = Schema.decodeUnknownResult(Timestamp)
 const write = Schema.encodeSync(Timestamp)
 
-describe("a time on the wire", () => {
+describe("Timestamp", () => {
   it.each([
     ["2026-11-21T02:33:05.123Z", "2026-11-21T02:33:05.123Z"],
     ["2026-11-21t02:33:05z", "2026-11-21T02:33:05.000Z"],
@@ -15,7 +15,7 @@ describe("a time on the wire", () => {
     ["2000-02-29T23:59:59-12:00", "2000-03-01T11:59:59.000Z"],
     ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"],
     ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"]
-  ])("%s is written %s", (text, written) => {
+  ])("%s is accepted and written as %s", (text, written) => {
     assert.strictEqual(write(Result.getOrThrow(read(text))), written)
     assert.isTrue(DateTime.isUtc(Result.getOrThrow(read(text))))
   })
@@ -37,5 +37,5 @@ describe("a time on the wire", () => {
     "2026-11-21 02:33:05Z",
     "1763692385",
     ""
-  ])("%s is none", (text) => assert.isTrue(Result.isFailure(read(text))))
+  ])("%s is rejected", (text) => assert.isTrue(Result.isFailure(read(text))))
 })

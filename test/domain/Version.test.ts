@@ -2,4 +2,4 @@ import { assert, it } from "@effect/vitest"
 import packageJson from "../../package.json" with { type: "json" }
 import { VERSION } from "../../src/domain/Version.ts"
 
-it("the version is the package's", () => assert.strictEqual(VERSION, packageJson.version))
+it("VERSION equals the version in package.json", () => assert.strictEqual(VERSION, packageJson.version))

@@ -4,7 +4,7 @@ import { isVisibleLine } from "../../src/domain/VisibleText.ts"
 
 const accepts = Schema.is(Schema.String.check(isVisibleLine))
 
-describe("a line of visible text", () => {
+describe("isVisibleLine", () => {
   it.each([
     "Ann",
     "Ann Müller-O'Neill",
@@ -16,7 +16,7 @@ describe("a line of visible text", () => {
     "pay_*",
     "'; DROP TABLE",
     "1"
-  ])("%j is one", (text) => assert.isTrue(accepts(text)))
+  ])("%j is accepted", (text) => assert.isTrue(accepts(text)))
 
   it.each([
     ["nothing", ""],
@@ -39,5 +39,5 @@ describe("a line of visible text", () => {
     ["a Hangul filler", "\u3164"],
     ["a tag character", "a\u{e0041}"],
     ["half a character", "a\ud83d"]
-  ])("%s: refused", (_what, text) => assert.isFalse(accepts(text)))
+  ])("%s is rejected", (_what, text) => assert.isFalse(accepts(text)))
 })

@@ -24,7 +24,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
 const step = { tool: "payments.refund", action_class: "write", task_id: null }
 
 describe("ApprovalRule", () => {
-  it("lets the first rule that matches decide", () => {
+  it("the first rule that matches decides", () => {
     const verdict = evaluateRules(
       [
         rule({ tool: "payments.read" }),
@@ -37,7 +37,7 @@ describe("ApprovalRule", () => {
     assert.strictEqual(verdict.reason, "Never")
   })
 
-  it("asks a person where no rule matches: an hour, a warning a quarter before its end, then reject", () => {
+  it("without a matching rule a person must approve within an hour, and the timeout action is reject", () => {
     assert.deepStrictEqual(evaluateRules([rule({ tool: "mail.send", effect: "allow" })], step), {
       rule_id: null,
       effect: "require_approval",
@@ -52,7 +52,7 @@ describe("ApprovalRule", () => {
     })
   })
 
-  it("matches a task only where the rule names it", () => {
+  it("a rule with a task matches only steps of that task", () => {
     const task_id = TaskId.make(`tsk_${"1".repeat(32)}`)
     const rules = [rule({ task_id, effect: "allow" })]
     assert.strictEqual(evaluateRules(rules, { ...step, task_id }).effect, "allow")
@@ -69,11 +69,11 @@ describe("ApprovalRule", () => {
     ["a.b", "axb", false],
     ["(a+)+$", "(a+)+$", true],
     ["**", "anything", true]
-  ])("matches %s against %s: %s", (pattern, text, expected) => {
+  ])("pattern %s against text %s matches: %s", (pattern, text, expected) => {
     assert.strictEqual(matchesPattern(pattern, text), expected)
   })
 
-  it("matches as a regular expression of the same meaning does", () => {
+  it("a pattern matches like the equivalent regular expression", () => {
     const letters = fc.string({ unit: fc.constantFrom("a", "b", "*"), maxLength: 8 })
     fc.assert(
       fc.property(letters, fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 10 }), (pattern, text) => {

@@ -47,7 +47,7 @@ const time: ApprovalInput = { _tag: "Time" }
 
 const events = (moves: ReadonlyArray<ApprovalTransition>) => moves.map(({ event }) => event)
 
-/** Runs a story of inputs, each at its second, and tells the events of each. */
+/** Applies inputs, each at its second, and returns the events of each. */
 const story = (
   from: ApprovalTerms,
   ...inputs: ReadonlyArray<readonly [seconds: number, input: ApprovalInput]>
@@ -62,7 +62,7 @@ const story = (
 }
 
 describe("ApprovalState", () => {
-  it("waits, warns once a window, escalates once, and expires by its timeout", () => {
+  it("an approval warns once per window, escalates once, and expires with its timeout action", () => {
     const { state, told } = story(
       terms,
       [10, time],
@@ -91,7 +91,7 @@ describe("ApprovalState", () => {
     assert.isNull(state.decided_by)
   })
 
-  it("warns a quarter of each window before its end where the terms say nothing", () => {
+  it("by default the warning comes a quarter of the window before its end", () => {
     const { told } = story(
       { ...terms, expiring_seconds: null },
       [74, time],
@@ -109,14 +109,14 @@ describe("ApprovalState", () => {
     ])
   })
 
-  it("does what the timeout says, without naming anybody", () => {
+  it("the timeout action applies without naming an actor", () => {
     const { state } = story({ ...terms, escalation_seconds: null, timeout_action: "allow" }, [100, time])
     assert.strictEqual(state.status, "expired")
     assert.strictEqual(state.outcome, "allow")
     assert.isNull(state.decided_by)
   })
 
-  it("takes one decision; the same actor's same decision again changes nothing", () => {
+  it("the first decision closes the approval, and repeating one's own decision changes nothing", () => {
     const { state, told } = story(
       terms,
       [10, decide("approve")],
@@ -129,13 +129,13 @@ describe("ApprovalState", () => {
     assert.deepStrictEqual(state.decided_at, at(10))
   })
 
-  it("refuses a decision after the deadline, though nobody came by to close the window", () => {
+  it("a decision after the deadline is refused, even if the scheduler is late", () => {
     const { state, told } = story({ ...terms, escalation_seconds: null }, [100, decide("approve")])
     assert.deepStrictEqual(told, ["Expired"])
     assert.strictEqual(state.status, "expired")
   })
 
-  it("asks for an admin once the reviewers' window is over, though nobody came by to escalate", () => {
+  it("after the reviewers' window only an admin can decide, even if the scheduler is late", () => {
     const late = transition(requestApproval(terms, asker.id, start), decide("approve"), at(101))
     assert.strictEqual(late.refusal, "AdminRequired")
     assert.deepStrictEqual(events(late.transitions), ["approval.escalated"])
@@ -148,21 +148,21 @@ describe("ApprovalState", () => {
     assert.strictEqual(admin.transitions[0]?.state.status, "pending")
   })
 
-  it("does not let the asker decide, unless the rule does", () => {
+  it("the key that submitted the step can decide only if the rule allows self-approval", () => {
     assert.deepStrictEqual(story(terms, [1, decide("approve", asker, true)]).told, ["SelfApproval"])
     assert.deepStrictEqual(story({ ...terms, self_approval: true }, [1, decide("approve", asker)]).told, [
       ["approval.approved"]
     ])
   })
 
-  it("closes with its session: expired, rejected, nobody named", () => {
+  it("closing the session expires the approval with outcome reject and no actor", () => {
     const { state, told } = story(terms, [80, { _tag: "CloseSession" }], [81, { _tag: "CloseSession" }])
     assert.deepStrictEqual(told, [["approval.expired"], []])
     assert.strictEqual(state.outcome, "reject")
     assert.strictEqual(state.decision_source, "session_closed")
   })
 
-  it("skips the events of a window that passed unseen as a whole", () => {
+  it("a window that passed completely during an outage is skipped without events", () => {
     assert.deepStrictEqual(story(terms, [150, time]).told, [["approval.expired"]])
   })
 
@@ -185,7 +185,7 @@ describe("ApprovalState", () => {
     })
   )
 
-  it("never reaches an illegal state, tells an event twice, or lets two decisions win", () => {
+  it("no sequence of inputs reaches an illegal state, repeats an event, or lets two decisions win", () => {
     const anyStory = fc.array(fc.tuple(fc.integer({ min: 0, max: 40 }), anyInput), { maxLength: 30 })
     fc.assert(
       fc.property(anyTerms, anyStory, (from, inputs) => {
@@ -219,7 +219,7 @@ describe("ApprovalState", () => {
     )
   })
 
-  it("is moved by its due time, always, and is due no more once it is closed", () => {
+  it("an approval always has a transition at its due time, and none once it is closed", () => {
     fc.assert(
       fc.property(anyTerms, (from) => {
         let state = requestApproval(from, asker.id, start)

@@ -11,7 +11,7 @@ const step: StepContent = {
 }
 
 describe("stepDigest", () => {
-  it("gives the digests of canonical texts written by hand, as openssl computes them", () => {
+  it("the digest equals that of a canonical text written by hand, as openssl computes it", () => {
     // printf '["countersign-step-v1","org_1","ses_1","step 1","refund","payment",...]' | openssl dgst -sha256
     const given = JSON.parse(String.raw`{"z":[null,true,0.10],"b":"\u2602\u000F\u0022\\","a":1e21}`)
     assert.strictEqual(
@@ -29,7 +29,7 @@ describe("stepDigest", () => {
     )
   })
 
-  it("tells apart whatever differs in any part", () => {
+  it("steps that differ in any part have different digests", () => {
     const part = fc.string({ unit: fc.constantFrom("a", '"', ",", "[", "\\", "\n"), maxLength: 3 })
     const content = fc.record(
       {
@@ -51,14 +51,14 @@ describe("stepDigest", () => {
     )
   })
 
-  it("does not mind the order of names", () => {
+  it("the order of keys does not change the digest", () => {
     assert.strictEqual(
       stepDigest({ ...step, arguments: { a: 1, b: { c: 2, d: 3 } } }),
       stepDigest({ ...step, arguments: { b: { d: 3, c: 2 }, a: 1 } })
     )
   })
 
-  it("throws on what has no canonical form", () => {
+  it("a step without a canonical form throws", () => {
     assert.throws(() => stepDigest({ ...step, tool: "\ud800" }), /no canonical JSON form/)
   })
 })

@@ -6,7 +6,7 @@ import * as ApiKeyFormat from "../../../src/domain/identity/ApiKeyFormat.ts"
 
 const alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".split("")
 
-/** Checksums computed apart from the code, with Python's zlib.crc32 and a base62 of its own. */
+/** Checksums computed independently, with Python's zlib.crc32 and its own base62. */
 const vectors = [
   "csk_0000000000000000_00000000000000000000000000000000000000000003vBYoF",
   "csk_Ky9Pf34qY6Nb3wWD_25RQ4F5ZR3qa7yEeeby3abP3E2Zs8IQ9Y7aJZqhB6ba0E2UOp",
@@ -16,13 +16,13 @@ const vectors = [
 const base62 = (length: number) =>
   fc.string({ unit: fc.constantFrom(...alphabet), minLength: length, maxLength: length })
 
-/** A key made by the code from bytes that fast-check chose. */
+/** A key generated from arbitrary bytes. */
 const key = fc
   .uint8Array({ minLength: 118, maxLength: 118, max: 247 })
   .map((bytes) => Redacted.value(ApiKeyFormat.generateApiKeyFrom(() => bytes).key))
 
 describe("ApiKeyFormat", () => {
-  it("reads the vectors", () => {
+  it("the test vectors are parsed", () => {
     for (const text of vectors) {
       const parsed = Result.getOrThrow(ApiKeyFormat.parseApiKey(text))
       assert.strictEqual(parsed.publicId, text.slice(4, 20))
@@ -30,7 +30,7 @@ describe("ApiKeyFormat", () => {
     }
   })
 
-  it("refuses what is not of the form", () => {
+  it("a text of another format is rejected as malformed", () => {
     const good = vectors[1]!
     const malformed = [
       "",
@@ -55,7 +55,7 @@ describe("ApiKeyFormat", () => {
     }
   })
 
-  it("refuses every single wrong character of a key, wherever it stands", () => {
+  it("a key with one wrong character is rejected, at any position", () => {
     const good = vectors[1]!
     for (let at = 0; at < good.length; at++) {
       if (at < 4 || at === 20) continue
@@ -67,7 +67,7 @@ describe("ApiKeyFormat", () => {
     }
   })
 
-  it("refuses two neighbours swapped before the checksum", () => {
+  it("a key with two adjacent characters swapped is rejected", () => {
     fc.assert(
       fc.property(key, fc.integer({ min: 4, max: 62 }), (text, at) => {
         fc.pre(at !== 19 && at !== 20 && text[at] !== text[at + 1])
@@ -78,7 +78,7 @@ describe("ApiKeyFormat", () => {
     )
   })
 
-  it("refuses texts of the form that nobody made", () => {
+  it("random texts of the format are rejected by their checksum", () => {
     fc.assert(
       fc.property(base62(16), base62(49), (id, rest) => {
         assert.deepStrictEqual(ApiKeyFormat.parseApiKey(`csk_${id}_${rest}`), Result.fail("checksum"))
@@ -101,7 +101,7 @@ describe("ApiKeyFormat", () => {
     })
   )
 
-  it("favours no digit: bytes that would are thrown away", () => {
+  it("generated digits are uniformly distributed", () => {
     const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
     const skewed = Uint8Array.from([...everyByte.subarray(248), ...everyByte.subarray(0, 110)])
     const made = ApiKeyFormat.generateApiKeyFrom(() => skewed)
@@ -112,7 +112,7 @@ describe("ApiKeyFormat", () => {
     )
   })
 
-  it("digests the whole text and compares digests", () => {
+  it("the digest covers the whole text, and digests compare by content", () => {
     const first = Result.getOrThrow(ApiKeyFormat.parseApiKey(vectors[0]!))
     const second = Result.getOrThrow(ApiKeyFormat.parseApiKey(vectors[1]!))
     const digest = ApiKeyFormat.apiKeyDigest(first.key)
@@ -125,12 +125,12 @@ describe("ApiKeyFormat", () => {
     assert.isFalse(ApiKeyFormat.digestsEqual(digest, digest.subarray(0, 31)))
   })
 
-  it("does not show a key where it is printed", () => {
+  it("a parsed key is redacted when it is printed", () => {
     const parsed = ApiKeyFormat.parseApiKey(vectors[2]!)
     assert.notInclude(JSON.stringify(parsed) + String(parsed), vectors[2]!.slice(21))
   })
 
-  it("finds keys in any text, and nothing else", () => {
+  it("findApiKeys finds every key in a text and nothing else", () => {
     const noise = fc.oneof(
       fc.string({ unit: "grapheme" }),
       fc.constantFrom("csk_", "csk_csk_", vectors[0]!.slice(0, 69), "_0aZ", ...alphabet)
@@ -151,7 +151,7 @@ describe("ApiKeyFormat", () => {
     )
   })
 
-  it("finds no key in long text made to be slow", () => {
+  it("findApiKeys is fast on adversarial text", () => {
     assert.deepStrictEqual(ApiKeyFormat.findApiKeys("csk_".repeat(500_000)), [])
     assert.deepStrictEqual(ApiKeyFormat.findApiKeys(`csk_${"a".repeat(16)}_`.repeat(100_000)), [])
   })

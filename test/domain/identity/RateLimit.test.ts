@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import { rateLimit, takeToken } from "../../../src/domain/identity/RateLimit.ts"
 
-/** Sends at the given times; whether each was allowed. */
+/** Sends requests at the given times and returns whether each was allowed. */
 const send = (perSecond: number, times: ReadonlyArray<number>) => {
   let fullAt = Number.NEGATIVE_INFINITY
   return times.map((now) => {
@@ -12,8 +12,8 @@ const send = (perSecond: number, times: ReadonlyArray<number>) => {
   })
 }
 
-describe("a rate with a burst", () => {
-  it("lets the burst through at once, and then one for each interval", () => {
+describe("RateLimit", () => {
+  it("a burst is allowed immediately, then one request per interval", () => {
     const times = [0, 0, 0, 0, 249, 250, 250, 499, 500, 2_000, 2_000, 2_000, 2_000, 2_000]
     assert.deepStrictEqual(
       send(4, times).map(({ allowed, remaining }) => (allowed ? remaining : "refused")),
@@ -21,7 +21,7 @@ describe("a rate with a burst", () => {
     )
   })
 
-  it("says how long to wait, and lets through whoever does", () => {
+  it("a refused request is allowed after the returned wait", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_000 }),
@@ -43,7 +43,7 @@ describe("a rate with a burst", () => {
     )
   })
 
-  it("never lets more through, in any stretch of time, than the rate for that time and one burst", () => {
+  it("in any period at most the rate for that period plus one burst is allowed", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 20 }),

@@ -5,8 +5,8 @@ import type { JsonObject } from "../../../src/domain/tasks/Dataset.ts"
 
 const agrees = (expected: JsonObject, actual: JsonObject) => compareAnswers(expected, actual).agrees
 
-describe("the agreement of two answers", () => {
-  it("is that of JSON: whatever the order of keys, not of lists", () => {
+describe("compareAnswers", () => {
+  it("answers agree in any order of keys, but not in any order of list items", () => {
     assert.isTrue(agrees({ a: 1, b: { c: [1, 2], d: null } }, { b: { d: null, c: [1, 2] }, a: 1 }))
     assert.isFalse(agrees({ a: [1, 2] }, { a: [2, 1] }))
     assert.isFalse(agrees({ a: [1] }, { a: [1, 1] }))
@@ -16,7 +16,7 @@ describe("the agreement of two answers", () => {
     assert.isFalse(agrees({ a: { b: 1 } }, { a: { b: 1, c: 2 } }))
   })
 
-  it("takes fractions within a millionth for the same, and near nothing for nothing", () => {
+  it("fractions agree within a relative difference of 1e-6, and near zero within an absolute one", () => {
     assert.isTrue(agrees({ a: 0.1 + 0.2 }, { a: 0.3 }))
     assert.isTrue(agrees({ a: 1_000_000 }, { a: 1_000_000.9 }))
     assert.isFalse(agrees({ a: 1_000_000 }, { a: 1_000_001.5 }))
@@ -25,14 +25,14 @@ describe("the agreement of two answers", () => {
     assert.isFalse(agrees({ a: 1 }, { a: -1 }))
   })
 
-  it("takes whole numbers for what they are, however large: they number invoices, seconds and cents", () => {
+  it("integers agree only if they are equal, however large", () => {
     assert.isTrue(agrees({ invoice: 12_345_678 }, { invoice: 12_345_678 }))
     assert.isFalse(agrees({ invoice: 12_345_678 }, { invoice: 12_345_670 }))
     assert.isFalse(agrees({ at: [1_763_000_000] }, { at: [1_763_001_700] }))
     assert.isFalse(agrees({ total: { cents: 1_000_001 } }, { total: { cents: 1_000_000 } }))
   })
 
-  it("names each top-level field, one that only one has too", () => {
+  it("every top-level field of either answer is listed", () => {
     assert.deepStrictEqual(compareAnswers({ a: 1, b: 2, constructor: 1 }, { a: 1, b: 3, c: 4 }).fields, [
       ["a", true],
       ["b", false],
@@ -41,7 +41,7 @@ describe("the agreement of two answers", () => {
     ])
   })
 
-  it("is whole for what is the same, and the same both ways round", () => {
+  it("an answer agrees with itself, and agreement is symmetric", () => {
     const leaf = fc.oneof(
       fc.integer(),
       fc.double({ noNaN: true, noDefaultInfinity: true }),

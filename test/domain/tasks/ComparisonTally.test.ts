@@ -22,15 +22,15 @@ const outcome = (more: Partial<Outcome> = {}): Outcome => ({
 
 const failed = outcome({ answer: null, agrees: false, failure: "The model server answered 500" })
 
-describe("the tally of a comparison", () => {
-  it("shows nothing of nothing", () => {
+describe("ComparisonTally", () => {
+  it("the summary of an empty tally has null shares and latencies", () => {
     const { candidate, difference, fields } = summarizeTally(emptyTally)
     assert.deepInclude(candidate, { agreed: 0, agreement: null, latency_ms: null, cost: null })
     assert.deepStrictEqual(difference, { value: 0, low: -1, high: 1 })
     assert.deepStrictEqual(fields, [])
   })
 
-  it("adds up what both sides made, failures apart", () => {
+  it("the summary adds up both sides and leaves failures out of latency", () => {
     const fields = ["category"]
     let tally = emptyTally
     tally = addToTally(tally, { candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
@@ -48,7 +48,7 @@ describe("the tally of a comparison", () => {
     assert.deepStrictEqual(summary.fields, [{ field: "category", compared: 3, candidate: 2, live: 2 }])
   })
 
-  it("knows percentiles to within a twentieth", () => {
+  it("percentiles are within 5 % of the exact value", () => {
     let tally = emptyTally
     for (let millis = 1; millis <= 1_000; millis++) {
       tally = addToTally(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
@@ -58,7 +58,7 @@ describe("the tally of a comparison", () => {
     assert.closeTo(times?.p95 ?? 0, 950, 47.5)
   })
 
-  it("stays small, whatever the answers are made of, and is kept as JSON", () => {
+  it("a tally stays small for any answers and survives a JSON round trip", () => {
     let tally = emptyTally
     for (let n = 0; n < 300; n++) {
       tally = addToTally(tally, { candidate: outcome(), live: outcome(), fields: [`field ${n}`] })

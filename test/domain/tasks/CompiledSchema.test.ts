@@ -3,15 +3,15 @@ import { Result, type Schema } from "effect"
 import { compileSchema, type SchemaFault } from "../../../src/domain/tasks/CompiledSchema.ts"
 import { exponentialSchema } from "../../support/schemas.ts"
 
-const shape = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
+const compiled = (schema: Schema.Json) => Result.getOrThrow(compileSchema(schema))
 
-const refusal = (schema: Schema.Json): SchemaFault => {
-  const compiled = compileSchema(schema)
-  if (Result.isSuccess(compiled)) throw new Error("The schema is taken")
-  return compiled.failure
+const rejection = (schema: Schema.Json): SchemaFault => {
+  const result = compileSchema(schema)
+  if (Result.isSuccess(result)) throw new Error("The schema was accepted")
+  return result.failure
 }
 
-const order = shape({
+const order = compiled({
   type: "object",
   additionalProperties: false,
   required: ["order", "items"],
@@ -35,12 +35,12 @@ const order = shape({
   }
 })
 
-describe("a shape", () => {
-  it("finds nothing wrong with what fits", () => {
+describe("CompiledSchema", () => {
+  it("a valid value has no errors", () => {
     assert.deepStrictEqual(order.check({ order: "a", note: null, items: [{ sku: "AB-1", qty: 2 }] }), [])
   })
 
-  it("names each field at fault, the property itself where one is missing or surplus, at any depth", () => {
+  it("each invalid field is named at any depth, a missing or unexpected property by its own pointer", () => {
     const faults = order.check(
       {
         order: 1,
@@ -70,11 +70,11 @@ describe("a shape", () => {
     )
   })
 
-  it("names 20 faults at most", () => {
+  it("at most 20 errors are reported", () => {
     assert.lengthOf(order.check({ order: "", items: Array.from({ length: 100 }, () => ({})) }), 20)
   })
 
-  it("never says what a value is", () => {
+  it("no error contains a value", () => {
     const secret = "hunter2-is-my-secret"
     const faults = order.check({
       order: [secret],
@@ -86,8 +86,8 @@ describe("a shape", () => {
     assert.notInclude(JSON.stringify(faults), secret)
   })
 
-  it("knows fields that every object of JavaScript has", () => {
-    const named = shape({
+  it("fields named like members of Object.prototype are validated like others", () => {
+    const named = compiled({
       type: "object",
       required: ["constructor", "toString"],
       properties: { valueOf: { type: "string" } }
@@ -97,12 +97,12 @@ describe("a shape", () => {
       ["#/constructor", "#/toString"]
     )
     assert.deepStrictEqual(named.check({ constructor: 1, toString: 2 }), [])
-    const closed = shape({ type: "object", additionalProperties: false })
+    const closed = compiled({ type: "object", additionalProperties: false })
     assert.strictEqual(closed.check(JSON.parse('{"__proto__":1}'))[0]?.pointer, "#/__proto__")
   })
 
-  it("follows references within itself: by pointer, by anchor, and to itself", () => {
-    const tree = shape({
+  it("references within the schema are followed: by pointer, by anchor, and recursively", () => {
+    const tree = compiled({
       $id: "https://example.com/tree",
       type: "object",
       properties: { "a b": { $ref: "#/$defs/no%20de" }, name: { $ref: "#text" } },
@@ -120,9 +120,9 @@ describe("a shape", () => {
     )
   })
 
-  it("follows references to the whole, by pointer and by anchor, and to what takes anything or nothing", () => {
+  it("references to the root, by pointer and by anchor, and to `true` and `false` are followed", () => {
     for (const to of ["#", "#top"]) {
-      const tree = shape({
+      const tree = compiled({
         $id: "https://example.com/tree",
         $anchor: "top",
         type: "object",
@@ -143,7 +143,7 @@ describe("a shape", () => {
         detail: "must be string"
       })
     }
-    const plain = shape({
+    const plain = compiled({
       type: "object",
       properties: { any: { $ref: "#/$defs/any" }, none: { $ref: "#/$defs/none" } },
       $defs: { any: true, none: false }
@@ -155,9 +155,9 @@ describe("a shape", () => {
     )
   })
 
-  it("knows what was judged anywhere, in whichever branch, where the rest is not allowed", () => {
+  it("unevaluatedProperties accepts properties that any branch evaluated", () => {
     const branches = (judged: Record<string, Schema.Json>) =>
-      shape({
+      compiled({
         type: "object",
         ...judged,
         anyOf: [
@@ -177,8 +177,8 @@ describe("a shape", () => {
     }
   })
 
-  it("takes formats and unknown keywords as annotations", () => {
-    const annotated = shape({
+  it("formats and unknown keywords are annotations", () => {
+    const annotated = compiled({
       type: "object",
       "x-tool": { type: "bogus" },
       nullable: true,
@@ -187,16 +187,16 @@ describe("a shape", () => {
     assert.deepStrictEqual(annotated.check({ mail: "nobody" }), [])
   })
 
-  it("has the digest of its text", () => {
+  it("the digest is that of the schema's text", () => {
     assert.match(order.digest, /^[0-9a-f]{64}$/)
-    assert.notStrictEqual(shape({ type: "object" }).digest, order.digest)
+    assert.notStrictEqual(compiled({ type: "object" }).digest, order.digest)
   })
 })
 
-describe("a schema is refused, with its place,", () => {
-  const refused: ReadonlyArray<readonly [what: string, schema: Schema.Json, pointer: string]> = [
+describe("compileSchema", () => {
+  const rejected: ReadonlyArray<readonly [what: string, schema: Schema.Json, pointer: string]> = [
     ["without an object at the top", { type: "array" }, "#/type"],
-    ["that is no object", [], "#"],
+    ["that is not an object", [], "#"],
     [
       "of another dialect",
       { $schema: "http://json-schema.org/draft-07/schema#", type: "object" },
@@ -229,7 +229,7 @@ describe("a schema is refused, with its place,", () => {
       "#/items/$ref"
     ],
     ["with an $id inside", { type: "object", items: { $id: "https://x.test/y" } }, "#/items/$id"],
-    ["with a choice of nothing", { type: "object", properties: { a: { enum: [] } } }, "#/properties/a/enum"],
+    ["with an empty enum", { type: "object", properties: { a: { enum: [] } } }, "#/properties/a/enum"],
     [
       "with a property that the validator passes over",
       { type: "object", properties: JSON.parse('{"__proto__":{"type":"number"}}') },
@@ -253,7 +253,7 @@ describe("a schema is refused, with its place,", () => {
       { type: "object", patternProperties: { "(a)\\1": true } },
       "#/patternProperties/(a)%5C1"
     ],
-    ["that is its own judge", { type: "object", $ref: "#" }, "#"],
+    ["that refers to itself for the same value", { type: "object", $ref: "#" }, "#"],
     [
       "that goes in a circle",
       {
@@ -278,9 +278,9 @@ describe("a schema is refused, with its place,", () => {
     ],
     ["that is nested too deep", { type: "object", items: nested(33) }, `#${"/items".repeat(33)}`]
   ]
-  for (const [what, schema, pointer] of refused) {
-    it(what, () => {
-      assert.strictEqual(refusal(schema).pointer, pointer)
+  for (const [what, schema, pointer] of rejected) {
+    it(`a schema is rejected with its place: ${what}`, () => {
+      assert.strictEqual(rejection(schema).pointer, pointer)
     })
   }
 
@@ -294,7 +294,7 @@ describe("a schema is refused, with its place,", () => {
     return depth === 1 ? {} : { items: nested(depth - 1) }
   }
 
-  it("or taken as it stands: no name or value of it becomes code", () => {
+  it("no name or value of a schema becomes code", () => {
     const names = [
       "'];globalThis.hit=1;//",
       '"+(globalThis.hit=1)+"',
@@ -302,7 +302,7 @@ describe("a schema is refused, with its place,", () => {
       "\u2028globalThis.hit=1",
       "*/globalThis.hit=1/*"
     ]
-    const hostile = shape({
+    const hostile = compiled({
       type: "object",
       title: "*/globalThis.hit=1/*",
       $id: "https://x.test/*/globalThis.hit=1/*",
@@ -318,11 +318,11 @@ describe("a schema is refused, with its place,", () => {
   })
 })
 
-describe("a check is bounded, where schema and value make it", () => {
+describe("CompiledSchema.check has a work limit", () => {
   const tooMuch = "takes too much work to validate against this schema; send a smaller value"
-  const check = (schema: Schema.Json, value: unknown) => shape(schema).check(value)[0]?.detail
+  const check = (schema: Schema.Json, value: unknown) => compiled(schema).check(value)[0]?.detail
 
-  it("double with each level of nesting", () => {
+  it("a check whose work doubles with each level of nesting is aborted", () => {
     const node = (last: string) => ({
       type: "object",
       properties: { a: { $ref: "#/$defs/n" } },
@@ -343,7 +343,7 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("double with each level, where the whole refers to itself: what may be no fault is not named as one", () => {
+  it("an aborted check of a recursive root reports no errors of alternatives", () => {
     let value: unknown = { a: "end" }
     for (let level = 0; level < 60; level++) value = { a: value, b: 1 }
     assert.strictEqual(
@@ -358,7 +358,7 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("double with each reference", () => {
+  it("a check whose work doubles with each reference is aborted", () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 40 }, (_, index) => [
         `d${index}`,
@@ -371,18 +371,18 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("double with each reference: a value may take more the larger it is", () => {
+  it("the work limit grows with the size of the value", () => {
     assert.strictEqual(check(exponentialSchema(17), {}), tooMuch)
     assert.isUndefined(check(exponentialSchema(17), { a: "x".repeat(100_000) }))
   })
 
-  it("compare large items over and over", () => {
+  it("a check that compares large items repeatedly is aborted", () => {
     const items = Array.from({ length: 50_000 }, (_, index) => ({ index }))
     const allOf = Array.from({ length: 100 }, () => ({ uniqueItems: true }))
     assert.strictEqual(check({ type: "object", properties: { a: { allOf } } }, { a: items }), tooMuch)
   })
 
-  it("match long texts with long patterns", () => {
+  it("a check that matches long texts with long patterns is aborted", () => {
     const text = "ab".repeat(20_000)
     const value = { a: Array.from({ length: 100 }, () => text) }
     assert.strictEqual(
@@ -391,7 +391,7 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("list many values for many items", () => {
+  it("a check of many enum values for many items is aborted", () => {
     const values = Array.from({ length: 5_000 }, (_, index) => `v${index}`)
     const value = { a: Array.from({ length: 100_000 }, () => "v4999") }
     assert.strictEqual(
@@ -400,7 +400,7 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("measure a long text over and over", () => {
+  it("a check that measures a long text repeatedly is aborted", () => {
     const allOf = Array.from({ length: 100 }, () => ({ maxLength: 10_000_000 }))
     assert.strictEqual(
       check({ type: "object", properties: { a: { allOf } } }, { a: "é".repeat(2_000_000) }),
@@ -408,15 +408,15 @@ describe("a check is bounded, where schema and value make it", () => {
     )
   })
 
-  it("find a million faults; the first are named", () => {
-    const faults = shape({ type: "object", properties: { a: { items: { type: "string" } } } }).check({
+  it("a check that finds a million errors is aborted and reports the first", () => {
+    const faults = compiled({ type: "object", properties: { a: { items: { type: "string" } } } }).check({
       a: Array.from({ length: 1_000_000 }, (_, index) => index)
     })
     assert.lengthOf(faults, 20)
     assert.deepStrictEqual(faults[0], { pointer: "#/a/0", detail: "must be string" })
   })
 
-  it("not: a value of a hundred thousand parts is checked", () => {
+  it("a value of 100,000 parts is validated completely", () => {
     const value = { a: Array.from({ length: 100_000 }, (_, index) => ({ id: index, name: `n${index}` })) }
     const item = {
       type: "object",
@@ -426,8 +426,8 @@ describe("a check is bounded, where schema and value make it", () => {
     assert.isUndefined(check({ type: "object", properties: { a: { items: item } } }, value))
   })
 
-  it("and by equal values that are written differently, which are no two", () => {
-    const unique = shape({ type: "object", properties: { a: { uniqueItems: true } } })
+  it("uniqueItems treats equal values that are written differently as duplicates", () => {
+    const unique = compiled({ type: "object", properties: { a: { uniqueItems: true } } })
     assert.lengthOf(
       unique.check({
         a: [

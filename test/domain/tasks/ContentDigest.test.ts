@@ -8,8 +8,8 @@ const of = (members: ReadonlyArray<string>) => {
   return content
 }
 
-describe("the digest of a collection", () => {
-  it("is the same in any order, and undone by taking out", () => {
+describe("ContentDigest", () => {
+  it("the digest does not depend on the order, and removing a member undoes adding it", () => {
     fc.assert(
       fc.property(
         fc.array(fc.string(), { maxLength: 8 }),
@@ -24,16 +24,16 @@ describe("the digest of a collection", () => {
     )
   })
 
-  it("differs by any member, and by how often one is there", () => {
+  it("the digest changes with each member and with its count", () => {
     const digests = [[], ["a"], ["a", "a"], ["b"], ["a", "b"], ["ab"]].map((members) => of(members).digest())
     assert.strictEqual(new Set(digests).size, digests.length)
     for (const digest of digests) assert.match(digest, /^[0-9a-f]{64}$/)
   })
 
-  it("goes on from what was kept", () => {
+  it("a stored state can be restored and continued", () => {
     const kept = of(["a"]).state()
     assert.lengthOf(kept, STATE_BYTES)
-    // A view into a larger buffer, as a driver gives it.
+    // A view into a larger buffer, as the database driver returns it.
     const buffer = new Uint8Array(STATE_BYTES + 3)
     buffer.set(kept, 3)
     const content = ContentDigest.from(buffer.subarray(3))
@@ -41,7 +41,7 @@ describe("the digest of a collection", () => {
     assert.strictEqual(content.digest(), of(["a", "b"]).digest())
   })
 
-  it("stays what it was: stored versions go by it", () => {
+  it("the digest of a known collection is fixed, because stored versions contain it", () => {
     assert.strictEqual(of(["a"]).digest(), GOLDEN)
   })
 })

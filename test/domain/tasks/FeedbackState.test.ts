@@ -6,8 +6,8 @@ import { type FeedbackInput, initialStatus, transition } from "../../../src/doma
 
 const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Reject"]
 
-describe("a correction", () => {
-  it("moves as the diagram says, and in no other way", () => {
+describe("FeedbackState", () => {
+  it("the transitions are those of the diagram and no others", () => {
     const moves = FeedbackStatus.literals.flatMap((status) =>
       inputs.flatMap((input) => {
         const next = transition(status, input)
@@ -17,7 +17,7 @@ describe("a correction", () => {
     assert.deepStrictEqual(moves, ["pending Stage staged", "pending Reject rejected"])
   })
 
-  it("takes the same verdict again, and no other", () => {
+  it("repeating a verdict is accepted, and any other verdict is refused", () => {
     for (const status of ["staged", "promoted", "superseded"] as const) {
       assert.deepStrictEqual(transition(status, "Stage"), Result.succeed(status))
       assert.deepStrictEqual(transition(status, "Reject"), Result.fail("AlreadyReviewed"))
@@ -26,13 +26,13 @@ describe("a correction", () => {
     assert.deepStrictEqual(transition("rejected", "Stage"), Result.fail("AlreadyReviewed"))
   })
 
-  it("is not there where feedback is a score alone, so that nothing moves it", () => {
+  it("feedback without a correction never changes its status", () => {
     assert.strictEqual(initialStatus(false), "recorded")
     for (const input of inputs)
       assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
   })
 
-  it("is reviewed once, whatever verdicts come in whatever order", () => {
+  it("a correction is reviewed once, for any sequence of verdicts", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
         let status = initialStatus(true)

@@ -14,8 +14,8 @@ const sets = fc
   .uniqueArray(fc.tuple(fc.nat(30), fc.nat(4), fc.nat(3)), { selector: ([id]) => id, maxLength: 20 })
   .map((list) => list.map(([id, run, at]) => staged(id, run, at)))
 
-describe("a promotion", () => {
-  it("takes the last staged of each run, and names it for the others", () => {
+describe("planPromotion", () => {
+  it("the correction staged last for each run is promoted and supersedes the others", () => {
     const { promoted, superseded } = planPromotion([
       staged(1, 1, 10),
       staged(2, 1, 30),
@@ -32,7 +32,7 @@ describe("a promotion", () => {
     ])
   })
 
-  it("takes the later feedback of two that were staged at once", () => {
+  it("of two corrections staged at the same time, the later feedback is promoted", () => {
     const set = [staged(1, 1, 10), staged(2, 1, 10)]
     for (const either of [set, set.toReversed()]) {
       assert.deepStrictEqual(planPromotion(either).superseded, [
@@ -41,12 +41,12 @@ describe("a promotion", () => {
     }
   })
 
-  it("goes by the time of staging, not by when the feedback was given", () => {
+  it("the time of staging decides, not the time of the feedback", () => {
     const [first, second, third] = [staged(3, 1, 10), staged(1, 2, 20), staged(2, 3, 20)]
     assert.deepStrictEqual(sortByStagingTime([third, first, second]), [first, second, third])
   })
 
-  it("leaves nobody out, takes one a run and none before a later one; the order of the set does not matter", () => {
+  it("every correction is promoted or superseded, one per run is promoted, and the order of the input does not matter", () => {
     fc.assert(
       fc.property(sets, fc.integer(), (set, seed) => {
         const plan = planPromotion(set)
@@ -73,7 +73,7 @@ describe("a promotion", () => {
     )
   })
 
-  it("has another revision for every other set", () => {
+  it("different sets have different revisions", () => {
     fc.assert(
       fc.property(sets, sets, (left, right) => {
         const ids = (set: ReadonlyArray<StagedFeedback>) =>

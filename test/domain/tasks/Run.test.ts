@@ -4,8 +4,8 @@ import { parseTraceparent } from "../../../src/domain/tasks/Run.ts"
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 const span = "00f067aa0ba902b7"
 
-describe("a caller's traceparent", () => {
-  it("is kept where it is one", () => {
+describe("parseTraceparent", () => {
+  it("a valid traceparent is returned", () => {
     assert.strictEqual(parseTraceparent(`00-${trace}-${span}-01`), `00-${trace}-${span}-01`)
   })
 
@@ -18,7 +18,7 @@ describe("a caller's traceparent", () => {
     `00-${trace}-${"0".repeat(16)}-01`,
     `00-${trace.toUpperCase()}-${span}-01`,
     `00-${trace}-${span}-01-more`
-  ])("is left alone where it is none: %s", (header) => {
+  ])("an invalid traceparent gives null: %s", (header) => {
     assert.isNull(parseTraceparent(header))
   })
 })

@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { COUNTS_BYTES, EXAMPLES_PER_WORD, WordCounts } from "../../../src/domain/tasks/WordCounts.ts"
 import { hash } from "../../../src/domain/tasks/tokenize.ts"
 
-describe("the counts of words", () => {
-  it("let a word lead to so many examples and no more, also from what was kept", () => {
+describe("WordCounts", () => {
+  it("a word is counted up to the limit, also after the counts were restored", () => {
     const counts = WordCounts.empty()
     const word = hash("parcel")
     for (let n = 0; n < EXAMPLES_PER_WORD - 1; n++) assert.isTrue(counts.tryCount(word))
@@ -14,7 +14,7 @@ describe("the counts of words", () => {
     assert.isTrue(kept.tryCount(hash("invoice")))
   })
 
-  it("never let one lead to more, and give up few early, among many words", () => {
+  it("among many words none exceeds the limit and few reach it early", () => {
     const counts = WordCounts.empty()
     const common = Array.from({ length: 3_000 }, (_, n) => hash(`common ${n}`))
     for (let round = 0; round < EXAMPLES_PER_WORD; round++) for (const word of common) counts.tryCount(word)

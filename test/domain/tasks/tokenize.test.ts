@@ -3,8 +3,8 @@ import { hash, MAX_TOKENS, tokenize } from "../../../src/domain/tasks/tokenize.t
 
 const words = (...list: ReadonlyArray<string>) => [...new Set(list.map(hash))].toSorted((a, b) => a - b)
 
-describe("the tokens of a value", () => {
-  it("are its words, whatever their case and width, and its numbers by their fields", () => {
+describe("tokenize", () => {
+  it("words are tokens in any case and width, and numbers are tokens with their field", () => {
     assert.deepStrictEqual(
       tokenize({ text: "Where is MY parcel? ｐａｒｃｅｌ" }),
       words("where", "is", "my", "parcel")
@@ -17,11 +17,11 @@ describe("the tokens of a value", () => {
     assert.deepStrictEqual(tokenize({}), [])
   })
 
-  it("are single characters where a script has no space between words", () => {
+  it("each character is a token in scripts without spaces between words", () => {
     assert.deepStrictEqual(tokenize({ text: "包裹在哪里" }), words("包", "裹", "在", "哪", "里"))
   })
 
-  it("are bounded, whatever the value", () => {
+  it("the number of tokens is limited for any value", () => {
     const many = Array.from({ length: 10_000 }, (_, n) => `word${n}`)
     assert.lengthOf(tokenize({ many }), MAX_TOKENS)
     assert.lengthOf(tokenize({ text: many.join(" ") }), MAX_TOKENS)

@@ -4,27 +4,27 @@ import { pairedDifference, wilsonInterval } from "../../../src/domain/tasks/wils
 
 const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
 
-describe("the interval of a share", () => {
+describe("wilsonInterval", () => {
   // Newcombe 1998 (Statistics in Medicine 17, 857 to 872), table I, method 3.
   it.each([
     [81, 263, 0.2553, 0.3662],
     [15, 148, 0.0624, 0.1605],
     [0, 20, 0, 0.1611],
     [1, 29, 0.0061, 0.1718]
-  ])("of %i in %i is the published one", (count, of, low, high) => {
+  ])("the interval of %i in %i is the published one", (count, of, low, high) => {
     const interval = wilsonInterval(count, of)
     near(interval.low, low)
     near(interval.high, high)
   })
 
-  it("is exact to twelve digits", () => {
+  it("the interval is exact to twelve digits", () => {
     assert.closeTo(wilsonInterval(81, 263).low, 0.255288519878, 1e-12)
     assert.closeTo(wilsonInterval(81, 263).high, 0.366209576983, 1e-12)
     assert.closeTo(wilsonInterval(3, 7).low, 0.158219855251, 1e-12)
     assert.closeTo(wilsonInterval(3, 7).high, 0.749541635472, 1e-12)
   })
 
-  it("holds the share, lies between nothing and all, and grows narrow", () => {
+  it("the interval contains the proportion, lies between 0 and 1, and narrows with more trials", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 100_000 }),
@@ -44,28 +44,28 @@ describe("the interval of a share", () => {
   })
 })
 
-describe("the difference of two paired shares", () => {
+describe("pairedDifference", () => {
   // Newcombe 1998 (Statistics in Medicine 17, 2635 to 2650), table II, method 10.
   it.each([
     [{ both: 36, first: 12, second: 2, neither: 0 }, 0.0569, 0.3404],
     [{ both: 20, first: 12, second: 2, neither: 16 }, 0.0562, 0.3292],
     [{ both: 0, first: 0, second: 0, neither: 50 }, -0.0713, 0.0713],
     [{ both: 54, first: 0, second: 0, neither: 0 }, -0.0664, 0.0664]
-  ])("of %o is the published one", (paired, low, high) => {
+  ])("the difference of %o is the published one", (paired, low, high) => {
     const difference = pairedDifference(paired)
     near(difference.low, low)
     near(difference.high, high)
   })
 
   // The worked example of Altman, Machin, Bryant, Gardner, "Statistics with Confidence", 2000, table 6.2.
-  it("of 14, 5, 0 and 22 is the one of the textbook", () => {
+  it("the difference of 14, 5, 0 and 22 is the one of the textbook", () => {
     const { high, low, value } = pairedDifference({ both: 14, first: 5, second: 0, neither: 22 })
     assert.strictEqual(value.toFixed(3), "0.122")
     assert.strictEqual(low.toFixed(3), "0.011")
     assert.strictEqual(high.toFixed(3), "0.226")
   })
 
-  // By the formula in decimals of 60 digits, in another language: with a correlation that is corrected, corrected to none, and negative.
+  // Computed independently with 60 decimal digits: with a correlation that is corrected, corrected to zero, and negative.
   it.each([
     [{ both: 36, first: 12, second: 2, neither: 0 }, 0.056929584003, 0.340427602975],
     [{ both: 20, first: 12, second: 2, neither: 16 }, 0.056156424842, 0.3292069954],
@@ -73,13 +73,13 @@ describe("the difference of two paired shares", () => {
     [{ both: 3, first: 4, second: 2, neither: 4 }, -0.204903951524, 0.463238947369],
     [{ both: 1000, first: 30, second: 10, neither: 200 }, 0.005995979383, 0.026515482997],
     [{ both: 500, first: 3, second: 0, neither: 497 }, -0.000908757089, 0.006907309809]
-  ])("of %o is exact to twelve digits", (paired, low, high) => {
+  ])("the difference of %o is exact to twelve digits", (paired, low, high) => {
     const difference = pairedDifference(paired)
     assert.closeTo(difference.low, low, 1e-12)
     assert.closeTo(difference.high, high, 1e-12)
   })
 
-  it("turns its sign with the sides, and stays within one", () => {
+  it("swapping the sides negates the difference, which stays between -1 and 1", () => {
     const count = fc.integer({ min: 0, max: 1_000 })
     fc.assert(
       fc.property(count, count, count, count, (both, first, second, neither) => {
