@@ -1,6 +1,6 @@
 /**
- * The one place where layers meet. Each is useful alone: the services over any store (`layerServices`, and `layerSchedulers` for what they
- * do by themselves), the routes over any services (`layerRoutes`), and the whole, listening (`layer`).
+ * The only module that assembles layers. Each exported layer can be used alone: the services over a database (`layerServices`) and their
+ * background workers (`layerSchedulers`), the routes over the services (`layerRoutes`), and the whole listening service (`layer`).
  */
 import { Duration, Effect, Layer, Option, References } from "effect"
 import { HttpRouter } from "effect/http"
@@ -82,7 +82,7 @@ import { TelemetryHttp } from "./telemetry/Telemetry/http.ts"
 import * as OtlpChannel from "./telemetry/Telemetry/OtlpChannel.ts"
 import * as SpanRetention from "./telemetry/Telemetry/Retention.ts"
 
-/** What the services are set to, apart from where the store is and where the whole listens. */
+/** The settings of the services: all but those of the database and of the listening address. */
 export type ServiceSettings = Pick<
   Settings,
   | "egress"
@@ -98,18 +98,18 @@ export type ServiceSettings = Pick<
 >
 
 /**
- * How the longest stop is shared out: requests first, then attempts under way. Of the default 8 s the engine gets 5.2: more than an
- * attempt at a webhook can last, so that none is cut off and sent twice. A mail or an export of spans can last 10 s: one that has not
- * ended by then is cut off, and sent again by the next owner.
+ * The delivery engine's part of the graceful shutdown, after the requests' part. Of the default 8 s it gets 5.2 s, longer than a webhook
+ * attempt can take, so that no attempt is interrupted and repeated. An email or a span export can take 10 s: one that has not ended by then is
+ * interrupted, and the next owner sends it again.
  */
 const ENGINE_SHARE = 0.65
 
-/** Who answers runs, by the kind of the release's provider. */
+/** The providers of runs, by the kind of the release's provider. */
 const layerProviders = Providers.layer.pipe(Layer.provide([NearestExample.layer, OpenAi.layer()]))
 
 /**
- * Every service of Countersign over a migrated store and a ring of master keys. The delivery engine runs with them; what
- * else happens by itself is in `layerSchedulers`.
+ * Every service of Countersign, over a migrated database and a key ring. They include the delivery engine; other background work is in
+ * `layerSchedulers`.
  */
 export const layerServices = (settings: ServiceSettings) =>
   Layer.mergeAll(ConsoleSessions.layer, ApprovalFeed.layer, DeliveryHealth.layer, DatasetChanges.layer).pipe(
@@ -153,7 +153,7 @@ export const layerServices = (settings: ServiceSettings) =>
         CompiledSchemas.layer,
         KnownSecrets.layer,
         Egress.layer(settings.egress),
-        // The operator's own model servers, plain http among them, are for providers alone.
+        // Only providers may reach the operator's model servers, and plain http.
         ProviderEgress.layer({
           ...settings.egress,
           allow: settings.providerAllow.map((network) => ({ network, port: undefined })),
@@ -164,7 +164,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(StoreClock.layer)
   )
 
-/** What happens without anybody asking: deadlines are kept, comparisons worked at, and what is old removed. Over the services. */
+/** Background workers over the services: deadlines, comparisons and retention. */
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
@@ -174,10 +174,10 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
   )
 
-/** The handlers of the contract, with the routes they make for an authentication. */
+/** The routes of the API contract with one kind of authentication. */
 const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
   HttpApiBuilder.layer(Api).pipe(
-    // A set of its own for each authentication: handlers keep the one that they were built with.
+    // Fresh handlers for each authentication: they keep the one that they were built with.
     Layer.provide(
       Layer.fresh(
         Layer.mergeAll(
@@ -205,7 +205,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
     ])
   )
 
-/** The routes of the contract and those beside it, over the services. */
+/** All routes, over the services: the API, the console, and those for operators. */
 export const layerRoutes = (settings: ServiceSettings) =>
   Layer.mergeAll(
     layerContract(Authentication.layer),
@@ -215,19 +215,19 @@ export const layerRoutes = (settings: ServiceSettings) =>
     Envelope.layer
   ).pipe(Layer.provide(RateLimits.layer({ perSecond: settings.rateLimit })))
 
-/** The whole service: a migrated store, the services, their schedulers, and the routes, listening. */
+/** The whole service: a migrated database, the services, their workers, and the listening routes. */
 export const layer = (settings: Settings) =>
-  // Over the listening server, so that a stop ends open streams first and then waits for the requests that are left.
+  // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
   Layer.mergeAll(SessionStream.layerEndAtStop, ApprovalFeed.layerEndAtStop).pipe(
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), {
         disableLogger: true,
         disableListenLog: true,
         routerConfig: {
-          // What a proxy closes by its path is not opened by another case or a second slash.
+          // A path that a proxy blocks must not be reachable with another case or a second slash.
           caseSensitive: true,
           ignoreDuplicateSlashes: false,
-          // The longest parameter of a path; past the router's own limit of 100 a step could be asked for and never get its outcome.
+          // The longest path parameter. The router's default of 100 would accept a step whose outcome could never be reported.
           maxParamLength: MAX_STEP_ID_LENGTH
         }
       })
@@ -255,6 +255,6 @@ export const layer = (settings: Settings) =>
     ),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
     Layer.provideMerge(layerRegistry),
-    // Spans that nobody collects are not made: they would be a third of a small request's cost.
+    // Without a collector no spans are created: they would be a third of the cost of a small request.
     Layer.provideMerge(Layer.succeed(References.TracerEnabled, settings.ownTelemetry?.traces !== undefined))
   )

@@ -1,4 +1,4 @@
-/** `countersign/server`: the layers of the service, whole and apart, for those who compose them. */
+/** `countersign/server`: the whole service as a layer, and its services, to compose into another program. */
 export { ApiKeys } from "./identity/ApiKeys.ts"
 export { Approvals } from "./approvals/Approvals.ts"
 export { Audit, type Author } from "./identity/Audit.ts"

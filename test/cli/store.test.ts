@@ -27,7 +27,7 @@ describe("commands without a database", () => {
         assert.strictEqual(out, "")
         assert.strictEqual(
           err,
-          "there is no store in /srv/app/.countersign: set DATABASE_URL or COUNTERSIGN_DATA_DIR"
+          "no database in /srv/app/.countersign: set DATABASE_URL or COUNTERSIGN_DATA_DIR"
         )
       }
     })
@@ -82,11 +82,11 @@ layer(Store.layer, { excludeTestServices: true })(
         for (const [number, says] of [
           [
             -1,
-            `the store's schema is ${latestMigration - 1}, and this version works on ${latestMigration}: run countersign migrate`
+            `the database has schema version ${latestMigration - 1}, but this version of countersign needs ${latestMigration}: run countersign migrate`
           ],
           [
             latestMigration + 1,
-            `the store's schema is ${latestMigration + 1}, and this version knows none past ${latestMigration}: run the version that migrated it`
+            `the database has schema version ${latestMigration + 1}, but this version of countersign supports ${latestMigration} at most: run the version that migrated it`
           ]
         ] as const) {
           yield* renumber(latestMigration, number)

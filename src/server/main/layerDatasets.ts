@@ -7,7 +7,7 @@ import { CompiledSchemas } from "../tasks/CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerMatchingStore } from "./layerStore.ts"
 
-/** The datasets of a store that is there and migrated, and its organizations, and no more: for the command line. */
+/** The services for datasets, on an existing database with this version's schema. For the command line. */
 export const layerDatasets = (store: StoreSettings) =>
   Datasets.layer.pipe(
     Layer.provide([CompiledSchemas.layer, Audit.layer]),

@@ -8,8 +8,8 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 
 /**
- * The store's client and the ring of keys that seals secrets in it: an external PostgreSQL with the keys of the configuration, or the
- * embedded one, whose key is made beside its data unless the configuration gives one.
+ * The database client and the key ring of its secrets: an external PostgreSQL with the configured master keys, or the embedded PostgreSQL,
+ * whose master key is generated in the data directory unless one is configured.
  */
 export const layerStore = (store: StoreSettings) =>
   store.kind === "external"
@@ -24,16 +24,16 @@ export const layerStore = (store: StoreSettings) =>
         })
       ).pipe(Layer.provide(EmbeddedPostgres.layer({ dataDir: store.dataDir })))
 
-/** There is no embedded store where the settings have it. */
+/** The configured data directory contains no database. */
 export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissing", {
   dataDir: Schema.String
 }) {
   override get message(): string {
-    return `there is no store in ${this.dataDir}: set DATABASE_URL or COUNTERSIGN_DATA_DIR`
+    return `no database in ${this.dataDir}: set DATABASE_URL or COUNTERSIGN_DATA_DIR`
   }
 }
 
-/** The same for a store that is to be there: in the wrong directory none is made. */
+/** `layerStore` for an existing database: a wrong data directory fails instead of getting a new database. */
 export const layerExistingStore = (store: StoreSettings) =>
   Layer.unwrap(
     Effect.gen(function* () {
@@ -44,6 +44,6 @@ export const layerExistingStore = (store: StoreSettings) =>
     })
   )
 
-/** A store that is there, of this version's schema: for commands that are no reason to make or to migrate one. */
+/** An existing database with this version's schema, for commands that must neither create nor migrate one. */
 export const layerMatchingStore = (store: StoreSettings) =>
   Layer.effectDiscard(requireSameSchema).pipe(Layer.provideMerge(layerExistingStore(store)))

@@ -5,28 +5,27 @@ import { VERSION } from "../../domain/Version.ts"
 import { Metrics } from "./Metrics.ts"
 import type { Settings } from "../config/Settings.ts"
 
-/** The longest exchange with the collector. Without an end, one that hangs would have spans pile up behind it. */
+/** Time-out of a request to the collector, in milliseconds. Without it, spans would pile up behind a hanging request. */
 const EXCHANGE_MILLIS = 3_000
 
-/** Traces that begin in a second, at most; the others are not sampled. It bounds what waits while a collector is away. */
+/** The most traces that start in a second; others are not sampled. It bounds the buffer while a collector is unavailable. */
 const TRACES_PER_SECOND = 200
 
-/** How often metrics are looked at and sent. */
-const EVERY = "15 seconds"
+/** Interval of metric collection and export. */
+const EXPORT_INTERVAL = "15 seconds"
 
-/** Paths that are asked for by machines, every few seconds. */
+/** Paths that monitoring requests every few seconds. They make no spans. */
 const PROBES = ["/healthz", "/readyz", "/metrics"]
 
 /**
- * The attributes that leave the house. What else spans are given, now or by a later version of a library, may be a tenant's: paths as
- * they were typed, queries, addresses.
+ * Allowlist of span attributes. Others, of this or a later version of a library, may contain tenants' data: raw paths, queries, addresses.
  */
-const ATTRIBUTES =
+const ALLOWED_ATTRIBUTES =
   /^(http\.(request\.method|response\.status_code|route)|db\.(system\.name|operation\.name)|error\.type)$/
 
 /**
- * The service's own traces and metrics, sent to the operator's collector by Effect's exporter: best effort, apart from the export that
- * tenants ask for. Logs stay where they are written. Undefined: nothing is sent, and no span is made.
+ * Exports the service's own traces and metrics to the operator's collector, with Effect's exporter and on best effort. It is separate from the
+ * span export of tenants. Logs are not exported. Undefined: nothing is exported.
  */
 export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> => {
   if (settings === undefined) return Layer.empty
@@ -44,12 +43,16 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
       ? Layer.empty
       : Layer.effect(
           Tracer.Tracer,
-          Effect.map(OtlpTracer.make({ ...common, url: Redacted.value(settings.traces) }), discreet)
+          Effect.map(OtlpTracer.make({ ...common, url: Redacted.value(settings.traces) }), redactSpans)
         )
   const metrics =
     settings.metrics === undefined
       ? Layer.empty
-      : OtlpMetrics.layer({ ...common, url: Redacted.value(settings.metrics), exportInterval: EVERY })
+      : OtlpMetrics.layer({
+          ...common,
+          url: Redacted.value(settings.metrics),
+          exportInterval: EXPORT_INTERVAL
+        })
   return Layer.mergeAll(
     traces,
     Layer.effectDiscard(Layer.build(metrics)),
@@ -59,13 +62,13 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
       OtlpExporter.layerFlusher,
       OtlpSerialization.layerJson,
       layerClient,
-      // What the exporter would read of the environment is in the settings, checked.
+      // The exporter must not read the environment itself: the settings have its variables, validated.
       ConfigProvider.layer(ConfigProvider.fromUnknown({}))
     ])
   )
 }
 
-/** Looks at what metrics tell, so that the exporter finds it fresh. */
+/** Updates the gauges periodically, so that the exporter reads current values. */
 export const layerPeriodicCollection = (
   settings: Settings["ownTelemetry"]
 ): Layer.Layer<never, never, Metrics> =>
@@ -73,7 +76,7 @@ export const layerPeriodicCollection = (
     ? Layer.empty
     : Layer.effectDiscard(
         Effect.flatMap(Metrics, ({ collect }) =>
-          Effect.forkScoped(Effect.repeat(collect, Schedule.spaced(EVERY)))
+          Effect.forkScoped(Effect.repeat(collect, Schedule.spaced(EXPORT_INTERVAL)))
         )
       )
 
@@ -108,7 +111,7 @@ const headersOf = (headers: Redacted.Redacted | undefined): Record<string, strin
           })
       )
 
-/** What is not percent-encoded after all is taken as it stands. */
+/** Percent-decodes a text; an invalid encoding is taken literally. */
 const decode = (text: string): string => {
   try {
     return decodeURIComponent(text)
@@ -118,30 +121,29 @@ const decode = (text: string): string => {
 }
 
 /**
- * A tracer that says what was done and how long it took, and nothing of what it was done with: the attributes listed, of a failure its
- * kind, and no events, which are what was logged meanwhile.
+ * A tracer whose spans contain no tenant data: only allowed attributes, only the kind of a failure, and no events, which are log lines.
  */
-const discreet = (tracer: Tracer.Tracer): Tracer.Tracer => {
+const redactSpans = (tracer: Tracer.Tracer): Tracer.Tracer => {
   let second = 0
-  let begun = 0
-  const mayBegin = (startTime: bigint): boolean => {
+  let started = 0
+  const isWithinLimit = (startTime: bigint): boolean => {
     const now = Number(startTime / 1_000_000_000n)
     if (now !== second) {
       second = now
-      begun = 0
+      started = 0
     }
-    return ++begun <= TRACES_PER_SECOND
+    return ++started <= TRACES_PER_SECOND
   }
   return Tracer.make({
     span: (options) => {
       const isRoot = Option.isNone(options.parent) || options.parent.value._tag === "ExternalSpan"
-      const sampled = options.sampled && (!isRoot || mayBegin(options.startTime))
+      const sampled = options.sampled && (!isRoot || isWithinLimit(options.startTime))
       const span = tracer.span({ ...options, sampled })
       const attribute = span.attribute.bind(span)
       const end = span.end.bind(span)
       return Object.assign(span, {
         attribute: (key: string, value: unknown) => {
-          if (ATTRIBUTES.test(key)) attribute(key, value)
+          if (ALLOWED_ATTRIBUTES.test(key)) attribute(key, value)
         },
         event: () => {},
         end: (endTime: bigint, exit: Exit.Exit<unknown, unknown>) => end(endTime, kindOf(exit))
@@ -151,7 +153,7 @@ const discreet = (tracer: Tracer.Tracer): Tracer.Tracer => {
   })
 }
 
-/** An exit without what it failed with: the kind of the error is its message. */
+/** An exit whose error has only the kind of the original error as its message. */
 const kindOf = (exit: Exit.Exit<unknown, unknown>): Exit.Exit<unknown, unknown> => {
   if (Exit.isSuccess(exit)) return Exit.void
   if (Cause.hasInterruptsOnly(exit.cause)) return exit

@@ -11,14 +11,14 @@ import { type ServerSettings, socketDirectory } from "./EmbeddedPostgres/Postmas
 export { EmbeddedPostgresFailed } from "./EmbeddedPostgres/EmbeddedPostgresFailed.ts"
 
 /**
- * A PostgreSQL 18 of our own, run as a child on a socket in the data directory: the store where no `DATABASE_URL` is
- * set. As durable as any other (`fsync`, `synchronous_commit`).
+ * A PostgreSQL 18 that the service runs as a child process, on a socket in the data directory, if `DATABASE_URL` is unset. It is as durable
+ * as any other PostgreSQL (`fsync`, `synchronous_commit`).
  *
- * - Services on one data directory share the server; the last one that stops in order stops it.
- * - A service killed hard leaves it running, and the next start uses it.
- * - A server killed hard is started again, after its crash recovery, by a running service or by the next start.
- * - Only the holder of the password gets in: a random one, kept beside the data with mode 0600; the socket's
- *   directory is closed to other accounts, and no TCP port is opened (but on Windows, on 127.0.0.1).
+ * - Services on one data directory share the server. It counts them by reference; the last graceful shutdown stops it.
+ * - A service that is killed leaves the server running, and the next start uses it.
+ * - A server that is killed is restarted by a running service or by the next start, after its crash recovery.
+ * - Access needs a random password, stored in the data directory with mode 0600. The directory of the socket is closed to other accounts, and
+ *   no TCP port is opened, except on Windows, on 127.0.0.1.
  */
 export class EmbeddedPostgres extends Context.Service<
   EmbeddedPostgres,
@@ -33,46 +33,45 @@ export class EmbeddedPostgres extends Context.Service<
     readonly url: Redacted.Redacted
   }
 >()("countersign/server/store/EmbeddedPostgres") {
-  /** Starts or joins the server of a data directory; done when it answers. Fails with one line for the operator. */
+  /** Starts the server of a data directory or uses the running one, and waits until it accepts connections. */
   static readonly layer = (
     options: EmbeddedPostgresOptions
   ): Layer.Layer<EmbeddedPostgres, EmbeddedPostgresFailed> => Layer.effect(EmbeddedPostgres, make(options))
 }
 
-/** Where the embedded server lives. */
+/** Options of the embedded server. */
 export interface EmbeddedPostgresOptions {
-  /** Made where it is missing, its parents too. See `defaultDataDir`. */
+  /** Created if it is missing, with its parents. See `defaultDataDir`. */
   readonly dataDir: string
   /**
-   * Whether commits wait for the disk. Default true. `false` is for throw-away stores of tests: a crash of the machine
-   * destroys them.
+   * Whether commits wait for the disk. Default true. `false` is for temporary databases of tests: a crash of the machine corrupts them.
    */
   readonly sync?: boolean
 }
 
 /**
- * Where data lies when `COUNTERSIGN_DATA_DIR` is unset: `.countersign` in the working directory; as root
- * `/var/lib/countersign`, because the server then runs as another account, which must be able to reach it.
+ * The data directory if `COUNTERSIGN_DATA_DIR` is unset: `.countersign` in the working directory; as root `/var/lib/countersign`, because
+ * the server then runs as another account, which must be able to reach it.
  */
 export const defaultDataDir = (process: {
   readonly cwd: string
   readonly uid: number | undefined
 }): string => (process.uid === 0 ? "/var/lib/countersign" : path.join(process.cwd, ".countersign"))
 
-/** Where in a data directory PostgreSQL keeps its own. */
+/** PostgreSQL's own directory in a data directory. */
 const clusterDirectory = (dataDir: string): string => path.join(dataDir, "postgres")
 
-/** Whether a data directory holds a store. Makes and starts nothing. */
+/** Whether a data directory contains a PostgreSQL cluster. Creates and starts nothing. */
 export const embeddedStoreExists = (dataDir: string): Effect.Effect<boolean, EmbeddedPostgresFailed> =>
   clusterExists(clusterDirectory(path.resolve(dataDir)))
 
 const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPostgresOptions) {
-  const asked = path.resolve(options.dataDir)
+  const requested = path.resolve(options.dataDir)
   const sync = options.sync ?? true
-  const account = yield* serverAccount(clusterDirectory(asked))
-  yield* prepareDataDir(asked, account)
-  // One name for one place: what is derived from the path must agree among services that reach it by links.
-  const dataDir = yield* tryFileSystem(`looking at ${asked}`, () => realpath(asked))
+  const account = yield* serverAccount(clusterDirectory(requested))
+  yield* prepareDataDir(requested, account)
+  // Services that reach the directory by different symbolic links must derive the same names from its path.
+  const dataDir = yield* tryFileSystem(`looking at ${requested}`, () => realpath(requested))
   const binaries = yield* locateBinaries({ dataDir, account })
   const directory = clusterDirectory(dataDir)
   const cluster = yield* ensureCluster({ dataDir, directory, binaries, account, sync })
@@ -96,7 +95,7 @@ const make = Effect.fn("EmbeddedPostgres.make")(function* (options: EmbeddedPost
   })
 })
 
-/** The host goes into the query: the authority of a URL has no room for the path of a socket. */
+/** The host is a query parameter, because the authority of a URL cannot contain the path of a socket. */
 const connectionUrl = (facts: {
   readonly host: string
   readonly port: number

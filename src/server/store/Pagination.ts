@@ -1,26 +1,26 @@
 import type { SqlClient, Statement } from "effect/sql"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 
-/** One page of a list: the items, and the id to go on from; null at the end. */
+/** One page of a list, with the keyset cursor of the next page; null on the last page. */
 export interface Page<Item, Id> {
   readonly items: ReadonlyArray<Item>
   readonly next_cursor: Id | null
 }
 
-/** The most bytes of the items of one page, unless its first alone has more: it ends before the one that would pass them. */
+/** The most bytes of items in a page. A larger first item is a page of its own. */
 export const MAX_PAGE_BYTES = 8 * 2 ** 20
 
-/** How many rows to ask the store for: one more than the page holds tells whether there is another page. */
+/** The number of rows to select: one more than the page, which tells whether there is another page. */
 export const rowLimit = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
 
-/** What goes on with the last page, within a condition: only rows whose id in `column` is older than the cursor. Nothing for the first. */
+/** An SQL condition, starting with AND, for rows whose id in `column` is below the cursor. Empty for the first page. */
 export const beforeCursor = (
   sql: SqlClient.SqlClient,
   column: string,
   cursor: string | undefined
 ): Statement.Fragment => (cursor === undefined ? sql.literal("") : sql`AND ${sql(column)} < ${cursor}`)
 
-/** A page from the rows of `rowsFor`. */
+/** A page from rows that were selected with `rowLimit`. */
 export const toPage = <Item, Id extends string>(
   request: PageRequest<Id>,
   rows: ReadonlyArray<Item>,
@@ -33,8 +33,8 @@ export const toPage = <Item, Id extends string>(
 }
 
 /**
- * A page from rows that the store has cut to the page: each says how many rows it found, with the one after the page. Fewer that were
- * given out mean that there is another page.
+ * A page from rows that the statement has already limited by bytes. `found` counts the selected rows, with the one after the page: if it is
+ * more than the returned rows, there is another page.
  */
 export const toPageWithinBytes = <Row extends { readonly found: number }, Item, Id extends string>(
   rows: ReadonlyArray<Row>,

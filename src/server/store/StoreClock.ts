@@ -2,22 +2,22 @@ import { Clock, Context, DateTime, Duration, Effect, Layer, Schedule } from "eff
 import { SqlClient } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
 
-/** How often the difference to the store's clock is measured again. */
+/** Interval between measurements of the offset to the database's clock. */
 const MEASURE_EVERY = Duration.seconds(30)
 
-/** A reading whose round trip took longer than this changes nothing. */
+/** A measurement with a longer round trip is discarded, in milliseconds. */
 const SLOW_MILLIS = 250
 
 /**
- * The time that deadlines, due times and records go by: the store's, so that replicas whose clocks differ agree. It is this
- * machine's clock with a measured difference added; asking it costs no statement.
+ * The database's time, for deadlines, due times and records, so that replicas with different clocks agree. It is the local clock plus a
+ * measured offset, so reading it costs no statement.
  */
 export class StoreClock extends Context.Service<
   StoreClock,
   {
-    /** Now, by the store's clock, to the millisecond. */
+    /** The current time of the database's clock, in whole milliseconds. */
     readonly now: Effect.Effect<Timestamp>
-    /** The same in milliseconds since the epoch, of a clock that is at hand: for what is done with every request. */
+    /** The same in milliseconds since the Unix epoch, from a given local clock, for code that runs with every request. */
     readonly millisUnsafe: (clock: Clock.Clock) => number
   }
 >()("countersign/server/store/StoreClock") {
@@ -25,32 +25,33 @@ export class StoreClock extends Context.Service<
     StoreClock,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      let difference = 0
-      let known = false
+      let offset = 0
+      let isMeasured = false
 
       const measure = Effect.gen(function* () {
         const clock = yield* Clock.Clock
         const before = clock.currentTimeMillisUnsafe()
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = clock.currentTimeMillisUnsafe()
-        // The answer was true somewhere between asking and reading; within the round trip no difference is seen.
+        // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset than half the round trip
+        // cannot be told from none.
         const roundTrip = after - before
-        // A slow answer tells little: what is known already is better.
-        if (row === undefined || (known && roundTrip > SLOW_MILLIS)) return
+        // The earlier measurement is more accurate than a slow one.
+        if (row === undefined || (isMeasured && roundTrip > SLOW_MILLIS)) return
         const measured = row.now.getTime() - (before + after) / 2
-        if (Math.abs(measured - difference) > roundTrip / 2 + 1) difference = Math.round(measured)
-        known = true
+        if (Math.abs(measured - offset) > roundTrip / 2 + 1) offset = Math.round(measured)
+        isMeasured = true
       })
 
       yield* measure
       yield* Effect.forkScoped(
         measure.pipe(
-          Effect.catchCause((cause) => Effect.logDebug("The store's clock could not be read", cause)),
+          Effect.catchCause((cause) => Effect.logDebug("Reading the database's clock failed", cause)),
           Effect.schedule(Schedule.spaced(MEASURE_EVERY))
         )
       )
 
-      const millisUnsafe = (clock: Clock.Clock) => clock.currentTimeMillisUnsafe() + difference
+      const millisUnsafe = (clock: Clock.Clock) => clock.currentTimeMillisUnsafe() + offset
       return StoreClock.of({
         now: Effect.clockWith((clock) => Effect.sync(() => DateTime.makeUnsafe(millisUnsafe(clock)))),
         millisUnsafe
@@ -58,7 +59,7 @@ export class StoreClock extends Context.Service<
     })
   )
 
-  /** Effect's clock as it is: for tests that move it. */
+  /** The local clock without an offset, for tests with a `TestClock`. */
   static readonly layerLocal = Layer.succeed(
     StoreClock,
     StoreClock.of({ now: DateTime.now, millisUnsafe: (clock) => clock.currentTimeMillisUnsafe() })

@@ -3,10 +3,10 @@ import { Result } from "effect"
 import type { Timestamp } from "../../domain/Time.ts"
 
 /**
- * Arrays as parameters, with their type named. The client would guess it from the elements, and cannot from none, from
- * nulls alone, or from whole numbers mixed with others.
+ * Array parameters with an explicit element type. The client infers the type from the elements, which fails for an empty array, for nulls
+ * only, and for a mix of whole numbers and others.
  */
-const of =
+const arrayOf =
   (element: number) =>
   (values: ReadonlyArray<unknown>): PgTypes.Parameter =>
     Result.getOrThrow(PgTypes.array(values, element))
@@ -14,18 +14,18 @@ const of =
 type Column<A> = (values: ReadonlyArray<A | null>) => PgTypes.Parameter
 
 /** `text[]` */
-export const textArray: Column<string> = of(PgTypes.OID.text)
+export const textArray: Column<string> = arrayOf(PgTypes.OID.text)
 /** `int4[]` */
-export const int4Array: Column<number> = of(PgTypes.OID.int4)
+export const int4Array: Column<number> = arrayOf(PgTypes.OID.int4)
 /** `float8[]` */
-export const float8Array: Column<number> = of(PgTypes.OID.float8)
+export const float8Array: Column<number> = arrayOf(PgTypes.OID.float8)
 /** `bool[]` */
-export const boolArray: Column<boolean> = of(PgTypes.OID.bool)
+export const boolArray: Column<boolean> = arrayOf(PgTypes.OID.bool)
 /** `int8[]`, from numbers below 2^53 or bigints of 64 bits. */
 export const int8Array = (values: ReadonlyArray<number | bigint>): PgTypes.Parameter =>
-  of(PgTypes.OID.int8)(values.map(BigInt))
+  arrayOf(PgTypes.OID.int8)(values.map(BigInt))
 /** `bytea[]` */
-export const byteaArray: Column<Uint8Array> = of(PgTypes.OID.bytea)
+export const byteaArray: Column<Uint8Array> = arrayOf(PgTypes.OID.bytea)
 /** `timestamptz[]` */
 export const timestamptzArray = (values: ReadonlyArray<Timestamp | null>): PgTypes.Parameter =>
-  of(PgTypes.OID.timestamptz)(values.map((at) => (at === null ? null : at.epochMilliseconds)))
+  arrayOf(PgTypes.OID.timestamptz)(values.map((at) => (at === null ? null : at.epochMilliseconds)))

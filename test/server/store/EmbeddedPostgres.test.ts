@@ -271,12 +271,12 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live.runIf(isRoot)("says which directory the server's account cannot pass", () =>
+  it.live.runIf(isRoot)("says which directory the server's account cannot enter", () =>
     Effect.gen(function* () {
       const closed = yield* dataDirectory
       yield* Effect.promise(() => chmod(closed, 0o700))
       const error = yield* Effect.flip(Effect.scoped(hold(path.join(closed, "data"))))
-      assert.include(error.phrase, `cannot pass ${closed}:`)
+      assert.include(error.phrase, `cannot enter ${closed}:`)
       assert.include(error.phrase, "COUNTERSIGN_DATA_DIR")
     })
   )
@@ -315,7 +315,7 @@ describe("EmbeddedPostgres", () => {
       yield* Effect.promise(() => mkdir(path.dirname(version), { recursive: true }))
       yield* Effect.promise(() => writeFile(version, "15\n"))
       const error = yield* Effect.flip(Effect.scoped(hold(dataDir)))
-      assert.include(error.phrase, "was made by PostgreSQL 15")
+      assert.include(error.phrase, "was created by PostgreSQL 15")
       assert.deepEqual(yield* Effect.promise(() => readdir(path.dirname(version))), ["PG_VERSION"])
     })
   )
@@ -329,7 +329,7 @@ describe("EmbeddedPostgres", () => {
       yield* Effect.addFinalizer(() => Effect.promise(() => writeFile(file, right)))
       yield* Effect.promise(() => writeFile(file, "another"))
       const error = yield* Effect.flip(Effect.scoped(hold(dataDir)))
-      assert.include(error.phrase, "refuses the password")
+      assert.include(error.phrase, "rejects the password")
     })
   )
 })

@@ -5,13 +5,13 @@ import { transaction } from "./transaction.ts"
 import { hasEveryMigration, warnOfNewerSchema } from "./schemaVersion.ts"
 import { migrations } from "../migrations/index.ts"
 
-/** Any 64-bit number that no other user of the database takes: "csgn" in ASCII. */
+/** The key of the advisory lock of migrations: "csgn" in ASCII. No other lock of the database has it. */
 const MIGRATION_LOCK = 0x6373676e
 
 /**
- * Applies the migrations that the store lacks, under an advisory lock: of several processes that start at once one
- * migrates and the others wait for it. Where none is lacking, nothing else is locked: the migrator would lock its table against
- * everybody, wait for a backup that reads it, and have all who read it wait behind itself. Answers with the names of those applied.
+ * Applies the missing migrations and returns their names. An advisory lock makes concurrently starting replicas wait for the one that
+ * migrates. If none is missing, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table, and
+ * make all readers wait behind itself.
  */
 export const migrate = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
@@ -32,7 +32,7 @@ const runMigrations = PgMigrator.make({})({
   table: "schema_migrations"
 })
 
-/** Applies the migrations while the layer is built, and says so where the store has later ones. */
+/** Applies the missing migrations, and logs a warning if the database has newer ones than this version. */
 export const layerMigrated: Layer.Layer<
   never,
   SqlError.SqlError | PgMigrator.MigrationError,
@@ -40,8 +40,8 @@ export const layerMigrated: Layer.Layer<
 > = Layer.effectDiscard(Effect.andThen(migrate, warnOfNewerSchema))
 
 /**
- * A question to the store: whether it answers and has every migration this code knows. Once it had, it only has to answer: none is ever
- * taken back, and a process that migrates locks the table of them.
+ * A readiness check: whether the database responds and has every migration of this version. Migrations are never reverted, so after the first
+ * success it only checks that the database responds; a migrating replica may have locked the table of migrations.
  */
 export const makeReadiness: Effect.Effect<Effect.Effect<boolean>, never, SqlClient.SqlClient> = Effect.map(
   SqlClient.SqlClient,

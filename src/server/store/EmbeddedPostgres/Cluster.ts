@@ -17,26 +17,26 @@ import {
 import { tempPathFor, removeStaleTempFiles } from "./tempFiles.ts"
 import { runCommand } from "./runCommand.ts"
 
-/** The major version that the package carries. A cluster of another one cannot be opened. */
+/** The major version of the installed PostgreSQL. It cannot open a cluster of another major version. */
 const MAJOR = "18"
 
-/** The role and the database of the service. The superuser `postgres` can not log in at all. */
+/** The role and the database of the service. The superuser `postgres` cannot log in. */
 export const ROLE = "countersign"
 export const DATABASE = "countersign"
 
-/** What is known of a cluster before its server runs. */
+/** A cluster on disk. */
 export interface Cluster {
   /** PostgreSQL's own data directory, mode 0700, owned by the server's account. */
   readonly directory: string
   readonly password: Redacted.Redacted
-  /** Names the socket; on Windows the TCP port on 127.0.0.1. */
+  /** Part of the socket's name; on Windows the TCP port on 127.0.0.1. */
   readonly port: number
 }
 
 const PASSWORD_FILE = "countersign-password"
 const PORT_FILE = "countersign-port"
 
-/** Makes the data directory, and lets the server's account pass through it (not list it). */
+/** Creates the data directory, and lets the server's account enter it, but not list it. */
 export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(function* (
   dataDir: string,
   account: Account | undefined
@@ -48,7 +48,7 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
     if (made === undefined && uid === 0 && (mode & 0o011) !== 0o011) {
       await chmod(dataDir, (mode & 0o777) | 0o011)
     }
-    // The folders above it that were missing are as closed as it is.
+    // Created parents get the same mode.
     for (const folder of made === undefined ? [] : createdDirectories(made, dataDir))
       await chmod(folder, 0o711)
   })
@@ -56,21 +56,21 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
   if (barrier !== undefined) {
     return yield* new EmbeddedPostgresFailed({
       phrase:
-        `PostgreSQL does not run as root, and the account it runs as (uid ${account?.uid}) cannot pass ${barrier}: ` +
-        `let it pass, ${OTHER_OPTIONS}`
+        `PostgreSQL does not run as root, and the account it runs as (uid ${account?.uid}) cannot enter ${barrier}: ` +
+        `give it permission, ${OTHER_OPTIONS}`
     })
   }
 })
 
-/** A folder, one below it, and those between them. */
+/** A directory, a descendant, and the directories between them. */
 const createdDirectories = (outer: string, inner: string): ReadonlyArray<string> => {
   const names = path.relative(outer, inner).split(path.sep)
-  // No path to it that is known: nothing else is opened.
+  // `mkdir` returned a path outside: only the data directory itself is changed.
   if (names[0] === "..") return [inner]
   return [outer, ...names.map((_, index) => path.join(outer, ...names.slice(0, index + 1)))]
 }
 
-/** Writes a file of the cluster, mode 0600, through to the disk. */
+/** Writes a file of the cluster with mode 0600 and syncs it to disk. */
 const writeDurably = (file: string, content: string, account: Account | undefined) =>
   tryFileSystem(`writing ${file}`, async () => {
     const handle = await open(file, "w", 0o600)
@@ -83,7 +83,7 @@ const writeDurably = (file: string, content: string, account: Account | undefine
     }
   })
 
-/** A TCP port that is free now; only asked for on Windows. */
+/** A free TCP port. Used on Windows only. */
 const freePort = Effect.callback<number, EmbeddedPostgresFailed>((resume) => {
   const server = createServer()
   server.once("error", (cause) => resume(Effect.fail(fileSystemFailure("looking for a free port", cause))))
@@ -95,24 +95,24 @@ const freePort = Effect.callback<number, EmbeddedPostgresFailed>((resume) => {
 })
 
 /**
- * Who may connect, and how: the one role with its password, over the one way in. Other accounts of the machine cannot
- * enter the directory of the socket, and would need the password if they could.
+ * The content of `pg_hba.conf`: only the service's role may connect, with its password. Other accounts of the machine cannot enter the
+ * directory of the socket either.
  */
 const hostBasedAuthentication = (platform: string): string =>
   platform === "win32" ? `host all ${ROLE} 127.0.0.1/32 scram-sha-256\n` : `local all ${ROLE} scram-sha-256\n`
 
 const failedTool = (tool: string, dataDir: string, result: { code: number | undefined; output: string }) => {
   const line = result.output.split("\n").find((text) => /FATAL|error/i.test(text)) ?? result.output.trim()
-  const why = explainPostgresOutput(result.output) ?? `it said "${line.trim().slice(0, 300)}": see to it`
+  const why =
+    explainPostgresOutput(result.output) ?? `it reported "${line.trim().slice(0, 300)}": fix the cause`
   return new EmbeddedPostgresFailed({
     phrase: `PostgreSQL's ${tool} failed in ${dataDir}: ${why}, ${OTHER_OPTIONS}`
   })
 }
 
 /**
- * Makes a whole cluster in a directory of its own and renames it into place as the last step: a kill on the way leaves
- * a leftover that the next start removes, never half a cluster. Of several processes that do so at once, the
- * first to rename wins.
+ * Creates a cluster in a temporary directory and renames it as the last step. If the process is killed before, the next start removes the
+ * temporary directory. If several processes do this concurrently, the first rename wins.
  */
 const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
   readonly dataDir: string
@@ -131,7 +131,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
     })
     const initdb = yield* runCommand({
       command: binaries.initdb,
-      // One locale everywhere: text sorts the same on every machine, whatever its C library.
+      // A fixed locale: text sorts the same on every machine, whatever its C library.
       args: [
         `--pgdata=${half}`,
         "--username=postgres",
@@ -148,7 +148,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
     })
     if (initdb.code !== 0) return yield* failedTool("initdb", dataDir, initdb)
     const password = yield* randomText(32)
-    // `pg_monitor` only reads statistics; CREATEDB makes throw-away databases for checks and tests.
+    // `pg_monitor` allows reading statistics; CREATEDB is for the temporary databases of checks and tests.
     const roles = yield* runCommand({
       command: binaries.postgres,
       args: [
@@ -177,7 +177,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
       try {
         await rename(half, directory)
       } catch (cause) {
-        // Another process was quicker: its cluster is the one.
+        // Another process has created the cluster concurrently; use it.
         if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST" && errnoCode(cause) !== "EPERM")
           throw cause
         await stat(path.join(directory, "PG_VERSION"))
@@ -194,7 +194,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
 const randomText = (bytes: number) =>
   Effect.sync(() => Base64Url.encode(SecureRandom.randomBytesUnsafe(bytes)))
 
-/** Makes the names in a directory durable. Windows has no such call. */
+/** Syncs the entries of a directory to disk. Windows has no such call. */
 export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPostgresFailed> =>
   process.platform === "win32"
     ? Effect.void
@@ -207,7 +207,7 @@ export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPo
         }
       })
 
-/** Whether a cluster is in place. */
+/** Whether a directory contains a cluster. */
 export const clusterExists = (directory: string) =>
   tryFileSystem(`looking at ${directory}`, async () => {
     try {
@@ -218,7 +218,7 @@ export const clusterExists = (directory: string) =>
     }
   })
 
-/** The cluster of a data directory; made when there is none. `sync: false` is for tests alone: see the layer. */
+/** The cluster of a data directory, created if there is none. `sync: false` is for tests only: see the layer. */
 export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(function* (options: {
   readonly dataDir: string
   readonly directory: string
@@ -234,8 +234,8 @@ export const ensureCluster = Effect.fn("EmbeddedPostgres.ensureCluster")(functio
   if (major !== MAJOR) {
     return yield* new EmbeddedPostgresFailed({
       phrase:
-        `${directory} was made by PostgreSQL ${major}, and this version of Countersign carries PostgreSQL ${MAJOR}: ` +
-        `start it with the version of Countersign that made it, move the data with pg_dump, ${OTHER_OPTIONS}`
+        `${directory} was created by PostgreSQL ${major}, but this version of Countersign includes PostgreSQL ${MAJOR}: ` +
+        `start it with the version of Countersign that created it, move the data with pg_dump, ${OTHER_OPTIONS}`
     })
   }
   const password = Redacted.make((yield* read(PASSWORD_FILE)).trim(), {

@@ -13,32 +13,31 @@ import { isAlive } from "./tempFiles.ts"
 import { childEnvironment, runCommand } from "./runCommand.ts"
 
 /**
- * Longest path of a socket, in bytes: macOS has room for 103, Linux for 107; the same limit everywhere keeps a
- * directory that works on one working on the other.
+ * Longest path of a socket, in bytes. macOS allows 103 and Linux 107; with one limit, a directory that works on one system works on the other.
  */
 const SOCKET_PATH_LIMIT = 103
 
-/** Where the server's log is cut: the file before the cut is kept once, beside it. In bytes. */
+/** Size at which the server's log is rotated, in bytes. One old file is kept. */
 const LOG_LIMIT = 4 * 1024 * 1024
 
-/** Longest wait for an orderly stop. A fast stop writes one checkpoint: seconds on a slow disk. */
+/** Longest wait for a fast shutdown. It writes one checkpoint, which takes seconds on a slow disk. */
 const STOP_TIMEOUT = "60 seconds"
 
-/** What starting and stopping the server needs to know. */
+/** How the server is started and stopped. */
 export interface ServerSettings {
   readonly cluster: Cluster
   readonly binaries: Binaries
   readonly account: Account | undefined
-  /** Where the socket lies, or the address on Windows. */
+  /** The directory of the socket, or the address on Windows. */
   readonly host: string
   readonly logFile: string
   readonly sync: boolean
 }
 
 /**
- * The directory of the socket: the cluster itself, where its path is short enough; else a directory under the
- * system's temporary one, named by a hash of the cluster's path. That one is refused unless the server's
- * account owns it and no other can enter, so nobody else can lay a socket of their own there.
+ * The directory of the socket: the cluster itself if its path is short enough, else a directory in the system's temporary directory, named by
+ * a hash of the cluster's path. The latter is rejected unless the server's account owns it and no other account can enter it, so that no other
+ * account can place a socket there.
  */
 export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(function* (
   directory: string,
@@ -49,7 +48,7 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
   const name = createHash("sha256").update(directory).digest("hex").slice(0, 16)
   const short = path.join(tmpdir(), `countersign-${name}`)
   const owner = account?.uid ?? process.getuid?.()
-  const fine = yield* tryFileSystem(`making ${short}`, async () => {
+  const isPrivate = yield* tryFileSystem(`making ${short}`, async () => {
     try {
       await mkdir(short, { mode: 0o700 })
       if (account !== undefined) await chown(short, account.uid, account.gid)
@@ -59,15 +58,15 @@ export const socketDirectory = Effect.fn("EmbeddedPostgres.socketDirectory")(fun
     const facts = await lstat(short)
     return facts.isDirectory() && facts.uid === owner && (facts.mode & 0o077) === 0
   })
-  if (fine) return short
+  if (isPrivate) return short
   return yield* new EmbeddedPostgresFailed({
-    phrase: `${short} is there and belongs to somebody else: remove it, or set COUNTERSIGN_DATA_DIR to a shorter path`
+    phrase: `${short} exists and belongs to another account: remove it, or set COUNTERSIGN_DATA_DIR to a shorter path`
   })
 })
 
 /**
- * The server's settings, for a small service that wants its commits on the disk. They are given at every start, not
- * written into the cluster, so a new version's settings reach an old cluster.
+ * The server's settings, for a small service with durable commits. They are passed at every start and not written into the cluster, so that
+ * the settings of a new version apply to an old cluster.
  */
 const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
   const onWindows = process.platform === "win32"
@@ -81,20 +80,20 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
     fsync: settings.sync ? "on" : "off",
     synchronous_commit: settings.sync ? "on" : "off",
     full_page_writes: settings.sync ? "on" : "off",
-    // No copy of this server is ever fed from it.
+    // The server has no replicas.
     wal_level: "minimal",
     max_wal_senders: 0,
     max_wal_size: "512MB",
     jit: "off",
-    // Parallel workers want /dev/shm, which is 64 MB in a container; nothing here scans enough to gain by them.
+    // Parallel workers need /dev/shm, which has 64 MB in a container, and no statement scans enough rows to gain from them.
     max_parallel_workers_per_gather: 0,
     max_parallel_maintenance_workers: 0,
     random_page_cost: 1.1,
-    // The delivery queue is emptied as fast as it fills: its dead rows should not wait a minute.
+    // The delivery queue produces dead rows as fast as it is written: vacuum must not wait the default minute.
     autovacuum_naptime: "10s",
     timezone: "UTC",
     log_timezone: "UTC",
-    // Failed statements are the service's to report; their text and values stay out of this log.
+    // The service reports failed statements; their text and values must not be in this log.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
@@ -105,7 +104,7 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
   return Object.entries(values).flatMap(([name, value]) => ["-c", `${name}=${value}`])
 }
 
-/** Cuts the log where it has grown past its limit. The server appends, so it goes on at the new end. */
+/** Rotates the log if it exceeds its limit. The server opens it for appending, so it continues in the truncated file. */
 export const trimLog = (logFile: string): Effect.Effect<void> =>
   Effect.promise(async () => {
     try {
@@ -113,17 +112,17 @@ export const trimLog = (logFile: string): Effect.Effect<void> =>
       await copyFile(logFile, `${logFile}.1`)
       await truncate(logFile)
     } catch {
-      // A log that is not there yet needs no trimming, and one that cannot be trimmed must not stop the store.
+      // A missing log needs no rotation, and a failed rotation must not stop the server.
     }
   })
 
-/** How an attempt to start has gone so far. Where the child has ended, `log` is what it wrote. */
+/** State of a starting server. `log` is its output since the start. */
 export type StartState = { readonly state: "running" } | { readonly state: "ended"; readonly log: string }
 
 /**
- * Starts a server and does not wait. It is a session of its own: the terminal's Ctrl-C, which reaches every process of
- * the foreground group, is for the service alone, which drains first and stops the server then. It outlives
- * the service where that is killed. Answers with a look at how it goes.
+ * Starts a server without waiting for it, and returns an effect that reads its state. The server runs in a session of its own, so that the
+ * terminal's Ctrl-C, which signals the whole foreground process group, reaches only the service, which drains before it stops the server. If
+ * the service is killed, the server keeps running.
  */
 export const startServer = Effect.fn("EmbeddedPostgres.start")(function* (
   settings: ServerSettings
@@ -162,7 +161,7 @@ export const startServer = Effect.fn("EmbeddedPostgres.start")(function* (
 
 const pidFile = (cluster: Cluster) => path.join(cluster.directory, "postmaster.pid")
 
-/** The process id in `postmaster.pid`, alive or not; `undefined` where no server has a claim. */
+/** The process id in `postmaster.pid`, whether alive or not; `undefined` if there is no such file. */
 const readPidFile = (cluster: Cluster) =>
   tryFileSystem(`reading ${pidFile(cluster)}`, async () => {
     try {
@@ -174,7 +173,7 @@ const readPidFile = (cluster: Cluster) =>
     }
   })
 
-/** The command line of a process, or `undefined` where the system does not tell. */
+/** The command line of a process, or `undefined` if the system does not provide it. */
 const commandOf = (pid: number) =>
   process.platform === "linux"
     ? Effect.promise(() => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined))
@@ -187,10 +186,10 @@ const commandOf = (pid: number) =>
           capture: true
         }).pipe(Effect.map(({ code, output }) => (code === 0 ? output : undefined)))
 
-/** How long a server may take from making its pid file to filling it in, in milliseconds: it takes none to speak of. */
+/** A pid file that stays empty for longer, in milliseconds, is abandoned: a server fills it immediately. */
 const EMPTY_PID_FILE_MILLIS = 5_000
 
-/** Whether the pid file has been empty for too long: its server, or the machine, stopped before it was filled in. */
+/** Whether the pid file has been empty for too long, because the server or the machine crashed before it was written. */
 const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster: Cluster) {
   const now = yield* Clock.currentTimeMillis
   return yield* tryFileSystem(`looking at ${pidFile(cluster)}`, async () => {
@@ -204,19 +203,19 @@ const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cl
   })
 })
 
-/** Whether the pid file names a process that lives and is another program. */
+/** Whether the process id in the pid file now belongs to another program. */
 const isReusedPid = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cluster) {
   const pid = yield* readPidFile(cluster)
   if (pid === undefined || !isAlive(pid)) return false
   const command = yield* commandOf(pid)
-  // An empty command line is a process that is ending, or one of the kernel's.
+  // A process that is ending, or a kernel thread, has an empty command line.
   return command !== undefined && command !== "" && !command.includes("postgres")
 })
 
 /**
- * Removes a `postmaster.pid` that is no server's and that PostgreSQL itself respects for ever: an empty one, or one whose
- * process is another program (in a container that was restarted, ids come again). Server processes that lost their parent
- * are still seen by PostgreSQL, by the memory they share. Answers whether there was one.
+ * Removes a stale `postmaster.pid` that would make PostgreSQL refuse to start: an empty one, or one whose process id belongs to another
+ * program, as in a restarted container, where ids repeat. Orphaned server processes are safe: PostgreSQL detects them by their shared memory.
+ * Returns whether a file was removed.
  */
 export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStaleClaim")(function* (
   cluster: Cluster
@@ -226,13 +225,13 @@ export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStaleClaim")
   return stale
 })
 
-/** Stops the server in order (a fast stop: open transactions are rolled back) and waits until it is gone. */
+/** Stops the server by a fast shutdown, which rolls back open transactions, and waits until it has ended. */
 export const stopServer = Effect.fn("EmbeddedPostgres.stop")(function* (settings: ServerSettings) {
   const { account, binaries, cluster } = settings
   const pid = yield* readPidFile(cluster)
   if (pid === undefined) return
   if (process.platform === "win32") {
-    // Windows has no signals: the server's own tool speaks to it.
+    // Windows has no signals; `pg_ctl` stops the server there.
     yield* runCommand({
       command: binaries.pgCtl,
       args: ["stop", "-D", cluster.directory, "-m", "fast"],

@@ -7,25 +7,25 @@ import { EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { type ServerSettings, stopServer } from "./Postmaster.ts"
 
 /**
- * Each service that uses the server holds one connection with a shared advisory lock. The lock dies with its process,
- * whatever way that dies, so there is nothing stale to judge: whoever can turn its share into an exclusive lock is
- * the last one, and stops the server. A newcomer that finds the lock taken exclusively waits for the server to be gone.
+ * The key of the advisory lock that counts references to the server. Each service holds a connection with a shared lock. PostgreSQL releases
+ * the lock however the process ends, so no reference can be stale. The service that can take the exclusive lock is the last one and stops the
+ * server; a starting service that finds the lock taken exclusively waits until the server has stopped.
  *
- * The number is any that no other use of the database takes: "cshd" in ASCII.
+ * The number is "cshd" in ASCII; no other lock of the database has it.
  */
 const REFERENCE_LOCK = 0x63736864
 
-/** Longest wait for an answer to one of the questions below. The server is local and the questions are trivial. */
+/** Longest wait for the trivial queries below, on a local server. */
 const QUERY_TIMEOUT = "5 seconds"
 
-/** A share in the running server. */
+/** A reference to the running server, which keeps it running. */
 export interface ServerReference {
   readonly connection: PgConnection.PgConnection
-  /** Ends when the server is gone, or has thrown its connections out to recover from a crash. */
+  /** Completes when the server has ended, or has closed its connections for crash recovery. */
   readonly lost: Effect.Effect<void>
 }
 
-/** Why there is no share yet: no server listens, or one does and is starting or stopping. */
+/** Why no reference was acquired: no server listens, or one is starting or stopping. */
 type NotAcquired = "absent" | "busy"
 
 const explainFailure = (
@@ -36,8 +36,8 @@ const explainFailure = (
   if (reason._tag === "AuthenticationError" || reason._tag === "AuthorizationError") {
     return new EmbeddedPostgresFailed({
       phrase:
-        `the server in ${settings.cluster.directory} refuses the password in countersign-password there: ` +
-        "put the file back from a backup",
+        `the server in ${settings.cluster.directory} rejects the password in countersign-password there: ` +
+        "restore the file from a backup",
       cause: error
     })
   }
@@ -53,7 +53,7 @@ const queryLock = Effect.fn("EmbeddedPostgres.ask")(function* (
   return rows[0]?.["answer"] === true
 }, Effect.timeout(QUERY_TIMEOUT))
 
-/** One attempt to take a share, without waiting for a server that is on its way. */
+/** Tries once to acquire a reference, without waiting for a server that is starting. */
 export const tryAcquireServer = (
   settings: ServerSettings
 ): Effect.Effect<ServerReference | NotAcquired, EmbeddedPostgresFailed, Scope.Scope> =>
@@ -79,17 +79,17 @@ export const tryAcquireServer = (
     })
   )
 
-/** Gives the share back; the last one stops the server. A connection that is lost has nothing to give back. */
+/** Releases a reference and stops the server if it was the last one. A lost connection has released its lock already. */
 export const releaseServer = (settings: ServerSettings, held: ServerReference): Effect.Effect<void> =>
   Effect.gen(function* () {
     yield* queryLock(held.connection, "pg_advisory_unlock_shared($1::bigint)")
-    // Kept until the server is down: the lock is what makes newcomers wait.
+    // The exclusive lock is kept until the server has stopped, so that starting services wait for that.
     if (yield* queryLock(held.connection, "pg_try_advisory_lock($1::bigint)")) yield* stopServer(settings)
   }).pipe(
     Effect.catchTags({
       SqlError: () => Effect.void,
-      TimeoutError: () => Effect.logWarning("the embedded PostgreSQL does not answer; it is left running"),
+      TimeoutError: () => Effect.logWarning("The embedded PostgreSQL does not respond; leaving it running"),
       EmbeddedPostgresFailed: (error) =>
-        Effect.logWarning(`the embedded PostgreSQL is left running: ${error.phrase}`)
+        Effect.logWarning(`Leaving the embedded PostgreSQL running: ${error.phrase}`)
     })
   )

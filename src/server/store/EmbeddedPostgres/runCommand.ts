@@ -3,8 +3,8 @@ import { spawn } from "node:child_process"
 import type { Account } from "./Account.ts"
 
 /**
- * The environment of the server and its tools: none of ours, which holds secrets, and messages in English, because
- * they are read.
+ * The environment of the server and its tools: without this process's variables, which contain secrets, and with messages in English, because
+ * their output is parsed.
  */
 export const childEnvironment = (): NodeJS.ProcessEnv => {
   const kept: NodeJS.ProcessEnv = { LC_ALL: "C", TZ: "UTC" }
@@ -15,21 +15,22 @@ export const childEnvironment = (): NodeJS.ProcessEnv => {
   return kept
 }
 
-/** Most output kept of one tool, in bytes; the beginning is kept. */
+/** Longest output that is kept, in characters. The beginning is kept. */
 const OUTPUT_LIMIT = 64 * 1024
 
-/** A tool to run, and as whom: `account` undefined is this process's own. */
+/** A command to run. */
 export interface Command {
   readonly command: string
   readonly args: ReadonlyArray<string>
+  /** Undefined: the account of this process. */
   readonly account: Account | undefined
   readonly cwd?: string
   readonly input?: string
-  /** Whether to keep standard output too. Standard error is always kept. */
+  /** Whether standard output is kept too. Standard error always is. */
   readonly capture?: boolean
 }
 
-/** Node reports some failures of `spawn` by an event and some, such as EPERM of a change of account, by throwing. */
+/** Node reports some failures of `spawn` by an event and throws others, such as EPERM for a change of account. */
 const attemptSpawn = (options: Command) => {
   try {
     return spawn(options.command, options.args, {
@@ -45,10 +46,10 @@ const attemptSpawn = (options: Command) => {
 }
 
 /**
- * Runs a tool to its end: its exit code (`undefined` where a signal ended it or it could not be started) and the
- * beginning of what it wrote. Interruption kills it.
+ * Runs a command to its end. Returns its exit code, `undefined` if a signal ended it or it could not be started, and the beginning of its
+ * output. Interruption kills it.
  *
- * Node's own `spawn`: the tools of PostgreSQL run under another uid and gid, which Effect's spawner does not offer.
+ * It uses Node's `spawn`, because PostgreSQL's tools run under another uid and gid, which Effect's spawner does not support.
  */
 export const runCommand = (
   options: Command
@@ -64,7 +65,7 @@ export const runCommand = (
     child.stderr?.on("data", keep)
     child.once("error", (cause) => resume(Effect.succeed({ code: undefined, output: cause.message })))
     child.once("close", (code) => resume(Effect.succeed({ code: code ?? undefined, output })))
-    // A tool that ends before it has read its input is reported by its exit code.
+    // A command that ends before it has read its input fails by its exit code.
     child.stdin?.on("error", () => {})
     child.stdin?.end(options.input ?? "")
     return Effect.sync(() => {

@@ -10,21 +10,21 @@ import {
   trimLog
 } from "./Postmaster.ts"
 
-/** Longest start. Recovery after a crash replays at most `max_wal_size`, which takes seconds, on a slow disk a minute. */
+/** Longest start. Crash recovery replays at most `max_wal_size`: seconds, or a minute on a slow disk. */
 const START_TIMEOUT = "3 minutes"
 
-/** Between two looks at a server that is on its way. */
+/** Interval between polls of a starting server. */
 const POLL_INTERVAL = "15 millis"
 
-/** After a server that ended at once, before the next. Processes of a killed server take about 0.4 s to be gone. */
+/** Pause after a server that exited immediately. The processes of a killed server take about 0.4 s to exit. */
 const RESTART_DELAY = "100 millis"
 
-/** Between attempts to bring back a server that died under a running service, at the longest. */
+/** Backoff between attempts to restart a server that died under a running service, at most 15 s. */
 const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("15 seconds")])
 
 /**
- * What to do about a server that ended instead of starting: another one has the directory (which is what we want), or
- * processes of one that was killed still hold its memory (they are on their way out). Everything else is for a person.
+ * Checks the log of a server that exited instead of starting. It succeeds if a retry helps: another server uses the directory, or processes of
+ * a killed server have not exited yet. Otherwise it fails with a phrase for the operator.
  */
 const checkFailedStart = Effect.fn("EmbeddedPostgres.whyEnded")(function* (
   settings: ServerSettings,
@@ -32,7 +32,7 @@ const checkFailedStart = Effect.fn("EmbeddedPostgres.whyEnded")(function* (
 ) {
   if (/lock file .* (already exists|is empty)/.test(log)) {
     if (yield* removeStalePidFile(settings.cluster))
-      yield* Effect.logWarning("removed a stale postmaster.pid")
+      yield* Effect.logWarning("Removed a stale postmaster.pid")
     return
   }
   if (
@@ -43,13 +43,14 @@ const checkFailedStart = Effect.fn("EmbeddedPostgres.whyEnded")(function* (
     return
   const fatal = log.split("\n").find((line) => /FATAL|PANIC/.test(line)) ?? log.trim()
   const why =
-    explainPostgresOutput(log) ?? `it said "${fatal.trim().slice(0, 300)}" (${settings.logFile}): see to it`
+    explainPostgresOutput(log) ??
+    `it reported "${fatal.trim().slice(0, 300)}" (${settings.logFile}): fix the cause`
   return yield* new EmbeddedPostgresFailed({
     phrase: `PostgreSQL does not start in ${settings.cluster.directory}: ${why}, ${OTHER_OPTIONS}`
   })
 })
 
-/** One attempt to take a share, in a scope of its own: a connection that came to nothing is closed at once. */
+/** Tries once to acquire a reference, in a scope of its own, so that a failed attempt closes its connection immediately. */
 const attemptAcquire = (settings: ServerSettings) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
@@ -61,7 +62,7 @@ const attemptAcquire = (settings: ServerSettings) =>
     })
   )
 
-/** Uses the server that runs, or starts one, and waits until it answers. */
+/** Acquires a reference to the running server, or starts one, and waits until it accepts connections. */
 const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: ServerSettings) {
   let child: Effect.Effect<StartState> | undefined
   const look = Effect.gen(function* () {
@@ -83,22 +84,22 @@ const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: Se
     (held) => (held === undefined ? loop : Effect.succeed(held))
   )
   return yield* loop.pipe(
-    // Nobody uses a server that has not answered yet: an interrupted start takes its own down again.
+    // An interrupted start stops the server that it started: no service uses it yet.
     Effect.onInterrupt(() => (child === undefined ? Effect.void : Effect.ignore(stopServer(settings)))),
     Effect.timeoutOrElse({
       duration: START_TIMEOUT,
       orElse: () =>
         new EmbeddedPostgresFailed({
-          phrase: `PostgreSQL in ${settings.cluster.directory} did not answer within ${START_TIMEOUT}: see ${settings.logFile}, ${OTHER_OPTIONS}`
+          phrase: `PostgreSQL in ${settings.cluster.directory} did not accept connections within ${START_TIMEOUT}: see ${settings.logFile}, ${OTHER_OPTIONS}`
         })
     })
   )
 })
 
 /**
- * Holds a share in the server until the scope closes, and the last share stops it. Where the server dies in between,
- * it is started again, with growing pauses and no end: the service is of no use without its store. Done when the server
- * answers for the first time; the first start alone fails.
+ * Keeps a reference to the server until the scope closes; releasing the last reference stops the server. If the server dies, it is restarted
+ * with backoff, forever, because the service is useless without its database. Completes when the server first accepts connections. Only the
+ * first start can fail.
  */
 export const superviseServer = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
   settings: ServerSettings
@@ -114,9 +115,9 @@ export const superviseServer = Effect.fn("EmbeddedPostgres.keepRunning")(functio
         }
       )
       if (!(yield* Deferred.succeed(ready, undefined)))
-        yield* Effect.logInfo("the embedded PostgreSQL answers again")
+        yield* Effect.logInfo("The embedded PostgreSQL is available again")
       yield* held.lost
-      yield* Effect.logWarning("the embedded PostgreSQL is gone; starting it again")
+      yield* Effect.logWarning("The embedded PostgreSQL has ended; restarting it")
     })
   )
   yield* untilLost.pipe(

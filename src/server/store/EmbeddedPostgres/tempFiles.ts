@@ -5,13 +5,13 @@ import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem } from "./EmbeddedPostgresFailed.ts"
 
 /**
- * What takes time to make is made under a name of its own, with the process id of its maker in it, and renamed into place
- * when it is whole: a kill on the way leaves a half that the next start removes, and never half a thing in place.
+ * The temporary path for creating `whole`. A file or directory that takes time to create is created under this name, which contains the process
+ * id, and then renamed. If the process is killed before, the next start removes the temporary file.
  */
 export const tempPathFor = (whole: string): string =>
   `${whole}.new-${process.pid}-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
 
-/** Whether a process of this id exists. Another account's counts. */
+/** Whether a process with this id exists, under any account. */
 export const isAlive = (pid: number): boolean => {
   try {
     process.kill(pid, 0)
@@ -21,13 +21,13 @@ export const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Removes the halves in a directory whose makers are gone. */
+/** Removes the temporary files of ended processes in a directory. */
 export const removeStaleTempFiles = (directory: string) =>
   tryFileSystem(`clearing ${directory}`, async () => {
     for (const name of await readdir(directory)) {
       const pid = /\.new-(\d+)-[0-9a-f]{12}$/.exec(name)?.[1]
       if (pid === undefined || isAlive(Number(pid))) continue
-      // What a killed start left running may still write into it for a moment.
+      // Children of a killed start may still write into it for a moment.
       await rm(path.join(directory, name), { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
     }
   })
