@@ -102,7 +102,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
-        const admin = yield* countersign.client({}, "at once")
+        const admin = yield* countersign.client({}, "replaced elsewhere")
         const { session_id } = yield* admin.sessions.create({})
         const decision = Effect.map(
           admin.sessions.step({
