@@ -34,7 +34,7 @@ export const NewApprovalRule = Schema.Struct({
   timeout_action: Schema.optionalKey(fields.timeout_action),
   self_approval: Schema.optionalKey(fields.self_approval),
   reason: Schema.optionalKey(fields.reason)
-}).annotate({ identifier: "NewApprovalRule", description: "A rule to store. Only `effect` is required." })
+}).annotate({ identifier: "NewApprovalRule", description: "An approval rule. Only `effect` is required." })
 export type NewApprovalRule = typeof NewApprovalRule.Type
 
 export const ReplaceApprovalRules = Schema.Struct({

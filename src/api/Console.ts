@@ -37,7 +37,7 @@ export class InsecureAddress extends problem<InsecureAddress>()(
   "Signing in requires HTTPS, except from the machine that runs the service."
 ) {}
 
-/** The signed-in key, and the scopes that decide what the page offers. */
+/** The signed-in key with its scopes, which determine the pages and actions to show. */
 export const ConsoleSession = Schema.Struct({
   organization: Schema.String,
   key: Actor,

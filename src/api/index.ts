@@ -1,6 +1,6 @@
 /**
- * `countersign/api`: the contract as one value. Derive a client, routes, documents or tests from {@link Api}; switch on a problem's
- * `code`; the models are schemas, so they decode, encode and describe what is on the wire.
+ * `countersign/api`: the API as one value. Derive a client, routes, documents or tests from {@link Api}; branch on a problem's `code`; decode
+ * and encode wire values with the models, which are schemas.
  */
 export * from "./AgentApprovals.ts"
 export * from "./AgentSessions.ts"

@@ -266,7 +266,7 @@ const problemMembers: Readonly<Record<string, string>> = {
   instance: "Not used."
 }
 
-/** The descriptions of the problem classes by code; the generator keeps those of other schemas. */
+/** The descriptions of problems by code, from their classes. The generator drops them, but keeps those of other schemas. */
 const problemDescriptions: ReadonlyMap<string | undefined, string | undefined> = new Map(
   Object.values({ ...Problems, ...ApprovalProblems })
     .filter(Schema.isSchema)
@@ -334,7 +334,7 @@ const liftAnnotations = (node: Node): Node => {
   return {
     ...rest,
     ...(merged ?? (others.length > 0 ? { allOf: others } : {})),
-    ...(descriptions.length > 0 ? { description: descriptions.join("\n\n") } : {})
+    ...(descriptions.length > 0 ? { description: descriptions.map(String).join("\n\n") } : {})
   }
 }
 

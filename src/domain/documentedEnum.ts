@@ -6,12 +6,10 @@ import { type Array as Arr, Schema } from "effect"
  */
 export const documentedEnum = <const Meanings extends Readonly<Record<string, string>>>(
   meanings: Meanings
-): Schema.Literals<Arr.NonEmptyReadonlyArray<keyof Meanings & string>> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.keys` widens the names to `string`; an enum has a value at least
-  Schema.Literals(
-    Object.keys(meanings) as [keyof Meanings & string, ...Array<keyof Meanings & string>]
-  ).annotate({
-    description: Object.entries(meanings)
-      .map(([value, meaning]) => `- \`${value}\`: ${meaning}`)
-      .join("\n")
+): Schema.Literals<Arr.NonEmptyReadonlyArray<keyof Meanings & string>> => {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `Object.keys` widens the names to `string`; an enum has at least one value
+  const values = Object.keys(meanings) as [keyof Meanings & string, ...Array<keyof Meanings & string>]
+  return Schema.Literals(values).annotate({
+    description: values.map((value) => `- \`${value}\`: ${meanings[value]}`).join("\n")
   })
+}

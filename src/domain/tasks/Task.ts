@@ -8,7 +8,7 @@ import { timestamp } from "../Time.ts"
 export const JsonSchema = Schema.Record(Schema.String, Schema.Json)
 export type JsonSchema = typeof JsonSchema.Type
 
-/** What the model is told, besides the input and the answer schema. */
+/** Instructions for the model, sent besides the input and the answer schema. At most 100,000 characters. */
 export const Instructions = Schema.String.check(Schema.isMaxLength(100_000))
 
 export const Task = Schema.Struct({
