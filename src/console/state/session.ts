@@ -6,7 +6,7 @@ import type { KeyId } from "../../domain/Ids.ts"
 import type { Scope } from "../../domain/identity/Scope.ts"
 import { registry, useAtomValue } from "./atoms.ts"
 
-/** The session as far as the page has loaded it. `expired`: a session existed and ended, so the sign-in page says why it is shown. */
+/** The session as far as the page has loaded it. `expired`: a session existed and ended, which the sign-in page explains. */
 export type SessionState =
   | { readonly _tag: "Unknown" }
   | { readonly _tag: "SignedOut"; readonly expired: boolean }

@@ -27,7 +27,7 @@ export const jsonEquals = (left: Schema.Json | undefined, right: Schema.Json | u
   )
 }
 
-/** The fields of both objects: those of `before` in their order, then those only in `after`. */
+/** The fields of both objects: first the fields of `before` in order, then the fields that only `after` has. */
 export const diffFields = (
   before: JsonObject | null,
   after: JsonObject | null

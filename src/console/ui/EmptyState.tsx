@@ -1,6 +1,6 @@
 import type { ReactNode } from "react"
 
-/** A placeholder for an empty list or a missing page: what is missing, and what to do about it. */
+/** A placeholder for an empty list or a missing page. The children say how to proceed. */
 export const EmptyState = ({
   children,
   title

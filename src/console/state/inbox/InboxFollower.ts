@@ -36,7 +36,7 @@ export interface InboxListener {
   readonly broken: (refused: boolean) => void
 }
 
-/** What the follower needs: the inbox's API, the session and a callback for changes. */
+/** Dependencies of the follower: the inbox's API, the session and a callback for changes. */
 export interface InboxPort {
   /** Reads the page of pending approvals after `last`, the last one of the previous page. */
   readonly list: (last: ApprovalSnapshot | undefined) => Effect.Effect<Inbox, unknown>

@@ -3,7 +3,7 @@ import type { SessionId } from "../../../domain/Ids.ts"
 import type { SessionSignal } from "../../approvals/SessionSignals.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 
-/** The most sessions that wait for the next read. Past it, subscribers are told to refetch the inbox instead. */
+/** The most sessions that wait for the next read. Past it, subscribers refetch the inbox instead. */
 const MAX_PENDING_SESSIONS = 5_000
 
 /** The most sessions whose read position is cached. A session without one is read from its recent events. */

@@ -1,4 +1,4 @@
-/** What the headers and cookies of a browser's request prove: its origin, its transport and its session token. */
+/** Reads the origin, the transport and the session token of a browser's request from its headers and cookies. */
 import { Redacted } from "effect"
 import type { Headers } from "effect/http"
 
