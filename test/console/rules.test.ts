@@ -7,7 +7,7 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** Opens the rules page of an organization with two rules: the first rejects everything, the second allows searching. */ const openTwoRules =
+/** Opens the rules page with two rules: the first rejects everything, the second allows searching. */ const openTwoRules =
   (organization: string) =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

@@ -22,7 +22,8 @@ const executablePath = candidates.find((place) => place !== "" && existsSync(pla
 /** Why browser tests are skipped; undefined if a browser was found. */
 const skipReason: string | undefined =
   executablePath === undefined
-    ? "Skipping the console's browser tests: no Chromium found. Install Debian's `chromium` or set COUNTERSIGN_TEST_BROWSER to an executable."
+    ? "Skipping the console's browser tests: no Chromium found. " +
+      "Install Debian's `chromium` or set COUNTERSIGN_TEST_BROWSER to an executable."
     : undefined
 
 if (skipReason !== undefined) process.stderr.write(`${skipReason}\n`)

@@ -106,7 +106,8 @@ export class ConsoleSessions extends Context.Service<
         const row = yield* sessionRows
           .first(
             sql`
-          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name, ${grantedScopes(sql)} AS scopes, organizations.name AS organization
+          SELECT console_sessions.expires_at, api_keys.key_id, api_keys.name,
+            ${grantedScopes(sql)} AS scopes, organizations.name AS organization
           FROM console_sessions
             JOIN api_keys USING (org_id, key_id)
             JOIN organizations USING (org_id)

@@ -14,7 +14,10 @@ const MAX_BYTES = 8 * 1024 * 1024
 export class DatasetChanges extends Context.Service<
   DatasetChanges,
   {
-    /** The examples added, replaced and removed from version `since` to version `id`. Both must belong to one task, and `since` must not be the newer. */
+    /**
+     * The examples added, replaced and removed from version `since` to version `id`. Both must belong to one task, and `since` must not
+     * be the newer one.
+     */
     readonly between: (
       id: DatasetId,
       since: DatasetId

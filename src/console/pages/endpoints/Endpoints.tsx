@@ -63,7 +63,7 @@ export default function Endpoints() {
             <p className="quiet small">
               {email_notifier
                 ? "Email notifications are enabled: reviewers whose API key has an email address receive them."
-                : "Email notifications are disabled. Set COUNTERSIGN_SMTP_URL and add an email address to a reviewer's API key to enable them."}
+                : "Email notifications are disabled. They need COUNTERSIGN_SMTP_URL and a reviewer's API key with an email address."}
             </p>
           </div>
         )}

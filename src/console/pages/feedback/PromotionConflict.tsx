@@ -21,8 +21,8 @@ export const PromotionConflict = ({
     </p>
     <p>
       {failure?.code === "DATASET_BASE_CHANGED"
-        ? "Someone created a dataset version in the meantime, so the additions and replacements below are out of date. Nothing was promoted."
-        : "Someone staged or rejected a correction in the meantime, so the list below is out of date. Nothing was promoted."}
+        ? "Someone created a dataset version in the meantime, so the preview below is out of date. Nothing was promoted."
+        : "Someone staged or rejected a correction in the meantime, so the preview below is out of date. Nothing was promoted."}
     </p>
     <div className="notice-actions">
       <Button small kind="primary" onClick={onReload}>

@@ -47,7 +47,8 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
         <p className="quiet">
           {base === null
             ? "Creates version 1. The live release uses it from then on."
-            : "Creates the next version from these examples and those of the newest version. An example with an identical input replaces the older one. The live release does not change."}
+            : "Adds these examples to the newest version. An example with an identical input replaces the older one. " +
+              "The live release does not change."}
         </p>
         <Field
           label="Examples"

@@ -60,6 +60,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
 const insecureAddress = Effect.fail(
   new InsecureAddress({
     detail:
-      "The console was opened over plain HTTP from another machine, where others on the network could read the key. Serve it over HTTPS and set COUNTERSIGN_PUBLIC_URL, or open it on the same machine at http://localhost."
+      "The console was opened over plain HTTP from another machine, where others on the network could read the key. " +
+      "Serve it over HTTPS and set COUNTERSIGN_PUBLIC_URL, or open it on the same machine at http://localhost."
   })
 )
