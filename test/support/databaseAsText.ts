@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Everything the store holds, as text: of bytes their hexadecimal digits. */
+/** All rows of all tables as text; bytes as hexadecimal digits. */
 export const databaseAsText = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* sql<{ readonly name: string }>`

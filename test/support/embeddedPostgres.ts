@@ -18,7 +18,7 @@ const removeDirectory = async (dataDir: string) => {
 
 const makeDirectory = () => mkdtemp(path.join(tmpdir(), "countersign-embedded-"))
 
-/** A data directory of its own; removed afterwards with whatever still runs in it. */
+/** A temporary data directory, removed with its server when the scope closes. */
 export const dataDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.promise(makeDirectory),
   (made) => Effect.promise(() => removeDirectory(made))
@@ -27,20 +27,19 @@ export const dataDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.a
 let used: Promise<string> | undefined
 
 /**
- * The data directory of one test file, for tests that do not mind what was in it: making a cluster takes a second or two.
- * No server runs in it when a test begins.
+ * A data directory shared by the tests of one file, because creating a cluster takes a second or two. No server runs in it when a test begins.
  */
 export const reusedDirectory: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.promise(() => (used ??= makeDirectory())),
   (dataDir) => Effect.promise(() => endServer(dataDir))
 )
 
-/** To be run after the last test of a file that used it. */
+/** Removes the shared data directory, after the last test of a file. */
 export const removeReusedDirectory = async (): Promise<void> => {
   if (used !== undefined) await removeDirectory(await used)
 }
 
-/** The process id of the server of a data directory, from its pid file; `undefined` where no server has a claim. */
+/** The process id of the server of a data directory, from its pid file; `undefined` if there is none. */
 export const readPostmasterPid = async (dataDir: string): Promise<number | undefined> => {
   try {
     return Number.parseInt(await readFile(path.join(dataDir, "postgres", "postmaster.pid"), "utf8"), 10)
@@ -49,7 +48,7 @@ export const readPostmasterPid = async (dataDir: string): Promise<number | undef
   }
 }
 
-/** Whether a process exists; a signal may be sent along. */
+/** Sends a signal, or 0 to test whether the process exists. Returns whether it exists. */
 export const sendSignal = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
     return process.kill(pid, signal)
@@ -58,21 +57,21 @@ export const sendSignal = (pid: number, signal: NodeJS.Signals | 0): boolean => 
   }
 }
 
-/** A holder that could not use the store; `phrase` is what it told the operator. */
+/** A service process that could not use the server, with its phrase for the operator. */
 export class ServiceProcessFailed extends Data.TaggedError("HolderFailed")<{ readonly phrase: string }> {}
 
-/** Another process that uses the store of a data directory. */
+/** Another process that uses the embedded server of a data directory. */
 export interface ServiceProcess {
   readonly child: ChildProcess
-  /** Waits until it uses the store. */
+  /** Waits until it has connected. */
   readonly ready: Effect.Effect<void, ServiceProcessFailed>
-  /** Sends a signal and waits for the end; answers with the exit code. */
+  /** Sends a signal, waits for the process to end and returns its exit code. */
   readonly end: (signal: NodeJS.Signals) => Effect.Effect<number | null>
 }
 
 const script = fileURLToPath(new URL("embeddedPostgresService.ts", import.meta.url))
 
-/** Starts one, as another account where `account` names it; killed when the scope closes. */
+/** Starts a service process, optionally as another account. It is killed when the scope closes. */
 export const startServiceProcess = (
   dataDir: string,
   account?: { readonly uid: number; readonly gid: number }
@@ -109,7 +108,7 @@ export const startServiceProcess = (
     ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
   )
 
-/** Runs one statement over a connection of its own and answers with its rows. */
+/** Runs one statement on a new connection and returns its rows. */
 export const query = (url: Redacted.Redacted, sql: string) =>
   Effect.scoped(
     Effect.map(

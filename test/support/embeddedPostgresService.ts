@@ -3,15 +3,15 @@ import { Effect, Layer } from "effect"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 
 /**
- * A process that uses the embedded store of the directory in its first argument until it is told to stop: `ready` on a
- * line when the server answers, or `failed` and the phrase.
+ * A process that uses the embedded PostgreSQL of the directory in its first argument until it gets a signal. It prints a line `ready` when the
+ * server accepts connections, or `failed` with the phrase.
  */
 const dataDir = process.argv[2] ?? ""
-const say = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
+const print = (line: string) => Effect.sync(() => process.stdout.write(`${line}\n`))
 
-Layer.effectDiscard(Effect.andThen(EmbeddedPostgres, say("ready"))).pipe(
+Layer.effectDiscard(Effect.andThen(EmbeddedPostgres, print("ready"))).pipe(
   Layer.provide(EmbeddedPostgres.layer({ dataDir })),
   Layer.launch,
-  Effect.catchTag("EmbeddedPostgresFailed", ({ phrase }) => say(`failed ${phrase}`)),
+  Effect.catchTag("EmbeddedPostgresFailed", ({ phrase }) => print(`failed ${phrase}`)),
   NodeRuntime.runMain
 )

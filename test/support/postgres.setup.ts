@@ -11,14 +11,14 @@ import { migrate } from "../../src/server/store/Database/migrate.ts"
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** The server that the tests run on: a URL whose role may make databases, with its password. */
+    /** The URL of the test server. Its role may create databases. */
     readonly postgresUrl: string
-    /** The migrated database that every test file's own is cloned from. */
+    /** The migrated template of every test file's database. */
     readonly postgresTemplate: string
   }
 }
 
-/** The server of one run: the one that the environment names, else an embedded one in a directory of its own. */
+/** The test server: the one of COUNTERSIGN_TEST_DATABASE_URL, else an embedded one in a temporary directory. */
 const server = Effect.gen(function* () {
   const given = yield* Config.option(Config.Redacted("COUNTERSIGN_TEST_DATABASE_URL")).parse(
     ConfigProvider.fromEnv()
@@ -27,14 +27,14 @@ const server = Effect.gen(function* () {
   yield* removeOldRuns
   const dataDir = path.join(tmpdir(), `${DIRECTORY}${process.pid}`)
   yield* Effect.addFinalizer(() => Effect.promise(() => rm(dataDir, { recursive: true, force: true })))
-  // Nothing here outlives the run, so nothing waits for the disk.
+  // The data is temporary, so commits need not wait for the disk.
   const services = yield* Layer.build(EmbeddedPostgres.layer({ dataDir, sync: false }))
   return { url: Context.get(services, EmbeddedPostgres).url, where: `embedded, ${dataDir}` }
 })
 
 const DIRECTORY = "countersign-tests-"
 
-/** Directories of runs that were killed. A server that still runs in one ends by itself when its files are gone. */
+/** Removes directories of killed runs. A server that still runs in one ends when its files are gone. */
 const removeOldRuns = Effect.promise(async () => {
   for (const name of await readdir(tmpdir())) {
     if (!name.startsWith(DIRECTORY)) continue
@@ -46,7 +46,7 @@ const removeOldRuns = Effect.promise(async () => {
   }
 })
 
-/** Databases of runs that were killed: nobody is connected, and they are older than any run takes. */
+/** Drops databases of killed runs: those without connections that are older than any run. */
 const dropOldClones = Effect.fn(function* (admin: PgConnection.PgConnection) {
   const { rows } = yield* admin.query(
     `SELECT datname::text AS name FROM pg_database
@@ -71,8 +71,7 @@ const prepare = Effect.gen(function* () {
 })
 
 /**
- * Brings up the store that the tests run on, and migrates the template, once per run. There is no way
- * around it: where no store can be had, the run fails.
+ * Starts the test server and migrates the template, once per run. The run fails if no server is available.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const scope = Scope.makeUnsafe()

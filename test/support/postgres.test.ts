@@ -5,8 +5,8 @@ import { SqlClient } from "effect/sql"
 import * as Database from "../../src/server/store/Database.ts"
 import { cloneDatabase, TestDatabase } from "./postgres.ts"
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a test file's own database", (it) => {
-  it.effect("has every migration and no rows", () =>
+layer(TestDatabase.layerSql, { excludeTestServices: true })("TestDatabase", (it) => {
+  it.effect("a test file's database has every migration and no rows", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql<{ migrations: number; organizations: number }>`
@@ -19,7 +19,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("a test file's own d
   )
 })
 
-it.live("what one clone is given, another does not see", () =>
+it.live("cloneDatabase: a change of one clone is invisible in another", () =>
   Effect.gen(function* () {
     const one = yield* cloneDatabase
     const other = yield* cloneDatabase
@@ -33,7 +33,7 @@ it.live("what one clone is given, another does not see", () =>
   })
 )
 
-it.live("a clone is gone when its scope closes", () =>
+it.live("cloneDatabase: a clone is dropped when its scope closes", () =>
   Effect.gen(function* () {
     const url = yield* Effect.scoped(cloneDatabase)
     const error = yield* Effect.flip(Effect.scoped(PgConnection.make({ url })))

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { chunksByBytes } from "../../../src/server/concurrency/chunksByBytes.ts"
 
-it("pieces have 200 rows and 4 MiB at most, one row at least, and leave none out", () => {
+it("chunksByBytes(): chunks have at most 200 rows and 4 MiB, at least one row, and together all rows", () => {
   const sizes = (...bytes: ReadonlyArray<number>) =>
     [...chunksByBytes(bytes.map((bytes) => ({ bytes })))].map((piece) => piece.map(({ bytes }) => bytes))
   const mebibyte = 2 ** 20

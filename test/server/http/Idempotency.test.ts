@@ -12,7 +12,7 @@ class Asked extends Context.Service<
   { readonly asked: Deferred.Deferred<void>; readonly names: NameServer }
 >()("test/Asked") {}
 
-layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
+layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
   const create = (key: Redacted.Redacted, name: string, idempotencyKey: string) =>
     send("/v1/api-keys", {
       method: "POST",
@@ -21,7 +21,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
       headers: { "idempotency-key": idempotencyKey }
     })
 
-  it.effect("gives the same answer to the same request, also when both come at once", () =>
+  it.effect("the same request gets the same answer, also when both arrive concurrently", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "same answer")
       const answers = yield* Effect.all(
@@ -41,7 +41,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is refused for another body, and free for another organization or operation", () =>
+  it.effect("a key is rejected for another body, and available to another organization or operation", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "another body")
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("of one caller gives its answer to no other, who may hold less", () =>
+  it.effect("the answer for one API key is not given to another, which may have fewer scopes", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.key({}, "callers")
@@ -72,7 +72,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is not used up by a request that was refused", () =>
+  it.effect("a rejected request does not use up its key", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "refused")
       const body = JSON.stringify({ name: "x" })
@@ -82,7 +82,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("keeps answers sealed", () =>
+  it.effect("stored answers are sealed", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "sealed")
       const { body } = yield* create(key, "one", "sealed")
@@ -94,7 +94,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("is forgotten after 24 hours", () =>
+  it.effect("keys are deleted after 24 hours", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "forgotten")
       const sql = yield* SqlClient.SqlClient
@@ -107,7 +107,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
       }
       assert.strictEqual((yield* Retention.runOnce).removed, 1)
       assert.strictEqual((yield* Retention.runOnce).removed, 0)
-      // The old one is free for another request, the young one is not.
+      // The expired key is available to another request, the other is not.
       assert.strictEqual((yield* create(key, "another", "old")).status, 201)
       assert.strictEqual((yield* create(key, "another", "young")).status, 409)
     })
@@ -126,14 +126,14 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
     })
   )
 
-  it.effect("waits for the first request, five seconds at most", () =>
+  it.effect("a duplicate waits for the first request for at most five seconds", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "in use")
       const another = yield* (yield* Countersign).key({}, "not in use")
       const sql = yield* SqlClient.SqlClient
       yield* sql.withTransaction(
         Effect.gen(function* () {
-          // The first request, still at work.
+          // The first request, still in progress.
           yield* sql`
             INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
             SELECT org_id, 'api_keys.create', 'slow', '', now()
@@ -152,7 +152,7 @@ layer(service(), { excludeTestServices: true })("an idempotency key", (it) => {
             assert.strictEqual(answer.status, 409)
             assert.strictEqual(answer.body["code"], "IDEMPOTENCY_KEY_IN_USE")
           }
-          // Nobody else waits for those who wait.
+          // Other requests do not wait for the duplicates.
           assert.strictEqual(statuses[0], 201)
         })
       )
@@ -165,7 +165,7 @@ layer(
     Effect.gen(function* () {
       const asked = yield* Deferred.make<void>()
       const answered = new Set<string>()
-      // The first question of each kind is left without an answer.
+      // The first query of each kind gets no response.
       const names = yield* nameServer(({ name, type }) => {
         Deferred.doneUnsafe(asked, Effect.void)
         if (!answered.has(type)) {
@@ -183,7 +183,7 @@ layer(
   ),
   { excludeTestServices: true }
 )("an operation under a key that looks a name up", (it) => {
-  it.effect("holds no connection meanwhile, and is done once", () =>
+  it.effect("a request with a key looks names up without a connection, and runs once", () =>
     Effect.gen(function* () {
       const { asked, names } = yield* Asked
       const key = yield* (yield* Countersign).key()

@@ -12,7 +12,7 @@ const logged: Array<string> = []
 const logger = Logger.map(Logger.formatJson, (line) => void logged.push(line))
 
 layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServices: true })(
-  "the frame of every operation",
+  "ProblemFrame and Envelope",
   (it) => {
     const refused: ReadonlyArray<readonly [what: string, body: string, pointer: string | undefined]> = [
       ["no JSON", "{", "#"],
@@ -37,7 +37,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("stores nothing of a refused request", () =>
+    it.effect("a rejected request stores nothing", () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const rows = yield* sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM agent_sessions`
@@ -45,7 +45,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("lists every field at fault, and never what was in it", () =>
+    it.effect("a validation problem lists every invalid field, and no values", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const body = JSON.stringify({ name: 17, scopes: ["SECRET-MARKER"], email: "SECRET-MARKER" })
@@ -59,7 +59,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("names no field by a secret that stands where its name should", () =>
+    it.effect("a secret in place of a field name is redacted", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const token = "sk-proj-4f9Qz7LmX2wB8nRt6VyK1cJd"
@@ -78,7 +78,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("names of fields that are too long to be said the place they are in", () =>
+    it.effect("a field name that is too long is replaced by its parent's pointer", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const body = JSON.stringify({
@@ -90,7 +90,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("refuses bytes that are no UTF-8, another content type, and a body over its limit", () =>
+    it.effect("invalid UTF-8, another content type and a body over the limit are rejected", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const post = { method: "POST", key }
@@ -116,7 +116,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("refuses a body that whoever stands in front might read as another text", () =>
+    it.effect("a body that a proxy could decode differently is rejected", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const post = (headers: Record<string, string>) =>
@@ -148,7 +148,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("gathers the faults of a body, but not a million of them", () =>
+    it.effect("the number of collected field errors is limited", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const replace = (rules: number) =>
@@ -167,7 +167,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("knows a path by one case and by single slashes", () =>
+    it.effect("paths are case-sensitive, and double slashes do not match", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         for (const path of [
@@ -182,7 +182,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("answers unknown paths, methods and identifiers with problems", () =>
+    it.effect("unknown paths, methods and identifiers get problems", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const path = yield* send("/v1/nothing", { key })
@@ -201,7 +201,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("refuses a limit and a cursor that are none", () =>
+    it.effect("an invalid limit or cursor is rejected", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         for (const query of [
@@ -220,18 +220,20 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("answers health, readiness, the document and the docs without a key; metrics are off", () =>
-      Effect.gen(function* () {
-        assert.deepStrictEqual((yield* send("/healthz")).body, { status: "alive" })
-        assert.deepStrictEqual((yield* send("/readyz")).body, { status: "ready" })
-        assert.strictEqual((yield* send("/openapi.json")).body["openapi"], "3.1.0")
-        assert.strictEqual((yield* send("/docs")).status, 200)
-        assert.strictEqual((yield* send("/metrics")).status, 404)
-        assert.match((yield* send("/healthz")).headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
-      })
+    it.effect(
+      "health, readiness, the OpenAPI document and the docs need no key, and metrics are disabled",
+      () =>
+        Effect.gen(function* () {
+          assert.deepStrictEqual((yield* send("/healthz")).body, { status: "alive" })
+          assert.deepStrictEqual((yield* send("/readyz")).body, { status: "ready" })
+          assert.strictEqual((yield* send("/openapi.json")).body["openapi"], "3.1.0")
+          assert.strictEqual((yield* send("/docs")).status, 200)
+          assert.strictEqual((yield* send("/metrics")).status, 404)
+          assert.match((yield* send("/healthz")).headers.get("x-request-id") ?? "", /^req_[0-9a-f]{32}$/)
+        })
     )
 
-    it.effect("documents the headers of an operation beside those of every answer, in the docs too", () =>
+    it.effect("the OpenAPI document has the headers of an operation and the common headers", () =>
       Effect.gen(function* () {
         for (const path of ["/openapi.json", "/docs"]) {
           const { body } = yield* send(path)
@@ -246,7 +248,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("answers a fault of ours with the request id and nothing else", () =>
+    it.effect("a defect gets 500 with the request id and no other information", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const sql = yield* SqlClient.SqlClient
@@ -260,14 +262,14 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
       })
     )
 
-    it.effect("answers 503 when its connection is lost, and recovers by itself", () =>
+    it.effect("a lost database connection gets 503, and the next request succeeds", () =>
       Effect.gen(function* () {
         const key = yield* (yield* Countersign).key()
         const sql = yield* SqlClient.SqlClient
         const create = send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
         const lost = yield* sql.withTransaction(
           Effect.gen(function* () {
-            // The request waits for this lock, in the middle of its work, until its connection is taken away.
+            // The request waits for this lock until its connection is terminated.
             yield* sql`LOCK TABLE agent_sessions IN ACCESS EXCLUSIVE MODE`
             const request = yield* Effect.forkChild(create)
             yield* Effect.repeat(

@@ -12,12 +12,12 @@ const statuses = (answers: ReadonlyArray<{ readonly status: number }>) => answer
 
 const limited = { environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "3" } }
 
-/** Requests at once: how fast the machine is does not matter much then. */
+/** Concurrent requests, so that the result hardly depends on the speed of the machine. */
 const AT_ONCE = 40
 
-// Each has a service of its own: they share an address, which has only so many keys looked up.
-layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
-  it.effect("is answered 429 with when to come back, while others are served", () =>
+// Each suite has a service of its own: all share one address, whose key lookups are limited.
+layer(service(limited), { excludeTestServices: true })("RateLimits per key", (it) => {
+  it.effect("a key beyond its limit gets 429 with Retry-After, while other keys are served", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const key = yield* countersign.key()
@@ -48,8 +48,8 @@ layer(service(limited), { excludeTestServices: true })("a key beyond its rate", 
   )
 })
 
-layer(service(limited), { excludeTestServices: true })("a key beyond its rate", (it) => {
-  it.effect("signs in to the console no oftener either", () =>
+layer(service(limited), { excludeTestServices: true })("RateLimits of the console", (it) => {
+  it.effect("a key beyond its limit cannot sign in to the console either", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const key = yield* countersign.key()
@@ -72,8 +72,8 @@ layer(service(limited), { excludeTestServices: true })("a key beyond its rate", 
   )
 })
 
-layer(service(limited), { excludeTestServices: true })("a key that there is none of", (it) => {
-  it.effect("asks the store no oftener, and does not hold up one in use", () =>
+layer(service(limited), { excludeTestServices: true })("RateLimits of invalid keys", (it) => {
+  it.effect("a flood of invalid keys is limited and does not delay a valid key", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const used = yield* countersign.key()
@@ -98,8 +98,8 @@ layer(service(limited), { excludeTestServices: true })("a key that there is none
   )
 })
 
-layer(service(), { excludeTestServices: true })("without a rate", (it) => {
-  it.effect("nobody is refused, and no header speaks of one", () =>
+layer(service(), { excludeTestServices: true })("RateLimits with a limit of 0", (it) => {
+  it.effect("no request is rejected, and no response has a rate limit header", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key()
       const list = send("/v1/agent-sessions", { key })
@@ -113,21 +113,21 @@ layer(service(), { excludeTestServices: true })("without a rate", (it) => {
   )
 })
 
-describe("buckets", () => {
+describe("RateLimits buckets", () => {
   const allowed = (limits: RateLimits["Service"], key: KeyId, count: number) =>
     Effect.map(
       Effect.all(Array.from({ length: count }, () => limits.admitRequest(key))),
       (quotas) => quotas.filter((quota) => quota.allowed).length
     )
 
-  it.effect("fill with time, whether they are remembered or not", () =>
+  it.effect("a bucket fills with time, whether it is still stored or not", () =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
       const key = yield* KeyId.generate
       assert.strictEqual(yield* allowed(limits, key, 30), 10)
       yield* TestClock.adjust("300 millis")
       assert.strictEqual(yield* allowed(limits, key, 30), 3)
-      // Into the next generation and the one after, half full and full.
+      // Into the next generation, half full, and the one after, full.
       yield* TestClock.adjust("800 millis")
       assert.strictEqual(yield* allowed(limits, key, 30), 8)
       yield* TestClock.adjust("1 hour")
@@ -135,7 +135,7 @@ describe("buckets", () => {
     }).pipe(Effect.provide(RateLimits.layer({ perSecond: 10 })))
   )
 
-  it.effect("say on an answer what is left", () =>
+  it.effect("a response has the remaining quota in its headers", () =>
     Effect.gen(function* () {
       const limits = yield* RateLimits
       const { addHeaders } = yield* limits.admitRequest(yield* KeyId.generate)

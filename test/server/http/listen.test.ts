@@ -12,7 +12,7 @@ import { Countersign } from "../../../src/testing/index.ts"
 import { type Exchange, exchange } from "../../support/rawSocket.ts"
 import { service } from "../../support/service.ts"
 
-/** A server on a free port of loopback until the scope closes. */
+/** A server on a free loopback port, until the scope closes. */
 const listening = (limits: Partial<ListenLimits> = {}, answer?: RequestListener) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly server: Server; readonly port: number }>((resume) => {
@@ -47,7 +47,7 @@ const assertProblem = (answer: Exchange, status: number, code: string) => {
   assert.strictEqual(answer.headers.get("x-request-id"), answer.body["request_id"])
 }
 
-describe("a client that is slow", () => {
+describe("listen: slow clients", () => {
   it.live.each([
     ["says nothing", ""],
     ["stops within the request line", "GET /heal"],
@@ -59,7 +59,7 @@ describe("a client that is slow", () => {
     })
   )
 
-  it.live("with its body is told 408 and cut off, though somebody waits for the rest", () =>
+  it.live("a request whose body is slow gets 408 and is closed, although a handler waits for the body", () =>
     Effect.gen(function* () {
       const { port } = yield* listening(impatient, (request, response) => {
         request.on("end", () => response.end("ok")).resume()
@@ -69,7 +69,7 @@ describe("a client that is slow", () => {
     })
   )
 
-  it.live("is cut off without a second answer where one has begun", () =>
+  it.live("a slow request whose response has begun is closed without a second response", () =>
     Effect.gen(function* () {
       const { port } = yield* listening(impatient, (_request, response) => {
         response.write("begun")
@@ -80,7 +80,7 @@ describe("a client that is slow", () => {
     })
   )
 
-  it.live("holds up nobody, however many there are, and is forgotten", () =>
+  it.live("many slow clients delay no other request, and their connections are closed", () =>
     Effect.gen(function* () {
       const { port, server } = yield* listening(
         { ...impatient, headersMillis: 1_000, requestMillis: 1_000 },
@@ -102,7 +102,7 @@ describe("a client that is slow", () => {
   )
 })
 
-describe("a request that cannot be read", () => {
+describe("listen: unparsable requests", () => {
   const fields = (count: number) => "a: b\r\n".repeat(count)
   it.live.each([
     ["is no HTTP", "NONSENSE\r\n\r\n", 400, "INVALID_REQUEST"],
@@ -118,7 +118,7 @@ describe("a request that cannot be read", () => {
       "INVALID_REQUEST"
     ],
     [
-      "has a host that is none",
+      "has an invalid host",
       "GET / HTTP/1.1\r\nHost: a b/c?d@e\r\nConnection: close\r\n\r\n",
       400,
       "INVALID_REQUEST"
@@ -156,15 +156,13 @@ describe("a request that cannot be read", () => {
       413,
       "PAYLOAD_TOO_LARGE"
     ]
-  ] as const)(
-    "since it %s is answered with a problem, and the connection closed",
-    ([, bytes, status, code]) =>
-      Effect.gen(function* () {
-        const { port } = yield* listening({}, (request, response) => {
-          request.on("end", () => response.end("ok")).resume()
-        })
-        assertProblem(yield* exchange(port, bytes), status, code)
+  ] as const)("a request that %s gets a problem, and its connection is closed", ([, bytes, status, code]) =>
+    Effect.gen(function* () {
+      const { port } = yield* listening({}, (request, response) => {
+        request.on("end", () => response.end("ok")).resume()
       })
+      assertProblem(yield* exchange(port, bytes), status, code)
+    })
   )
 
   it.live.each([
@@ -187,8 +185,8 @@ describe("a request that cannot be read", () => {
   )
 })
 
-describe("a service that is starting", () => {
-  it.live("answers 503 with when to come back, until its routes are there", () =>
+describe("listen: a starting service", () => {
+  it.live("requests get 503 with Retry-After until the routes are attached", () =>
     Effect.gen(function* () {
       const { port, server } = yield* listening()
       const ask = exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
@@ -200,7 +198,7 @@ describe("a service that is starting", () => {
     })
   )
 
-  it.live("says that it is alive, and still refuses what is no request", () =>
+  it.live("health checks get 200, and malformed requests are rejected", () =>
     Effect.gen(function* () {
       const { port } = yield* listening()
       const alive = yield* exchange(port, `GET /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
@@ -213,7 +211,7 @@ describe("a service that is starting", () => {
     })
   )
 
-  it.live("and gives up does not wait for a client that says nothing", () =>
+  it.live("a failed start does not wait for idle clients", () =>
     Effect.gen(function* () {
       const silent = yield* Effect.scoped(
         Effect.gen(function* () {
@@ -221,7 +219,7 @@ describe("a service that is starting", () => {
           const { address } = Context.get(running, HttpServer.HttpServer)
           const port = "port" in address ? address.port : 0
           const silent = yield* Effect.forkDetach(exchange(port, ""), { startImmediately: true })
-          // Connections are taken in the order in which they come.
+          // Connections are accepted in order.
           yield* exchange(port, `GET / HTTP/1.1\r\n${CLOSE}\r\n`)
           return silent
         })
@@ -231,7 +229,7 @@ describe("a service that is starting", () => {
   )
 })
 
-layer(service(), { excludeTestServices: true })("the service", (it) => {
+layer(service(), { excludeTestServices: true })("listen: a running service", (it) => {
   it.effect.each([
     ["OPTIONS", "/v1/api-keys", "GET, HEAD, POST"],
     ["PUT", "/v1/notification-endpoints/nep_1", "PATCH, DELETE"],
@@ -248,7 +246,7 @@ layer(service(), { excludeTestServices: true })("the service", (it) => {
     })
   )
 
-  it.effect("answers HEAD as GET, without the body", () =>
+  it.effect("HEAD gets the headers of GET without the body", () =>
     Effect.gen(function* () {
       const port = Number(new URL((yield* Countersign).url).port)
       const got = yield* exchange(port, `GET /healthz HTTP/1.1\r\n${CLOSE}\r\n`)
@@ -259,7 +257,7 @@ layer(service(), { excludeTestServices: true })("the service", (it) => {
     })
   )
 
-  it.effect("stands behind these limits", () =>
+  it.effect("the server has the default limits", () =>
     Effect.gen(function* () {
       const port = Number(new URL((yield* Countersign).url).port)
       assertProblem(

@@ -13,24 +13,27 @@ const environment = {
   COUNTERSIGN_EGRESS_HTTP: "true"
 }
 
-layer(service({ environment }), { excludeTestServices: true })("what the operator lets through", (it) => {
-  const shapes = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
-  it.effect.each([
-    ["/v1/notification-endpoints", (url: string) => ({ url }), RECEIVERS, MODELS],
-    ["/v1/telemetry-destinations", (url: string) => ({ url }), RECEIVERS, MODELS],
-    [
-      "/v1/tasks",
-      (base_url: string) => ({ name: "a", ...shapes, provider: { kind: "openai", base_url, model: "m" } }),
-      MODELS,
-      RECEIVERS
-    ]
-  ] as const)("for one purpose is not open for another: %s", ([path, bodyOf, open, closed]) =>
-    Effect.gen(function* () {
-      const key = yield* (yield* Countersign).key()
-      const post = (url: string) => send(path, { method: "POST", key, body: JSON.stringify(bodyOf(url)) })
-      const refused = yield* post(closed)
-      assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "INVALID_URL"])
-      assert.strictEqual((yield* post(open)).status, 201)
-    })
-  )
-})
+layer(service({ environment }), { excludeTestServices: true })(
+  "Egress settings of the running service",
+  (it) => {
+    const shapes = { input_schema: { type: "object" }, answer_schema: { type: "object" } }
+    it.effect.each([
+      ["/v1/notification-endpoints", (url: string) => ({ url }), RECEIVERS, MODELS],
+      ["/v1/telemetry-destinations", (url: string) => ({ url }), RECEIVERS, MODELS],
+      [
+        "/v1/tasks",
+        (base_url: string) => ({ name: "a", ...shapes, provider: { kind: "openai", base_url, model: "m" } }),
+        MODELS,
+        RECEIVERS
+      ]
+    ] as const)("for one purpose is not open for another: %s", ([path, bodyOf, open, closed]) =>
+      Effect.gen(function* () {
+        const key = yield* (yield* Countersign).key()
+        const post = (url: string) => send(path, { method: "POST", key, body: JSON.stringify(bodyOf(url)) })
+        const refused = yield* post(closed)
+        assert.deepStrictEqual([refused.status, refused.body["code"]], [400, "INVALID_URL"])
+        assert.strictEqual((yield* post(open)).status, 201)
+      })
+    )
+  }
+)

@@ -12,14 +12,14 @@ import { eventually } from "../../support/eventually.ts"
 
 const token = "a-token-of-sixteen-and-more"
 
-/** One sample: its name, its labels as they stand, its value. */
+/** One sample, with its labels as text. */
 interface Sample {
   readonly name: string
   readonly labels: string
   readonly value: number
 }
 
-/** The exposition format, version 0.0.4. */
+/** Parses the Prometheus exposition format, version 0.0.4. */
 const parse = (text: string) => {
   const samples: Array<Sample> = []
   const types = new Map<string, string>()
@@ -67,7 +67,7 @@ const environment = {
 }
 
 layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) => {
-  it.effect("is for the bearer of the token alone", () =>
+  it.effect("/metrics requires the metrics token", () =>
     Effect.gen(function* () {
       assert.strictEqual((yield* send("/metrics")).status, 401)
       assert.strictEqual((yield* send("/metrics", { key: "another-token-of-sixteen" })).status, 401)
@@ -76,7 +76,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     })
   )
 
-  it.effect("counts requests by operation and status, and tells how long they took", () =>
+  it.effect("requests are counted by operation and status, with their duration", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
       for (let i = 0; i < 3; i++) yield* admin.sessions.create({})
@@ -94,7 +94,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     })
   )
 
-  it.effect("tells what waits, what is sent, how it ended and who cools down", () =>
+  it.effect("the delivery gauges show the queue, attempts in flight, outcomes and cooldowns", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
       const good = yield* startScriptedServer([{ status: 204 }])
@@ -111,7 +111,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
           valueOf(found, "countersign_delivery_in_flight", channel) === 1 &&
           valueOf(found, "countersign_delivery_queue_depth", channel) === 2
       )
-      // Two are left: the one that is put off, and the one that is on its way.
+      // Two are left: one in backoff, and one in flight.
       assert.isBelow(valueOf(metrics, "countersign_delivery_oldest_due_seconds", channel) ?? Infinity, 10)
       const attempts = "countersign_delivery_attempts_total"
       assert.strictEqual(valueOf(metrics, attempts, `${channel},outcome="delivered"`), 1)
@@ -119,7 +119,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       assert.strictEqual(valueOf(metrics, "countersign_delivery_attempt_duration_seconds_count", channel), 2)
       assert.strictEqual(valueOf(metrics, "countersign_delivery_shards"), 16)
       assert.strictEqual(valueOf(metrics, "countersign_delivery_queue_depth", 'channel="mail"'), 0)
-      // As many as the last sweep found: in the end both.
+      // As the last sweep found: eventually both.
       yield* eventually(
         read,
         (found) => valueOf(found, "countersign_delivery_cooling_destinations", channel) === 2
@@ -127,7 +127,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     }).pipe(Effect.scoped)
   )
 
-  it.effect("sees who keeps dead rows in the store, and its own connections", () =>
+  it.effect("the database gauges show the oldest snapshot and the process's own connections", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* transaction(
@@ -155,7 +155,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
     })
   )
 
-  it.effect("tells of the process and its event loop", () =>
+  it.effect("the process gauges show memory, CPU and event-loop lag", () =>
     Effect.gen(function* () {
       const loop = (quantile: string) =>
         Effect.map(read, (found) =>
@@ -176,7 +176,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
   )
 
   it.effect(
-    "is described: each metric has help, a type, and a row in docs/metrics.md, and names no tenant",
+    "every metric has help, a type and a row in docs/metrics.md, and no label identifies a tenant",
     () =>
       Effect.gen(function* () {
         const { helps, samples, types } = yield* read
@@ -205,7 +205,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
 layer(service({ environment: { ...environment, COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "1" } }), {
   excludeTestServices: true
 })("/metrics of a queue that is full", (it) => {
-  it.effect("count what finds no room", () =>
+  it.effect("a delivery to a full queue is counted", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
       const stuck = yield* startScriptedServer(["never"])

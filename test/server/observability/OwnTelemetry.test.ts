@@ -14,7 +14,7 @@ interface Export {
   readonly text: string
 }
 
-/** A collector that takes everything; "never" takes it and says nothing. */
+/** A collector that accepts everything; with "never" it does not respond. */
 const collector = (
   answer: "ok" | "never" = "ok"
 ): Effect.Effect<{ readonly url: string; readonly exports: ReadonlyArray<Export> }, never, Scope.Scope> =>
@@ -41,7 +41,7 @@ const collector = (
       })
   )
 
-/** A little of everything, then an orderly stop. */
+/** A few requests of each kind, then a graceful shutdown. */
 const work = Effect.gen(function* () {
   const countersign = yield* Countersign
   const key = yield* countersign.key()
@@ -75,7 +75,7 @@ const run = (environment: Readonly<Record<string, string>>) =>
 
 describe("OwnTelemetry", () => {
   it.live(
-    "exports spans and metrics of the service, with its name and the headers given",
+    "spans and metrics are exported with the service name and the configured headers",
     () =>
       Effect.gen(function* () {
         const { exports, url } = yield* collector()
@@ -102,7 +102,7 @@ describe("OwnTelemetry", () => {
         assert.include(spans, `"name":"Notifications.create"`)
         assert.include(spans, `{"key":"http.route","value":{"stringValue":"/v1/agent-sessions/:id/steps"}}`)
         assert.include(metrics.map(({ text }) => text).join("\n"), "countersign_http_requests_total")
-        // Nothing of what it was done with, and nothing that is anybody's secret.
+        // No tenant data and no secrets.
         const all = exports.map(({ text }) => text).join("\n")
         for (const hidden of [
           secrets.key,
@@ -125,7 +125,7 @@ describe("OwnTelemetry", () => {
   )
 
   it.live(
-    "lets a collector that hangs hold up neither requests nor the stop",
+    "a hanging collector delays neither requests nor the shutdown",
     () =>
       Effect.gen(function* () {
         const { exports, url } = yield* collector("never")
@@ -138,7 +138,7 @@ describe("OwnTelemetry", () => {
   )
 
   it.live(
-    "sends each signal to a collector of its own where one is named, and the others nowhere",
+    "a signal with a URL of its own is sent there, and the other is not exported",
     () =>
       Effect.gen(function* () {
         const { exports, url } = yield* collector()
@@ -159,7 +159,7 @@ describe("OwnTelemetry", () => {
   )
 
   it.live(
-    "sends nothing where no collector is named, or it is off",
+    "nothing is exported without a collector, or if the SDK is disabled",
     () =>
       Effect.gen(function* () {
         const { exports, url } = yield* collector()

@@ -19,7 +19,7 @@ import {
   startServiceProcess
 } from "../../support/embeddedPostgres.ts"
 
-/** Uses the store within this process until the scope closes. */
+/** Uses the embedded server in this process until the scope closes. */
 const hold = (
   dataDir: string
 ): Effect.Effect<EmbeddedPostgres["Service"], EmbeddedPostgresFailed, Scope.Scope> =>
@@ -34,7 +34,7 @@ const using = <A, E, R>(
 
 const serverOf = (dataDir: string) => Effect.promise(() => readPostmasterPid(dataDir))
 
-/** Until an answer comes: the server may be on its way back. */
+/** Retries until the server responds, because it may be restarting. */
 const eventually = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.retry(self, Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(1000)]))
 
@@ -47,7 +47,7 @@ if (!isRoot)
 afterAll(removeReusedDirectory)
 
 describe("EmbeddedPostgres", () => {
-  it.live("keeps its data from one start to the next, and runs only while it is used", () =>
+  it.live("data survives a restart, and the server runs only while it is used", () =>
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
       yield* using(dataDir, ({ url }) => query(url, "CREATE TABLE kept AS SELECT 7 AS n"))
@@ -58,7 +58,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("waits for the disk at every commit, and opens no TCP port", () =>
+  it.live("commits wait for the disk, and no TCP port is open", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       const rows = yield* using(dataDir, ({ url }) =>
@@ -80,7 +80,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("is left running when its only user is killed, and used again by the next", () =>
+  it.live("a killed service leaves the server running, and the next service uses it", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       const holder = yield* startServiceProcess(dataDir)
@@ -97,7 +97,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("comes back with every commit when the server is killed under a running service", () =>
+  it.live("a killed server is restarted by the running service, with every commit", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       yield* using(dataDir, ({ url }) =>
@@ -115,13 +115,13 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("starts after the crash of both the service and the server, whatever they left", () =>
+  it.live("the server starts after a crash of both the service and the server", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       const holder = yield* startServiceProcess(dataDir)
       yield* holder.ready
       const server = (yield* serverOf(dataDir)) ?? 0
-      // The service first: it would bring the server back.
+      // The service first, because it would restart the server.
       yield* holder.end("SIGKILL")
       assert.isTrue(sendSignal(server, "SIGKILL"))
       const rows = yield* using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
@@ -129,9 +129,9 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("is shared by services that start at once, and stopped by the last of them", () =>
+  it.live("services that start concurrently share the server, and the last one stops it", () =>
     Effect.gen(function* () {
-      // All of them make the cluster: one does.
+      // All of them create the cluster; one wins.
       const dataDir = yield* dataDirectory
       const holders = yield* Effect.forEach([1, 2, 3], () => startServiceProcess(dataDir))
       yield* Effect.forEach(holders, ({ ready }) => ready, { concurrency: "unbounded" })
@@ -139,7 +139,7 @@ describe("EmbeddedPostgres", () => {
       assert.isDefined(server)
       const [first, second, third] = holders
       yield* first?.end("SIGTERM") ?? Effect.void
-      // A killed one does not count as a user any more.
+      // A killed service no longer holds a reference.
       yield* second?.end("SIGKILL") ?? Effect.void
       assert.strictEqual(yield* serverOf(dataDir), server)
       yield* third?.end("SIGTERM") ?? Effect.void
@@ -147,7 +147,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("is there for a service that comes while the last one stops it", () =>
+  it.live("a service that starts while the last one stops the server gets a new server", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
@@ -160,29 +160,31 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("can be used after a first start that was killed at any moment, and clears what that left", () =>
-    Effect.gen(function* () {
-      const dataDir = yield* dataDirectory
-      const made = Effect.promise(async () =>
-        (await readdir(dataDir)).filter((name) => name.startsWith("postgres.new"))
-      )
-      // Killed as soon as the work directory is seen, three times over.
-      for (let round = 0; round < 3; round++) {
-        const holder = yield* startServiceProcess(dataDir)
-        yield* Effect.repeat(made, {
-          schedule: Schedule.spaced("5 millis"),
-          until: (names) => names.length > 0
-        })
-        yield* holder.end("SIGKILL")
-        assert.isUndefined(yield* serverOf(dataDir))
-      }
-      const rows = yield* using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
-      assert.deepEqual(rows, [{ one: 1 }])
-      assert.deepEqual(yield* made, [])
-    })
+  it.live(
+    "a killed first start leaves no partial cluster, and the next start removes its temporary files",
+    () =>
+      Effect.gen(function* () {
+        const dataDir = yield* dataDirectory
+        const made = Effect.promise(async () =>
+          (await readdir(dataDir)).filter((name) => name.startsWith("postgres.new"))
+        )
+        // Killed as soon as the work directory is seen, three times over.
+        for (let round = 0; round < 3; round++) {
+          const holder = yield* startServiceProcess(dataDir)
+          yield* Effect.repeat(made, {
+            schedule: Schedule.spaced("5 millis"),
+            until: (names) => names.length > 0
+          })
+          yield* holder.end("SIGKILL")
+          assert.isUndefined(yield* serverOf(dataDir))
+        }
+        const rows = yield* using(dataDir, ({ url }) => query(url, "SELECT 1 AS one"))
+        assert.deepEqual(rows, [{ one: 1 }])
+        assert.deepEqual(yield* made, [])
+      })
   )
 
-  it.live("takes a pid file that names another program for what it is", () =>
+  it.live("a pid file with the id of another program is removed", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
@@ -202,7 +204,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("starts where a crash left an empty pid file", () =>
+  it.live("an empty pid file of a crash is removed", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       const file = path.join(dataDir, "postgres", "postmaster.pid")
@@ -213,7 +215,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("works in a directory whose path is too long for a socket", () =>
+  it.live("a data directory whose path is too long for a socket works", () =>
     Effect.gen(function* () {
       const parent = yield* dataDirectory
       yield* Effect.promise(() => chmod(parent, 0o711))
@@ -229,7 +231,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("lets in who has the password, and nobody else", () =>
+  it.live("only connections with the password are accepted", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       yield* using(dataDir, ({ url }) =>
@@ -251,7 +253,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  // Where the tests run as an ordinary account, all of the above has shown this.
+  // For an ordinary account, the tests above show this.
   it.live.runIf(isRoot)("runs for an ordinary account as well as for root", () =>
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
@@ -263,7 +265,7 @@ describe("EmbeddedPostgres", () => {
         unprivileged.uid
       )
       yield* holder.end("SIGTERM")
-      // Root uses it as the account that it belongs to, and leaves it usable for that one.
+      // Root runs the server as the owner of the cluster, which can still use it afterwards.
       yield* using(dataDir, ({ url }) => query(url, "SELECT 1"))
       const again = yield* startServiceProcess(dataDir, unprivileged)
       yield* again.ready
@@ -271,7 +273,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live.runIf(isRoot)("says which directory the server's account cannot enter", () =>
+  it.live.runIf(isRoot)("the error names the directory that the server's account cannot enter", () =>
     Effect.gen(function* () {
       const closed = yield* dataDirectory
       yield* Effect.promise(() => chmod(closed, 0o700))
@@ -297,7 +299,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("says what to do about a data directory that is none", () =>
+  it.live("an unusable data directory fails with what to do", () =>
     Effect.gen(function* () {
       const parent = yield* dataDirectory
       const file = path.join(parent, "file")
@@ -308,7 +310,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("refuses the cluster of another major version, and leaves it alone", () =>
+  it.live("a cluster of another major version is rejected and not changed", () =>
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
       const version = path.join(dataDir, "postgres", "PG_VERSION")
@@ -320,7 +322,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("says that the password file is wrong, where it is", () =>
+  it.live("a wrong password file is named in the error", () =>
     Effect.gen(function* () {
       const dataDir = yield* reusedDirectory
       yield* using(dataDir, () => Effect.void)
@@ -335,7 +337,7 @@ describe("EmbeddedPostgres", () => {
 })
 
 describe("defaultDataDir", () => {
-  it("is in the working directory, and for root where other accounts can reach it", () => {
+  it("the default data directory is in the working directory, and for root in /var/lib", () => {
     assert.strictEqual(defaultDataDir({ cwd: "/srv/app", uid: 1000 }), path.join("/srv/app", ".countersign"))
     assert.strictEqual(defaultDataDir({ cwd: "/root", uid: 0 }), "/var/lib/countersign")
   })

@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** Organizations and their API keys. A key is found by its public id alone: a request names no organization. */
+/** Organizations and their API keys. A key is found by its public id, because a request does not name its organization. */
 export default statements(
   `CREATE TABLE organizations (
     org_id text COLLATE "C" PRIMARY KEY,

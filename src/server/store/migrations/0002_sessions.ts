@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * Agent sessions, their governed steps, the approvals that steps wait for, and the events of a session.
- * `last_event` is the number of the newest event: raised under the session's row lock, so that numbers follow commit order.
+ * Agent sessions, their governed steps, the approvals of steps, and the events of sessions. `last_event` is the number of the newest event,
+ * raised under the session's row lock, so that event numbers follow commit order.
  */
 export default statements(
   `CREATE TABLE agent_sessions (

@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** Receivers of approval events, and the events as they are signed. */
+/** Webhook endpoints for approval events, and the events with their signed bytes. */
 export default statements(
   `CREATE TABLE notification_endpoints (
     org_id text COLLATE "C" NOT NULL,

@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** The answers of requests that named an `Idempotency-Key`, for 24 hours. An answer is null while the first request is at work. */
+/** Answers of requests with an `Idempotency-Key`, kept for 24 hours. An answer is null while the first request is in progress. */
 export default statements(
   `CREATE TABLE idempotency_keys (
     org_id text COLLATE "C" NOT NULL,

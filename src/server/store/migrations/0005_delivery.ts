@@ -1,13 +1,13 @@
 import { statements } from "./statements.ts"
 
-/** How many shards there are. Queued rows carry theirs: another number is another migration. */
+/** The number of shards. Queued rows store their shard, so another number needs a migration. */
 const SHARDS = 16
 
 /**
  * The delivery engine's tables. `deliveries` is the log: its columns that change are in no index, so that a change stays
- * on its page (HOT). `delivery_queue` is what is left to do: narrow, without payload, written and deleted and hardly ever
- * changed. Its numbers come from one sequence, so that the order of writing shows across processes whose clocks differ.
- * `delivery_destinations` has a row only for a destination that something is known against.
+ * on its page (HOT). `delivery_queue` has the pending deliveries: narrow rows without payload, inserted and deleted and
+ * rarely updated. Their numbers come from one sequence, so that the order of writing is the same for replicas with different clocks.
+ * `delivery_destinations` has rows for failing destinations only.
  */
 export default statements(
   `CREATE TABLE deliveries (

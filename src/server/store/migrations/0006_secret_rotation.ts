@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** The signing secret that a rotation replaced, and until when it still signs. Both are null where there was none. */
+/** The previous signing secret after a rotation, and until when it also signs. Both are null without a rotation. */
 export default statements(
   `ALTER TABLE notification_endpoints
     ADD COLUMN previous_secret bytea,

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * What the agent was last told of a step: a resume that is answered otherwise is an event of its own. And the warning before a window's
- * end, which where nothing is said is a quarter of that very window. And the list of a task's approvals.
+ * The last decision that an agent was given for a step: a resume with another decision is an event of its own. The warning before the end
+ * of a window, by default a quarter of the window. And an index for the list of a task's approvals.
  */
 export default statements(
   `ALTER TABLE governed_steps ADD COLUMN told text CHECK (told IN ('allow', 'reject', 'pending'))`,

@@ -1,14 +1,14 @@
 import { statements } from "./statements.ts"
 
 /**
- * What keeps deadlines cheap where thousands fall in one second, and lists of approvals bounded.
+ * Makes deadlines cheap when thousands fall due in one second, and limits the size of approval lists.
  *
- * - Due approvals are claimed in the order of their due time and id, each claim going on where the last one ended: past rows that
- *   were just moved and are still in the index.
- * - An event raises its session's `last_event`. Half a page is kept free, so that the new row stays on its page and no index hears
- *   of it (HOT), also where every session of a page has an event at once.
- * - A session's approvals are listed newest first. That a step has one approval is held by the step's own row.
- * - `arguments_bytes`, the length of `arguments` as text, is what a page is bounded by before anything of it is read.
+ * - Due approvals are claimed in the order of their due time and id, each claim continuing where the last one ended, past rows that
+ *   were just moved and whose dead entries are still in the index.
+ * - An event raises its session's `last_event`. Half of each page is kept free, so that the new row version stays on its page and no
+ *   index changes (HOT), even if every session of a page has an event simultaneously.
+ * - A session's approvals are listed newest first. The step's own row ensures that a step has one approval.
+ * - `arguments_bytes`, the length of `arguments` as text,, limits a page before any arguments are read.
  */
 export default statements(
   `DROP INDEX approvals_due`,

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * Sessions of the console: a browser that signed in with a key holds a token, of which the store knows the digest. What waits for a
- * person is shown by deadline, so that order has an index of its own.
+ * Console sessions: a browser that signed in with a key has a token, stored as a digest. Pending approvals are listed by deadline, with an
+ * index of their own.
  */
 export default statements(
   `CREATE TABLE console_sessions (

@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * The master keys that have sealed something here, by their ids, which are digests of them: a start with another key is refused before
- * anything is sealed that only the wrong one opens.
+ * The ids (digests) of the master keys that have sealed secrets in this database. A start with another key is refused before it seals a secret
+ * that only the wrong key could unseal.
  */
 export default statements(
   `CREATE TABLE master_keys (

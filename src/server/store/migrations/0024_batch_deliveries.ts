@@ -1,6 +1,6 @@
 import { statements } from "./statements.ts"
 
-/** The delivery of each batch of spans, by which its row in the log is found: of its event the log has no index. */
+/** The delivery id of each span batch, the key of its row in the log, which has no index by event. */
 export default statements(
   `ALTER TABLE telemetry_batches ADD COLUMN delivery_id text COLLATE "C"`,
   `UPDATE telemetry_batches b

@@ -1,4 +1,4 @@
 import { statements } from "./statements.ts"
 
-/** Which earlier release one is again, where it was not released by a comparison. */
+/** The earlier release that a release restores; null if it comes from a comparison. */
 export default statements(`ALTER TABLE releases ADD COLUMN restored_release_id text COLLATE "C"`)

@@ -1,4 +1,4 @@
 import { statements } from "./statements.ts"
 
-/** Versions are listed by their numbers, which `datasets_version` holds. */
+/** Versions are listed by number, with the index `datasets_version`. */
 export default statements(`DROP INDEX datasets_task`)

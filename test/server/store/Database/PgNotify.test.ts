@@ -4,29 +4,29 @@ import { Effect, Latch, Layer, Queue } from "effect"
 import { makePgNotify } from "../../../../src/server/store/Database/PgNotify.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
-describe("notices", () => {
-  it.live("are heard with what is told meanwhile in one burst, and say when some may have been missed", () =>
+describe("PgNotify", () => {
+  it.live("a listener receives a burst of payloads, and undefined after each reconnect", () =>
     Effect.gen(function* () {
       const pg = yield* PgClient.PgClient
-      const notices = yield* makePgNotify("countersign_test")
-      const heard = yield* Queue.unbounded<string | undefined>()
-      yield* Effect.forkScoped(notices.listen((payload) => Effect.asVoid(Queue.offer(heard, payload))))
-      assert.strictEqual(yield* Queue.take(heard), undefined)
+      const channel = yield* makePgNotify("countersign_test")
+      const received = yield* Queue.unbounded<string | undefined>()
+      yield* Effect.forkScoped(channel.listen((payload) => Effect.asVoid(Queue.offer(received, payload))))
+      assert.strictEqual(yield* Queue.take(received), undefined)
 
       const due = Latch.makeUnsafe(false)
       const pending = ["one"]
-      const told: Array<number> = []
+      const batchSizes: Array<number> = []
       yield* Effect.forkScoped(
-        notices.notifyDebounced(due, "10 millis", () => {
-          told.push(pending.length)
+        channel.notifyDebounced(due, "10 millis", () => {
+          batchSizes.push(pending.length)
           return pending.splice(0)
         })
       )
       due.openUnsafe()
       pending.push("two")
       due.openUnsafe()
-      assert.deepStrictEqual(yield* Queue.takeN(heard, 2), ["one", "two"])
-      assert.deepStrictEqual(told, [2])
+      assert.deepStrictEqual(yield* Queue.takeN(received, 2), ["one", "two"])
+      assert.deepStrictEqual(batchSizes, [2])
 
       yield* pg`
         SELECT pg_terminate_backend(pid)
@@ -35,9 +35,9 @@ describe("notices", () => {
           AND pid <> pg_backend_pid()
           AND query LIKE 'LISTEN%'
       `
-      assert.strictEqual(yield* Queue.take(heard), undefined)
-      yield* notices.notify(["three"])
-      assert.strictEqual(yield* Queue.take(heard), "three")
+      assert.strictEqual(yield* Queue.take(received), undefined)
+      yield* channel.notify(["three"])
+      assert.strictEqual(yield* Queue.take(received), "three")
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(TestDatabase.layerSql)))
   )
 })

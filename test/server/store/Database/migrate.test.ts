@@ -4,27 +4,27 @@ import { Effect } from "effect"
 import { makeReadiness, migrate } from "../../../../src/server/store/Database/migrate.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
-/** Has another session hold the table of migrations until the scope closes: as a backup does, or another process that migrates. */
-const held = Effect.fnUntraced(function* (mode: "ACCESS SHARE" | "ACCESS EXCLUSIVE") {
+/** Locks the table of migrations in another session until the scope closes, as a backup or a migrating replica does. */
+const lockMigrations = Effect.fnUntraced(function* (mode: "ACCESS SHARE" | "ACCESS EXCLUSIVE") {
   const { url } = yield* TestDatabase
   const other = yield* PgConnection.make({ url })
   yield* other.query("BEGIN")
   yield* other.query(`LOCK TABLE schema_migrations IN ${mode} MODE`)
 })
 
-layer(TestDatabase.layerSql, { excludeTestServices: true })("a migrated store", (it) => {
-  it.effect("is found to be one while a backup reads it", () =>
+layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
+  it.effect("a migrated database needs no lock that a backup would block", () =>
     Effect.gen(function* () {
-      yield* held("ACCESS SHARE")
+      yield* lockMigrations("ACCESS SHARE")
       assert.deepStrictEqual(yield* migrate, [])
     })
   )
 
-  it.effect("stays ready while another process migrates it further", () =>
+  it.effect("readiness stays true while another replica migrates", () =>
     Effect.gen(function* () {
       const ready = yield* makeReadiness
       assert.isTrue(yield* ready)
-      yield* held("ACCESS EXCLUSIVE")
+      yield* lockMigrations("ACCESS EXCLUSIVE")
       assert.isTrue(yield* ready)
     })
   )
