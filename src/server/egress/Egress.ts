@@ -8,7 +8,7 @@ import { withPrefetchedAnswers } from "./Egress/PrefetchedDns.ts"
 import { type Connections, makeConnections } from "./Egress/Connections.ts"
 import { type Deadline, type EgressResponse, exchange, Progress } from "./Egress/Exchange.ts"
 import { EgressFailed, type EgressReason, UrlRefused } from "./Egress/EgressFailed.ts"
-import { type Lookup, makeLookup } from "./Egress/Resolver.ts"
+import { type Lookup, makeResolver } from "./Egress/Resolver.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
 /** Rules for outgoing requests. */
@@ -175,7 +175,7 @@ const makeSend = (
 const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.Scope> =>
   Effect.gen(function* () {
     const rule = makeUrlRule(options)
-    const lookup = yield* makeLookup(options.dnsServers)
+    const lookup = yield* makeResolver(options.dnsServers)
     const connections = yield* makeConnections(options.certificates ?? [])
     const timers = yield* makeTimerWheel
     const clock = yield* Clock.Clock

@@ -61,8 +61,8 @@ export const makeDeliveryQueue = (
         shard: shardOf(one.destination_id),
         delivery_id: yield* ids.generate,
         queueLimit,
-        delay: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
-        within: retry.maxElapsedMillis
+        delayMillis: nextDelay(retry, 0, yield* Random.next, null, Infinity) ?? 0,
+        maxElapsedMillis: retry.maxElapsedMillis
       })
     }
     const ids = prepared.map((one) => one.delivery_id)
@@ -146,8 +146,8 @@ const toQueueRows = (
       event_id: one.event_id,
       attempt: 0,
       first_attempt: 0,
-      wait_ms: one.delay,
-      left_ms: one.within,
+      wait_ms: one.delayMillis,
+      left_ms: one.maxElapsedMillis,
       consecutive_failures: row.consecutive_failures,
       cooldown_round: row.cooldown_round,
       cooldown_ms: row.cooldown_ms

@@ -180,7 +180,7 @@ export const makeFinisher = (
     ): Effect.fn.Return<ConcludedAttempt> {
       const { delivery, lane, outcome } = result
       const attemptsMade = delivery.attempt - delivery.first_attempt + 1
-      const remainingMillis = delivery.giveUpAt - monotonicMillis(clock)
+      const remainingMillis = delivery.expiresAt - monotonicMillis(clock)
       const random = yield* Random.next
       deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
       if (outcome._tag !== "Refused")

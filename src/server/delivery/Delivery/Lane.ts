@@ -88,14 +88,14 @@ export class Lane {
   }
 
   /**
-   * Returns the first delivery that is due and past its `giveUpAt`: a retry, or any delivery if the destination is
+   * Returns the first delivery that is due and past its `expiresAt`: a retry, or any delivery if the destination is
    * failing. Attempts to a failing destination are made one at a time, so trying expired deliveries would make those
    * behind them expire as well.
    */
   nextExpired(now: number): QueuedDelivery | undefined {
     for (const delivery of this.waiting) {
       if (delivery.dueAt > now) return undefined
-      if (delivery.giveUpAt < now && (isRetry(delivery) || this.health._tag !== "Healthy")) return delivery
+      if (delivery.expiresAt < now && (isRetry(delivery) || this.health._tag !== "Healthy")) return delivery
     }
     return undefined
   }

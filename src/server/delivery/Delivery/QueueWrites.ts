@@ -31,8 +31,8 @@ export interface PreparedDelivery extends NewDelivery {
   readonly delivery_id: string
   readonly size: number
   readonly queueLimit: number
-  readonly delay: number
-  readonly within: number | null
+  readonly delayMillis: number
+  readonly maxElapsedMillis: number | null
 }
 
 /**
@@ -92,8 +92,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
         ${textArray(list.map((one) => one.label))}::text[],
         ${int4Array(list.map((one) => one.size))}::int[],
         ${int4Array(list.map((one) => one.queueLimit))}::int[],
-        ${float8Array(list.map((one) => one.delay))}::float8[],
-        ${float8Array(list.map((one) => one.within))}::float8[]
+        ${float8Array(list.map((one) => one.delayMillis))}::float8[],
+        ${float8Array(list.map((one) => one.maxElapsedMillis))}::float8[]
       ) AS g (shard, org_id, destination_id, delivery_id, channel, event_id, label, size, queue_limit, delay, within)
     ), destinations AS MATERIALIZED (
       -- Counted once per destination, however many deliveries it is given.
@@ -167,8 +167,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
           ${textArray(list.map((one) => one.event_id))}::text[],
           ${textArray(list.map((one) => one.label))}::text[],
           ${int4Array(list.map((one) => one.size))}::int[],
-          ${float8Array(list.map((one) => one.delay))}::float8[],
-          ${float8Array(list.map((one) => one.within))}::float8[],
+          ${float8Array(list.map((one) => one.delayMillis))}::float8[],
+          ${float8Array(list.map((one) => one.maxElapsedMillis))}::float8[],
           ${boolArray(list.map((_, index) => index < capacity))}::boolean[]
         ) WITH ORDINALITY AS g (delivery_id, channel, event_id, label, size, delay, within, fits, place)
       ), logged AS (

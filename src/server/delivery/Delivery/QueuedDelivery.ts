@@ -51,7 +51,7 @@ export interface QueuedDelivery {
   /** When it may be sent, in milliseconds on this process's monotonic clock. */
   readonly dueAt: number
   /** After this time no attempt begins, on the same clock; Infinity means no limit. */
-  readonly giveUpAt: number
+  readonly expiresAt: number
 }
 
 /** Converts a row that was read at `now`. */
@@ -65,7 +65,7 @@ export const toQueuedDelivery = (row: QueueRow, now: number): QueuedDelivery => 
   attempt: row.attempt,
   first_attempt: row.first_attempt,
   dueAt: now + Math.max(0, row.wait_ms),
-  giveUpAt: row.left_ms === null ? Infinity : now + row.left_ms
+  expiresAt: row.left_ms === null ? Infinity : now + row.left_ms
 })
 
 /** The stored health of a row's destination. */

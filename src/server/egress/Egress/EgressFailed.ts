@@ -18,7 +18,7 @@ export type EgressReason =
   | "CertificateUntrusted"
   | "TlsFailed"
   | "HeadersTooLarge"
-  | "MalformedAnswer"
+  | "MalformedResponse"
   | "RefusedRequest"
   | "Unknown"
 
@@ -37,7 +37,7 @@ const reasonPhrases: Readonly<Record<EgressReason, string>> = {
   CertificateUntrusted: "the TLS certificate is not trusted",
   TlsFailed: "the TLS handshake failed",
   HeadersTooLarge: "the response headers are too large",
-  MalformedAnswer: "malformed HTTP response",
+  MalformedResponse: "malformed HTTP response",
   RefusedRequest: "the request cannot be sent with these headers",
   Unknown: "the request failed"
 }
@@ -111,7 +111,7 @@ const reasonsByCode: ReadonlyMap<string, EgressReason> = new Map<string, EgressR
   ["PATH_LENGTH_EXCEEDED", "CertificateUntrusted"],
   ["EPROTO", "TlsFailed"],
   ["UND_ERR_HEADERS_OVERFLOW", "HeadersTooLarge"],
-  ["UND_ERR_RES_CONTENT_LENGTH_MISMATCH", "MalformedAnswer"],
+  ["UND_ERR_RES_CONTENT_LENGTH_MISMATCH", "MalformedResponse"],
   ["UND_ERR_INVALID_ARG", "RefusedRequest"],
   ["UND_ERR_REQ_CONTENT_LENGTH_MISMATCH", "RefusedRequest"]
 ])
@@ -127,9 +127,9 @@ const protocolErrorMessages: ReadonlySet<string> = new Set(["bad response", "bad
  * passed on.
  */
 export const toEgressReason = (error: unknown): EgressReason => {
-  if (error instanceof errors.HTTPParserError) return "MalformedAnswer"
+  if (error instanceof errors.HTTPParserError) return "MalformedResponse"
   if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return "Unknown"
-  if (error.code === "UND_ERR_SOCKET" && protocolErrorMessages.has(error.message)) return "MalformedAnswer"
+  if (error.code === "UND_ERR_SOCKET" && protocolErrorMessages.has(error.message)) return "MalformedResponse"
   const known = reasonsByCode.get(error.code)
   if (known !== undefined) return known
   return error.code.startsWith("ERR_SSL_") || error.code.startsWith("ERR_TLS_") ? "TlsFailed" : "Unknown"

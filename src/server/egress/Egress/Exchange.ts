@@ -135,7 +135,7 @@ export const exchange = (
           if (status >= 200) return progress.head(status, retryAfterOf(headers["retry-after"]))
           interim++
           if (interim <= MAX_INTERIM) return
-          end(false, "MalformedAnswer")
+          end(false, "MalformedResponse")
           started.abort(aborted)
         },
         onResponseData(started, chunk) {

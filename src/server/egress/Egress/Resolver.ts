@@ -39,7 +39,7 @@ const addressesOf = (
  * for A and one for AAAA. If only one is answered, the name has its addresses: an address that was not returned cannot
  * be connected to.
  */
-export const makeLookup = (
+export const makeResolver = (
   servers: ReadonlyArray<NetAddress.InetAddress>
 ): Effect.Effect<Lookup, never, Scope.Scope> =>
   Effect.gen(function* () {

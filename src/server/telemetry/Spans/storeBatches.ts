@@ -135,7 +135,15 @@ export const storeBatches = Effect.fnUntraced(function* (
             size: batch.spans
           }))
         )
-        yield* sql`INSERT INTO telemetry_batches ${sql.insert(Arr.map(queued, ({ batch, batch_id, payload }, index) => ({ org_id: batch.buffer.org_id, batch_id, destination_id: batch.buffer.destination_id, delivery_id: delivery_ids[index] ?? null, spans: batch.spans, payload })))}`
+        const rows = Arr.map(queued, ({ batch, batch_id, payload }, index) => ({
+          org_id: batch.buffer.org_id,
+          batch_id,
+          destination_id: batch.buffer.destination_id,
+          delivery_id: delivery_ids[index] ?? null,
+          spans: batch.spans,
+          payload
+        }))
+        yield* sql`INSERT INTO telemetry_batches ${sql.insert(rows)}`
       }
       return {
         gone,

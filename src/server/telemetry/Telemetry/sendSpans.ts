@@ -50,7 +50,7 @@ const notRetried: ReadonlySet<EgressReason> = new Set([
   "RefusedAddress",
   "RefusedRequest",
   "HeadersTooLarge",
-  "MalformedAnswer"
+  "MalformedResponse"
 ])
 
 /** Sends one request with `spans` spans once, and interprets the response. `payload` is gzipped. */

@@ -23,7 +23,7 @@ const item: QueuedDelivery = {
   attempt: 0,
   first_attempt: 0,
   dueAt: 0,
-  giveUpAt: Infinity
+  expiresAt: Infinity
 }
 
 /** Makes one attempt on a channel. Returns a queue with its end. */

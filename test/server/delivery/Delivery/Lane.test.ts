@@ -14,7 +14,7 @@ const item = (seq: number, due: number, retry: boolean): QueuedDelivery => ({
   shard: 0,
   seq,
   dueAt: due,
-  giveUpAt: Infinity,
+  expiresAt: Infinity,
   org_id: OrgId.make(`org_${id}`),
   destination_id: `nep_${id}`,
   delivery_id: DeliveryId.make(`ndl_${id}`),

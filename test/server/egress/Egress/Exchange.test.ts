@@ -175,17 +175,21 @@ describe("exchange › a malformed response", () => {
     ["headers without end", "HeadersTooLarge", flood(head200, "x-a: b\r\n")],
     [
       "interim answers without end",
-      "MalformedAnswer",
+      "MalformedResponse",
       flood("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n")
     ],
-    ["100 Continue unasked", "MalformedAnswer", flood("", "HTTP/1.1 100 Continue\r\n\r\n")],
+    ["100 Continue unasked", "MalformedResponse", flood("", "HTTP/1.1 100 Continue\r\n\r\n")],
     [
       "another protocol unasked",
-      "MalformedAnswer",
+      "MalformedResponse",
       answers("HTTP/1.1 101 Switching\r\nupgrade: h2c\r\nconnection: upgrade\r\n\r\n")
     ],
-    ["text that is no HTTP", "MalformedAnswer", answers("<html>hello</html>\r\n\r\n")],
-    ["two lengths", "MalformedAnswer", answers(`${head200}content-length: 1\r\ncontent-length: 2\r\n\r\nab`)],
+    ["text that is no HTTP", "MalformedResponse", answers("<html>hello</html>\r\n\r\n")],
+    [
+      "two lengths",
+      "MalformedResponse",
+      answers(`${head200}content-length: 1\r\ncontent-length: 2\r\n\r\nab`)
+    ],
     ["reset after the request", "ConnectionClosed", (socket) => void socket.resetAndDestroy()],
     ["closed after the request", "ConnectionClosed", (socket) => void socket.end()],
     ["closed within the headers", "ConnectionClosed", (socket) => void socket.end(`${head200}x-a: b`)]
@@ -241,7 +245,7 @@ describe("exchange › early response", () => {
       assert.isTrue(
         result._tag === "Success"
           ? result.success.status === 413
-          : result.failure.reason === "MalformedAnswer" || result.failure.reason === "ConnectionClosed"
+          : result.failure.reason === "MalformedResponse" || result.failure.reason === "ConnectionClosed"
       )
     })
   )

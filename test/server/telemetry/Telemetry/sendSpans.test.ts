@@ -32,7 +32,7 @@ const ends: ReadonlyArray<readonly [EgressReason, "Retry" | "Failed"]> = [
   ["NameNotFound", "Retry"],
   ["CertificateExpired", "Retry"],
   ["HeadersTooLarge", "Failed"],
-  ["MalformedAnswer", "Failed"],
+  ["MalformedResponse", "Failed"],
   ["RefusedAddress", "Failed"],
   ["RefusedUrl", "Failed"],
   ["RefusedRequest", "Failed"]
