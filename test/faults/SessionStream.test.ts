@@ -50,7 +50,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › f
           COUNTERSIGN_ADMIN_KEY: Redacted.value(key),
           COUNTERSIGN_RATE_LIMIT_PER_SECOND: "0"
         }
-        const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout: waitForStdout }) =>
+        const start = Effect.tap(spawnCli(["serve"], environment), ({ waitForStdout }) =>
           waitForStdout(/is ready/)
         )
         const connected = (url: string): Effect.Effect<ClientCalls> =>
