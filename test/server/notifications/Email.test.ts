@@ -130,9 +130,13 @@ describe("Email", () => {
         const both = ["ada@example.org", "root@example.org"]
         const of = (subject: RegExp) => recipients(server.received, subject)
         assert.deepStrictEqual(of(/^Approval requested: /), both)
-        assert.deepStrictEqual(of(/by an admin$/), ["root@example.org"])
+        assert.deepStrictEqual(of(/^Approval escalated to admins: /), ["root@example.org"])
         // Near the end of the reviewers' window everyone gets a mail, near the end of the admins' window the admin.
-        assert.deepStrictEqual(of(/until 2/), ["ada@example.org", "root@example.org", "root@example.org"])
+        assert.deepStrictEqual(of(/^Approval expires 2/), [
+          "ada@example.org",
+          "root@example.org",
+          "root@example.org"
+        ])
         assert.deepStrictEqual(of(/^Approval expired, step rejected: /), both)
         assert.lengthOf(server.received, 8)
       })
@@ -156,7 +160,9 @@ describe("Email", () => {
         yield* rules({ review_seconds: 1, expiring_seconds: 0, escalation_seconds: 60 })
         yield* ask()
         yield* Effect.promise(() => server.arrived(101))
-        assert.deepStrictEqual(recipients(server.received, /by an admin$/), ["zoe@example.org"])
+        assert.deepStrictEqual(recipients(server.received, /^Approval escalated to admins: /), [
+          "zoe@example.org"
+        ])
         assert.lengthOf(recipients(server.received, /^Approval requested: /), 100)
       })
     )
