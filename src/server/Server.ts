@@ -82,7 +82,7 @@ import { TelemetryHttp } from "./telemetry/Telemetry/http.ts"
 import * as OtlpChannel from "./telemetry/Telemetry/OtlpChannel.ts"
 import * as SpanRetention from "./telemetry/Telemetry/Retention.ts"
 
-/** The settings of the services: all but those of the database and of the listening address. */
+/** The settings of the services, without the database and the listening address. */
 export type ServiceSettings = Pick<
   Settings,
   | "egress"

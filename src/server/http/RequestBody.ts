@@ -13,7 +13,7 @@ const MAX_DEPTH = 64
 const MAX_FAULTS = 5_000
 
 /**
- * Reads the body of an operation and rejects what a schema cannot see:
+ * Reads the body of an operation and rejects input that a schema cannot check:
  *
  * - more bytes than the limit, before the rest is read;
  * - a content type other than JSON, a content encoding, or bytes that are not UTF-8;

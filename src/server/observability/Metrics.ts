@@ -25,7 +25,7 @@ export class Metrics extends Context.Service<
     readonly text: Effect.Effect<string>
   }
 >()("countersign/server/observability/Metrics") {
-  /** The process's own gauges, and those of the given collectors, which run in order. */
+  /** Collects the process's own gauges and runs the given collectors in order. */
   static readonly layer = <E, R>(
     collectors: Effect.Effect<ReadonlyArray<MetricCollector>, E, R>
   ): Layer.Layer<Metrics, E, Exclude<R, Scope.Scope>> =>

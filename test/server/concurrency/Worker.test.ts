@@ -100,7 +100,7 @@ describe("Worker", () => {
         assert.strictEqual(runs.count, 3)
         assert.strictEqual(hooks, 2)
         const after = yield* Metric.value(workerFailures("test_worker"))
-        assert.strictEqual(Number(after.count) - Number(before.count), 2)
+        assert.strictEqual(after.count - before.count, 2)
       })
   )
 

@@ -8,7 +8,7 @@ export type Reader<A> = (text: string) => Result.Result<A, string>
 
 /** One environment variable: its documentation and its reader. */
 export interface Variable<A> {
-  /** What it does, as a phrase or a few short sentences without a final period. */
+  /** The effect of the variable, as a phrase or a few short sentences without a final period. */
   readonly description: string
   /** The unit or format of the value. */
   readonly unit: string

@@ -6,7 +6,7 @@ import { isInTransaction } from "./transaction.ts"
 
 /**
  * A batcher whose batches are SQL statements. A call in an open transaction runs alone, as part of that transaction. The inputs of a
- * statement that PostgreSQL rejects run again one by one; those of an unavailable database do not.
+ * statement that PostgreSQL rejects run again one by one, but not if the database is unavailable.
  */
 export const makeStatementBatcher = <Input, Output>(
   options: Omit<BatcherOptions<Input, Output, SqlError.SqlError>, "runsAlone" | "isolates">

@@ -1,9 +1,9 @@
 import { statements } from "./statements.ts"
 
 /**
- * What the engine keeps for channels other than webhooks: how much a delivery carries, how much of it was refused, what the peer last
- * answered, and until when attempts may begin. And mail to reviewers: a row for each event and recipient, with no text of its own,
- * which is written from the approval when it is sent.
+ * Columns for channels other than webhooks: the size of a delivery, its rejected part, the last response status, and the time after which no
+ * attempt starts. And email to reviewers: a row per event and recipient without the text, which is written from the approval when the email is
+ * sent.
  */
 export default statements(
   `ALTER TABLE deliveries

@@ -1,8 +1,7 @@
 import { statements } from "./statements.ts"
 
 /**
- * A key without scopes of its own holds those of its preset, whatever they come to be. And who made a key, in two columns as with all that
- * is made.
+ * A key without scopes of its own has the current scopes of its preset. And the creator of a key in two columns, as in all other tables.
  */
 export default statements(
   `ALTER TABLE api_keys

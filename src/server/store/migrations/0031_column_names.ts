@@ -1,7 +1,7 @@
 import { statements } from "./statements.ts"
 
 /**
- * Columns that could not be understood by their names get names that say what is stored. A rename breaks every replica of an older version,
+ * Gives cryptic columns the names of their content. A rename breaks every replica of an older version,
  * so it is possible here only because no release precedes this migration. After the first release, rename in two steps: add the new column
  * and write both, then drop the old one a release later.
  */
