@@ -6,7 +6,7 @@ import { rateLimit, takeToken } from "../../src/domain/identity/RateLimit.ts"
 import { makeVerifiedKeyCache } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
 import { RateLimits } from "../../src/server/http/RateLimits.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
-import * as KeyRing from "../../src/server/secrets/SecretBox/KeyRing.ts"
+import * as KeyRing from "../../src/server/secrets/KeyRing.ts"
 import { randomBytes } from "node:crypto"
 import { atMost, line, machine } from "./measure.ts"
 

@@ -11,7 +11,7 @@ import path from "node:path"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
 import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
-import { migrate } from "../../src/server/store/Database/migrate.ts"
+import { migrate } from "../../src/server/store/migrate.ts"
 
 /** A free loopback port. */
 export const freePort = async (): Promise<number> => {

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs"
 import path from "node:path"
 import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres, type EmbeddedPostgresOptions } from "../../src/server/store/EmbeddedPostgres.ts"
-import { layerMigrated } from "../../src/server/store/Database/migrate.ts"
+import { layerMigrated } from "../../src/server/store/migrate.ts"
 
 /** A migrated PostgreSQL that can be restarted, until the scope closes. */
 export const startDatabase = (options: EmbeddedPostgresOptions) =>

@@ -2,7 +2,7 @@ import { Console, Effect } from "effect"
 import { Command } from "effect/cli"
 import { layerExistingStore } from "../server/main/layerStore.ts"
 import { readSettings } from "./environment.ts"
-import * as Migrations from "../server/store/Database/migrate.ts"
+import * as Migrations from "../server/store/migrate.ts"
 
 const migrate = Effect.gen(function* () {
   const { settings } = yield* readSettings

@@ -7,7 +7,7 @@ import type { AttemptOutcome } from "../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EndpointId, EventId, OrgId } from "../../src/domain/Ids.ts"
 import { parseAllowedNetworks } from "../../src/domain/network/PublicAddress.ts"
 import { generateSigningSecret } from "../../src/domain/delivery/WebhookSignature.ts"
-import { transaction } from "../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../src/server/store/transaction.ts"
 import {
   type Channel,
   type ChannelPolicy,

@@ -7,7 +7,7 @@ import type { TestProject } from "vitest/node"
 import * as Database from "../../src/server/store/Database.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { databaseName, withDatabase, MAX_CLONE_AGE_SECONDS, PREFIX } from "./postgres.ts"
-import { migrate } from "../../src/server/store/Database/migrate.ts"
+import { migrate } from "../../src/server/store/migrate.ts"
 
 declare module "vitest" {
   interface ProvidedContext {

@@ -13,7 +13,7 @@ import {
 } from "../../domain/approvals/ApprovalRule.ts"
 import { type OrgId, RuleId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 

@@ -12,7 +12,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Context, type Duration, Effect, Layer, type Scope } from "effect"
 import type { SessionId } from "../../domain/Ids.ts"
 import { startWorkers } from "../concurrency/Worker.ts"
-import { makePgNotify } from "../store/Database/PgNotify.ts"
+import { makePgNotify } from "../store/PgNotify.ts"
 import { makeSignalBuffer, parsePayload } from "./SessionSignals/SignalBuffer.ts"
 
 /** Says that a session has events up to this number. */

@@ -12,9 +12,9 @@ import { sessionClosedEvent } from "../../domain/approvals/SessionEvent.ts"
 import { toDate } from "../../domain/Time.ts"
 import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
-import { type ApprovalRow, stateOf } from "./Approvals/rows.ts"
+import { type ApprovalRow, stateOf } from "./approvalRows.ts"
 import { Audit } from "../identity/Audit.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
@@ -25,10 +25,10 @@ import {
   listSessions,
   type NewSessionRow
 } from "./Sessions/rows.ts"
-import { requireTask } from "../tasks/Tasks/rows.ts"
+import { requireTask } from "../tasks/requireTask.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { makeStatementBatcher } from "../store/Database/makeStatementBatcher.ts"
+import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 
 /** Approvals that one batch expires when a session closes. */
 const CLOSE_BATCH = 1_000

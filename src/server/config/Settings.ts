@@ -2,6 +2,7 @@ import { type Array as Arr, Duration, Redacted, Result, Schema } from "effect"
 import type { IpNetwork } from "effect/net"
 import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
+import type { OwnTelemetrySettings } from "../observability/OwnTelemetry.ts"
 import { defaultDataDir } from "../store/EmbeddedPostgres.ts"
 import {
   type Environment,
@@ -64,17 +65,7 @@ export interface Settings {
   /** Longest graceful shutdown. */
   readonly stop: Duration.Duration
   /** The service's own telemetry; undefined: nothing is exported. */
-  readonly ownTelemetry:
-    | {
-        /** Full URL for traces; undefined: none are exported. */
-        readonly traces: Redacted.Redacted | undefined
-        /** Full URL for metrics; undefined: none are exported. */
-        readonly metrics: Redacted.Redacted | undefined
-        readonly headers: Redacted.Redacted | undefined
-        readonly serviceName: string
-        readonly attributes: Readonly<Record<string, string>>
-      }
-    | undefined
+  readonly ownTelemetry: OwnTelemetrySettings | undefined
 }
 
 /** A variable is invalid. The message is one line that names the variable and never contains a secret. */
@@ -235,7 +226,7 @@ const assemble = (values: Values, machine: ProcessFacts): Settings => {
  * Each signal has a URL of its own, or the path of the signal under the common endpoint (OpenTelemetry specification, OTLP exporter
  * configuration).
  */
-const ownTelemetryOf = (values: Values): Settings["ownTelemetry"] => {
+const ownTelemetryOf = (values: Values): OwnTelemetrySettings | undefined => {
   const under = (path: string) =>
     values.OTEL_EXPORTER_OTLP_ENDPOINT === undefined
       ? undefined

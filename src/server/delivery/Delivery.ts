@@ -3,7 +3,7 @@ import { Clock, Context, type DateTime, Effect, Layer, type Scope } from "effect
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import type { Channel } from "./Delivery/Channel.ts"
+import type { Channel } from "./Channel.ts"
 import { makeDispatcher } from "./Delivery/Dispatcher.ts"
 import { type DeliveryStats, makeDeliveryStats } from "./Delivery/DeliveryStats.ts"
 import { makeFinisher } from "./Delivery/Finisher.ts"
@@ -40,7 +40,7 @@ export {
   defaultChannelPolicy,
   type DeliveryRef,
   type CompletedDelivery
-} from "./Delivery/Channel.ts"
+} from "./Channel.ts"
 export type { DestinationHealth, DeliveryLogEntry, DeliveryLogDetail } from "./Delivery/DeliveryLog.ts"
 export type { NewDelivery } from "./Delivery/QueuedDelivery.ts"
 

@@ -5,10 +5,10 @@ import { createHash } from "node:crypto"
 import { CurrentPrincipal } from "../../api/Authorization.ts"
 import { Idempotent } from "../../api/Middleware.ts"
 import { toDate } from "../../domain/Time.ts"
-import { dieOnDatabaseError, permitTimeout } from "../store/Database/databaseErrors.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
+import { atomic } from "../store/transaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
-import { withDnsPrefetch } from "../egress/Egress/PrefetchedDns.ts"
+import { withDnsPrefetch } from "../egress/PrefetchedDns.ts"
 import {
   answerPlace,
   findAnswer,

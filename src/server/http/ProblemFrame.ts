@@ -6,7 +6,7 @@ import type { FieldError } from "../../api/Problem.ts"
 import { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
-import { recordRequest } from "../observability/Metrics/recordRequest.ts"
+import { recordRequest } from "../observability/recordRequest.ts"
 import { causeResponse } from "./causeResponse.ts"
 import { problemResponse } from "./problemResponse.ts"
 

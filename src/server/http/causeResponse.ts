@@ -3,7 +3,7 @@ import { HttpServerError, type HttpServerRequest, HttpServerResponse } from "eff
 import { SqlError } from "effect/sql"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
 import { RequestId } from "../observability/RequestId.ts"
-import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
+import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { allowedMethods } from "./causeResponse/allowedMethods.ts"
 import { problemResponse } from "./problemResponse.ts"
 

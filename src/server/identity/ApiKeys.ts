@@ -22,7 +22,7 @@ import { insertKey, type KeyRow, listKeys, revokeKey, toApiKey, usableAdminKeys 
 import { invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
 import { Organizations } from "./Organizations.ts"
 import { Revocations } from "./Revocations.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/transaction.ts"
 import { type Page, rowLimit, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 

@@ -7,7 +7,7 @@ import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.t
 import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { requireTransaction } from "../store/Database/transaction.ts"
+import { requireTransaction } from "../store/transaction.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
 import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"

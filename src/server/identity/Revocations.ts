@@ -21,7 +21,8 @@ import { SqlClient } from "effect/sql"
 import type { KeyId } from "../../domain/Ids.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { findEndedKeys, type KeyRef } from "./ApiKeys/rows.ts"
+import { findEndedKeys } from "./ApiKeys/rows.ts"
+import type { KeyRef } from "./KeyRef.ts"
 
 /** The longest time after which an ended key is refused. The other constants of this file follow from it. */
 export const REVOCATION_LIMIT_MILLIS = 5_000

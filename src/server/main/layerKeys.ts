@@ -7,7 +7,7 @@ import { Revocations } from "../identity/Revocations.ts"
 import type { StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { layerMatchingStore, layerStore } from "./layerStore.ts"
-import { layerMigrated } from "../store/Database/migrate.ts"
+import { layerMigrated } from "../store/migrate.ts"
 
 /** The services for API keys and organizations, without background workers. */
 const layerKeysOf = ApiKeys.layer.pipe(

@@ -3,7 +3,17 @@ import { FetchHttpClient, HttpClient, HttpClientError, HttpMiddleware } from "ef
 import { OtlpExporter, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { VERSION } from "../../domain/Version.ts"
 import { Metrics } from "./Metrics.ts"
-import type { Settings } from "../config/Settings.ts"
+
+/** The collector of the service's own telemetry. */
+export interface OwnTelemetrySettings {
+  /** Full URL for traces; undefined: none are exported. */
+  readonly traces: Redacted.Redacted | undefined
+  /** Full URL for metrics; undefined: none are exported. */
+  readonly metrics: Redacted.Redacted | undefined
+  readonly headers: Redacted.Redacted | undefined
+  readonly serviceName: string
+  readonly attributes: Readonly<Record<string, string>>
+}
 
 /** Time-out of a request to the collector, in milliseconds. Without it, spans would pile up behind a hanging request. */
 const EXCHANGE_MILLIS = 3_000
@@ -27,7 +37,7 @@ const ALLOWED_ATTRIBUTES =
  * Exports the service's own traces and metrics to the operator's collector, with Effect's exporter and on best effort. It is separate from the
  * span export of tenants. Logs are not exported. Undefined: nothing is exported.
  */
-export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> => {
+export const layer = (settings: OwnTelemetrySettings | undefined): Layer.Layer<never> => {
   if (settings === undefined) return Layer.empty
   const common = {
     headers: headersOf(settings.headers),
@@ -70,7 +80,7 @@ export const layer = (settings: Settings["ownTelemetry"]): Layer.Layer<never> =>
 
 /** Updates the gauges periodically, so that the exporter reads current values. */
 export const layerPeriodicCollection = (
-  settings: Settings["ownTelemetry"]
+  settings: OwnTelemetrySettings | undefined
 ): Layer.Layer<never, never, Metrics> =>
   settings === undefined
     ? Layer.empty

@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { readSecrets } from "./KnownSecrets/readSecrets.ts"
-import { readSecretsVersion } from "./KnownSecrets/secretsVersion.ts"
+import { readSecretsVersion } from "./secretsVersion.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 

@@ -3,7 +3,7 @@ import { SecureRandom } from "effect/crypto"
 import { link, mkdir, open, readFile, rm, stat } from "node:fs/promises"
 import path from "node:path"
 import { errnoCode } from "../store/errnoCode.ts"
-import { syncDirectory } from "../store/EmbeddedPostgres/Cluster.ts"
+import { syncDirectory } from "../store/syncDirectory.ts"
 import { generateMasterKey } from "./SecretBox.ts"
 
 /** The generated master key cannot be read or written. `phrase` is one line for the operator and never contains the key. */

@@ -1,6 +1,6 @@
 import { Effect, Layer, Option, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { transaction } from "../store/Database/transaction.ts"
+import { transaction } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { SecretBox, type SecretUnreadable } from "./SecretBox.ts"
 import { placeOf, type SealedColumn, sealedColumns } from "./SecretBox/sealedColumns.ts"

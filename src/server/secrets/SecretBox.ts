@@ -1,9 +1,9 @@
 import { type Array as Arr, Context, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
-import * as KeyRing from "./SecretBox/KeyRing.ts"
+import * as KeyRing from "./KeyRing.ts"
 import * as Sealed from "./SecretBox/Sealed.ts"
 
 export type { Place } from "./SecretBox/Sealed.ts"
-export { MasterKeyInvalid } from "./SecretBox/KeyRing.ts"
+export { MasterKeyInvalid } from "./KeyRing.ts"
 
 /**
  * A stored secret cannot be unsealed: the key ring lacks its key, or the bytes were altered, truncated or moved. API callers cannot fix

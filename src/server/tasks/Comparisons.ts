@@ -13,7 +13,7 @@ import type { JsonSchema } from "../../domain/tasks/Task.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Organizations } from "../identity/Organizations.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
@@ -32,7 +32,8 @@ import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { findVersion, getVersion } from "./Datasets/versionRows.ts"
 import { Providers } from "./Providers.ts"
 import { Tasks } from "./Tasks.ts"
-import { findTask, requireTask } from "./Tasks/rows.ts"
+import { findTask } from "./Tasks/rows.ts"
+import { requireTask } from "./requireTask.ts"
 
 /** The running comparisons of one organization. */
 const MAX_RUNNING = 20

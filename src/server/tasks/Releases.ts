@@ -8,11 +8,12 @@ import { type ComparisonId, type OrgId, ReleaseId, type TaskId } from "../../dom
 import type { Release } from "../../domain/tasks/Task.ts"
 import { Audit } from "../identity/Audit.ts"
 import { findComparison } from "./Comparisons/rows.ts"
-import { atomic } from "../store/Database/transaction.ts"
+import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { findRelease, insertRelease, listReleases, getRelease } from "./Releases/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { findTask, type TaskRow, requireTask } from "./Tasks/rows.ts"
+import { findTask, type TaskRow } from "./Tasks/rows.ts"
+import { requireTask } from "./requireTask.ts"
 
 /** The releases of tasks. A release is a provider with instructions and a dataset version; the task's live release answers its runs. */
 export class Releases extends Context.Service<

@@ -13,7 +13,7 @@ import {
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
-import { isDatabaseUnavailable } from "../store/Database/databaseErrors.ts"
+import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EventId } from "../../../src/domain/Ids.ts"
 import { MAX_CONNECTIONS } from "../../../src/server/store/Database.ts"
-import { transaction } from "../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../src/server/delivery/Delivery.ts"
 import {
   ageAllDeliveries,

@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { createCipheriv, createHash } from "node:crypto"
 import { inspect } from "node:util"
 import { generateMasterKey, SecretBox } from "../../../src/server/secrets/SecretBox.ts"
-import * as KeyRing from "../../../src/server/secrets/SecretBox/KeyRing.ts"
+import * as KeyRing from "../../../src/server/secrets/KeyRing.ts"
 
 const bytesOf = (fill: number) => Buffer.from(Array.from({ length: 32 }, (_, at) => (at * 7 + fill) % 256))
 const newKey = bytesOf(1)

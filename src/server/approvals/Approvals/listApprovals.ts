@@ -5,7 +5,7 @@ import { DEFAULT_LIMIT, type PageRequest } from "../../../api/Pagination.ts"
 import type { ApprovalId, OrgId } from "../../../domain/Ids.ts"
 import { MAX_PAGE_BYTES, rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { approvalColumns, ApprovalRow } from "./rows.ts"
+import { approvalColumns, ApprovalRow } from "../approvalRows.ts"
 
 const listedRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, found: Schema.Int }))
 

@@ -9,7 +9,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { Notifications } from "../../notifications/Notifications.ts"
 import type { RecordedTrace, Spans } from "../../telemetry/Spans.ts"
 import type { SessionEvents } from "../SessionEvents.ts"
-import { type ApprovalRow, toApproval, withState } from "./rows.ts"
+import { type ApprovalRow, toApproval, withState } from "../approvalRows.ts"
 import { updateApprovals } from "./transitionRows.ts"
 
 /** Dependencies of `recordTransitions`. */

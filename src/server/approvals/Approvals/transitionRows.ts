@@ -5,7 +5,7 @@ import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { ApprovalRow, stateOf } from "./rows.ts"
+import { ApprovalRow, stateOf } from "../approvalRows.ts"
 
 /** The columns of `DueApprovalRow`. Arguments are left out, because no transition writes or sends them. */
 const dueApprovalColumns = [

@@ -13,9 +13,9 @@
 import { Cause, type Clock, Effect, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
-import type { KeyRef } from "../../identity/ApiKeys/rows.ts"
+import type { KeyRef } from "../../identity/KeyRef.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
-import { HEARTBEAT, PREAMBLE } from "./sseFrames.ts"
+import { HEARTBEAT, PREAMBLE } from "../sseFrames.ts"
 import type {
   FollowedSession,
   PullResult,

@@ -4,7 +4,7 @@ import { SessionId } from "../../../domain/Ids.ts"
 import { float8Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
-import { encodeEvents } from "./sseFrames.ts"
+import { encodeEvents } from "../sseFrames.ts"
 import type { ReadResult, SessionKey } from "./Subscription.ts"
 
 /** Events of one page. An event has a few hundred bytes, and 16 KiB at most. */

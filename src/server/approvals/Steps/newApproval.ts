@@ -4,7 +4,7 @@ import { requestApproval } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, SessionId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
-import type { ApprovalRow } from "../Approvals/rows.ts"
+import type { ApprovalRow } from "../approvalRows.ts"
 
 /** The arguments as JSON text, also for the value `null`; null if there are none. */
 export const argumentsText = (step: StepRequest): string | null =>

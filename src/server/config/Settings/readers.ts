@@ -1,6 +1,6 @@
 import { type Array as Arr, Duration, Redacted, Result } from "effect"
 import { parseApiKey, type ParsedApiKey } from "../../../domain/identity/ApiKeyFormat.ts"
-import * as KeyRing from "../../secrets/SecretBox/KeyRing.ts"
+import * as KeyRing from "../../secrets/KeyRing.ts"
 import type { Reader } from "./Variable.ts"
 
 /** Longest part of an invalid value that an error message quotes. */

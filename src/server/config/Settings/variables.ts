@@ -1,6 +1,6 @@
 import { parseAllowedNetworks, parseNetworks } from "../../../domain/network/PublicAddress.ts"
 import type { EgressOptions } from "../../egress/Egress.ts"
-import { parseDnsServers } from "../../egress/Egress/Resolver.ts"
+import { parseDnsServers } from "../../egress/parseDnsServers.ts"
 import * as read from "./readers.ts"
 import { optional, type Reader, secret, type Variable, withDefault } from "./Variable.ts"
 

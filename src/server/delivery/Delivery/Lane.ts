@@ -1,7 +1,7 @@
 import type { Fiber } from "effect"
 import { type Health } from "../../../domain/delivery/Cooldown.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
-import type { Channel } from "./Channel.ts"
+import type { Channel } from "../Channel.ts"
 import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
 import type { OwnedShard } from "./Shards.ts"
 

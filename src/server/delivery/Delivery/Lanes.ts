@@ -1,6 +1,6 @@
 import { Latch } from "effect"
 import type { Health } from "../../../domain/delivery/Cooldown.ts"
-import type { Channel } from "./Channel.ts"
+import type { Channel } from "../Channel.ts"
 import { toHealth, type QueuedDelivery, toQueuedDelivery, type QueueRow } from "./QueuedDelivery.ts"
 import { Lane, LANE_CAPACITY } from "./Lane.ts"
 import type { ReadTracker } from "./ReadTracker.ts"

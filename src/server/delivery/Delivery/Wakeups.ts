@@ -1,6 +1,6 @@
 import type { PgClient } from "@effect/sql-pg"
 import { Effect, Latch } from "effect"
-import { makePgNotify } from "../../store/Database/PgNotify.ts"
+import { makePgNotify } from "../../store/PgNotify.ts"
 
 /** How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). */
 const GATHER_MILLIS = 30

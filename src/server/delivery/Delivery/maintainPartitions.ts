@@ -1,6 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import { atomic } from "../../store/Database/transaction.ts"
+import { atomic } from "../../store/transaction.ts"
 
 /** How many days ahead partitions of attempts are created. */
 const DAYS_AHEAD = 3

@@ -1,24 +1,13 @@
 import { Effect } from "effect"
 import type { Dispatcher } from "undici"
-import { EgressFailed, type EgressReason, toEgressReason } from "./EgressFailed.ts"
+import type { EgressResponse } from "../EgressResponse.ts"
+import { EgressFailed, type EgressReason, toEgressReason } from "../EgressFailed.ts"
 
 /** Interim responses (1xx) accepted before the final one. Servers send one or two (103 Early Hints). */
 const MAX_INTERIM = 16
 
 /** Longest `retry-after` header that is read; an HTTP date has 29 characters. */
 const MAX_RETRY_AFTER = 64
-
-/** A response. Any final status is a response, including redirects and errors; the caller decides what it means. */
-export interface EgressResponse {
-  /** 200 to 999. */
-  readonly status: number
-  /** The header as the peer sent it, unparsed. */
-  readonly retryAfter: string | undefined
-  /** The bytes from the wire, not decoded, truncated at the request's `maxResponseBytes`. */
-  readonly body: Uint8Array
-  /** Whether `body` is complete; false if it was too long, broke off, or did not end before the deadline. */
-  readonly complete: boolean
-}
 
 /** A POST request with its body. */
 export interface Message {

@@ -1,5 +1,5 @@
 import { Effect, Option, Result, type Scope } from "effect"
-import { Dns, NetAddress } from "effect/net"
+import { NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
 
 /** Longest DNS lookup, including retries and further name servers. */
@@ -82,21 +82,3 @@ export const makeResolver = (
       return Result.isSuccess(addresses) ? addresses.success : yield* refuse("LookupFailed")
     })
   })
-
-/**
- * Parses a comma-separated list of `address[:port]`, default port 53. Fails with a clause whose subject is the
- * variable.
- */
-export const parseDnsServers = (text: string): Result.Result<ReadonlyArray<NetAddress.InetAddress>, string> =>
-  Result.all(
-    text
-      .split(",")
-      .map((entry) => entry.trim())
-      .filter((entry) => entry !== "")
-      .map((entry) =>
-        Result.mapError(
-          Dns.nameServerFromString(entry),
-          (error) => `has "${entry}", which is no address such as 9.9.9.9 or 127.0.0.1:5353: ${error.message}`
-        )
-      )
-  )

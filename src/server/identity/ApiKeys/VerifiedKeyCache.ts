@@ -1,6 +1,7 @@
 import type { KeyId } from "../../../domain/Ids.ts"
 import { VERIFIED_KEY_TTL_MILLIS } from "../Revocations.ts"
-import type { KeyRef, VerifiedKey } from "./rows.ts"
+import type { KeyRef } from "../KeyRef.ts"
+import type { VerifiedKey } from "./rows.ts"
 
 /** How long a key counts as verified before, after its last query. Older keys are removed when another key is verified. */
 const REMEMBERED_MILLIS = 10 * 60_000

@@ -4,8 +4,10 @@ import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { apiKeyHint, digestsEqual, PublicId } from "../../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
+import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { grantedScopes } from "../grantedScopes.ts"
+import type { KeyRef } from "../KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { beforeCursor } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -27,13 +29,6 @@ export const KeyRow = Schema.Struct({
 })
 export type KeyRow = typeof KeyRow.Type
 
-/** SQL of the scopes of a key as `text[]`, for statements over `api_keys`: its own scopes, or else the scopes of its preset. */
-export const grantedScopes = (sql: SqlClient.SqlClient) => sql.literal(GRANTED_SCOPES)
-
-const GRANTED_SCOPES = `coalesce(api_keys.scopes, CASE api_keys.preset ${Preset.literals
-  .map((preset) => `WHEN '${preset}' THEN '{${presetScopes(preset).join(",")}}'::text[]`)
-  .join(" ")} END)`
-
 const keyRows = rowsOf(KeyRow)
 
 /** A row as the API returns it. */
@@ -49,12 +44,6 @@ export const toApiKey = (row: KeyRow): ApiKey => ({
   expires_at: row.expires_at,
   revoked_at: row.revoked_at
 })
-
-/** Names a key. */
-export interface KeyRef {
-  readonly org_id: OrgId
-  readonly key_id: KeyId
-}
 
 /** An existing key, reduced to what verification needs, because the cache holds one for each key in use. */
 export interface VerifiedKey {

@@ -1,7 +1,7 @@
 import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
-import { atomic } from "../../store/Database/transaction.ts"
+import { atomic } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerWorker } from "../../concurrency/Worker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"

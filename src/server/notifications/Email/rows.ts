@@ -1,6 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { grantedScopes } from "../../identity/ApiKeys/rows.ts"
+import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import { ApprovalEmailType } from "../../../domain/approvals/ApprovalEmail.ts"
 import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"

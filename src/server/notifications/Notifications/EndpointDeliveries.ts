@@ -8,7 +8,7 @@ import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../../
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
-import { atomic } from "../../store/Database/transaction.ts"
+import { atomic } from "../../store/transaction.ts"
 import type { Delivery, DeliveryLogEntry, DeliveryLogDetail } from "../../delivery/Delivery.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"

@@ -11,13 +11,13 @@ import {
   defaultChannelPolicy,
   type DeliveryRef
 } from "../../delivery/Delivery.ts"
-import { refuse } from "../../delivery/Delivery/Channel.ts"
-import { expireEvents } from "../../delivery/Delivery/expireEvents.ts"
-import { deliveryRefRows } from "../../delivery/Delivery/deliveryRefRows.ts"
+import { refuse } from "../../delivery/Channel.ts"
+import { expireEvents } from "../../delivery/expireEvents.ts"
+import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
-import type { EgressResponse } from "../../egress/Egress/Exchange.ts"
+import type { EgressResponse } from "../../egress/EgressResponse.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
-import { makeStatementBatcher } from "../../store/Database/makeStatementBatcher.ts"
+import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
 import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
 

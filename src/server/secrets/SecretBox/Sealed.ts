@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
 import { Result } from "effect"
-import { KEY_ID_BYTES, type KeyRing, type MasterKey } from "./KeyRing.ts"
+import { KEY_ID_BYTES, type KeyRing, type MasterKey } from "../KeyRing.ts"
 
 /**
  * The location of a sealed value, bound to it as associated data (AEAD): bytes that are copied to another organization, table, row or

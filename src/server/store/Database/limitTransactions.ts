@@ -2,7 +2,7 @@ import { Effect, Option } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
 import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
-import { permitTimeout } from "./databaseErrors.ts"
+import { permitTimeout } from "../databaseErrors.ts"
 
 /**
  * Connections that the transactions of one organization's requests may hold at a time. Transactions that wait for each other's row locks

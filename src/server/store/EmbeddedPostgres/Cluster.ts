@@ -7,6 +7,7 @@ import path from "node:path"
 import { type Account, firstBarrier } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
 import { errnoCode } from "../errnoCode.ts"
+import { syncDirectory } from "../syncDirectory.ts"
 import {
   tryFileSystem,
   OTHER_OPTIONS,
@@ -193,19 +194,6 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
 
 const randomText = (bytes: number) =>
   Effect.sync(() => Base64Url.encode(SecureRandom.randomBytesUnsafe(bytes)))
-
-/** Syncs the entries of a directory to disk. Windows has no such call. */
-export const syncDirectory = (directory: string): Effect.Effect<void, EmbeddedPostgresFailed> =>
-  process.platform === "win32"
-    ? Effect.void
-    : tryFileSystem(`writing ${directory}`, async () => {
-        const handle = await open(directory, "r")
-        try {
-          await handle.sync()
-        } finally {
-          await handle.close()
-        }
-      })
 
 /** Whether a directory contains a cluster. */
 export const clusterExists = (directory: string) =>

@@ -6,7 +6,7 @@ import { type FeedbackInput, type FeedbackRefusal, transition } from "../../../d
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Audit } from "../../identity/Audit.ts"
-import { atomic } from "../../store/Database/transaction.ts"
+import { atomic } from "../../store/transaction.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { inputDigest } from "../Datasets/exampleRows.ts"
 import { getRun } from "../Runs/rows.ts"

@@ -7,7 +7,7 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { secretsVersion } from "../../secrets/KnownSecrets/secretsVersion.ts"
+import { secretsVersion } from "../../secrets/secretsVersion.ts"
 
 /** A row of `feedback`. */
 export const FeedbackRow = Schema.Struct({

@@ -81,22 +81,6 @@ export const findTask = Effect.fnUntraced(function* (
   return row ?? (yield* notFound("task"))
 })
 
-/** Fails with a 404 if the organization has no such task. `pointer` is the JSON pointer of the id, if the request's body contains it. */
-export const requireTask = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  id: TaskId,
-  pointer?: string
-) {
-  const rows = yield* Effect.orDie(sql`
-    SELECT 1 AS found
-    FROM tasks
-    WHERE org_id = ${org_id}
-      AND task_id = ${id}
-  `)
-  if (rows.length === 0) return yield* notFound("task", pointer)
-})
-
 /** Lists the organization's tasks, newest first: one row more than the page size, which shows whether there is a next page. */
 export const listTasks = (sql: SqlClient.SqlClient, org_id: OrgId, request: PageRequest<TaskId>) =>
   taskRows.all(sql`

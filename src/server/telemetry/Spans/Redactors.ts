@@ -9,7 +9,7 @@ import {
   collectTexts
 } from "../../../domain/redaction/Redaction.ts"
 import { MAX_CONTENT_CHARACTERS } from "../../../domain/telemetry/SpanConventions.ts"
-import { isDatabaseUnavailable } from "../../store/Database/databaseErrors.ts"
+import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
 import type { KnownSecrets } from "../../secrets/KnownSecrets.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
 import { TOO_LONG } from "./Content.ts"

@@ -1,7 +1,7 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
-import { transaction } from "../../store/Database/transaction.ts"
+import { transaction } from "../../store/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"

@@ -1,7 +1,7 @@
 import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
-import { transaction } from "../../store/Database/transaction.ts"
+import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerWorker } from "../../concurrency/Worker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"

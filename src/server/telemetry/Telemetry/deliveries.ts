@@ -6,7 +6,7 @@ import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "..
 import type { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDestination.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Audit } from "../../identity/Audit.ts"
-import { atomic } from "../../store/Database/transaction.ts"
+import { atomic } from "../../store/transaction.ts"
 import type { Delivery, DeliveryLogEntry } from "../../delivery/Delivery.ts"
 import { hasDestination, lockDestinationForUpdate } from "./rows.ts"
 

@@ -8,7 +8,7 @@ import {
 import { VERSION } from "../../../domain/Version.ts"
 import type { Egress } from "../../egress/Egress.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
-import type { EgressReason } from "../../egress/Egress/EgressFailed.ts"
+import type { EgressReason } from "../../egress/EgressFailed.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import { type SealedAddress, destinationPlace } from "./rows.ts"
 

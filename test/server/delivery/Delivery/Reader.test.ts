@@ -1,6 +1,6 @@
 import { assert, describe } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Queue } from "effect"
-import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   allHaveStatus,
   respondingChannel,

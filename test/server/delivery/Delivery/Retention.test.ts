@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
-import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
 import {
   ageAllDeliveries,

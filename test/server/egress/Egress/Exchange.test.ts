@@ -3,7 +3,7 @@ import { Deferred, Effect, Fiber } from "effect"
 import type { Socket } from "node:net"
 import { gzipSync } from "node:zlib"
 import { Dispatcher } from "undici"
-import type { EgressReason } from "../../../../src/server/egress/Egress/EgressFailed.ts"
+import type { EgressReason } from "../../../../src/server/egress/EgressFailed.ts"
 import { exchange, Progress } from "../../../../src/server/egress/Egress/Exchange.ts"
 import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./peers.ts"
 

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Fiber, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import type { DeliveryId } from "../../../../src/domain/Ids.ts"
-import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import {

@@ -3,7 +3,7 @@ import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHmac } from "node:crypto"
 import { Webhook } from "standardwebhooks"
-import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
 import {

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import { transaction } from "../../../../src/server/store/Database/transaction.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"

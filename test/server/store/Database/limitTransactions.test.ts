@@ -4,7 +4,7 @@ import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Database from "../../../../src/server/store/Database.ts"
 import { transactionCounts } from "../../../../src/server/store/Database/limitTransactions.ts"
-import { atomic } from "../../../../src/server/store/Database/transaction.ts"
+import { atomic } from "../../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("transactionCounts", (it) => {

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TelemetryDestinationId } from "../../../../src/domain/Ids.ts"
 import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
-import { EgressFailed, type EgressReason } from "../../../../src/server/egress/Egress/EgressFailed.ts"
+import { EgressFailed, type EgressReason } from "../../../../src/server/egress/EgressFailed.ts"
 import { sendSpans } from "../../../../src/server/telemetry/Telemetry/sendSpans.ts"
 
 /** An egress whose requests all fail with one reason. */

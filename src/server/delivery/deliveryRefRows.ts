@@ -1,6 +1,6 @@
 import type { SqlClient, Statement } from "effect/sql"
 import type { DeliveryRef } from "./Channel.ts"
-import { textArray } from "../../store/pgArrays.ts"
+import { textArray } from "../store/pgArrays.ts"
 
 /** Delivery references as rows of a statement: `i (org_id, destination_id, event_id, number)`, numbered from 1. */
 export const deliveryRefRows = (

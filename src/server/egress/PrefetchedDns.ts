@@ -1,6 +1,6 @@
 import { Cause, Context, Effect, type Exit } from "effect"
 import type { NetAddress } from "effect/net"
-import type { Lookup } from "./Resolver.ts"
+import type { Lookup } from "./Egress/Resolver.ts"
 
 /** DNS lookups one run may need. No operation names more hosts. */
 const MAX_LOOKUPS = 4

@@ -1,6 +1,6 @@
 import { Data } from "effect"
 import { errors } from "undici"
-import { urlRefusalDetail, type UrlRefusal } from "../../../domain/network/PublicUrl.ts"
+import { urlRefusalDetail, type UrlRefusal } from "../../domain/network/PublicUrl.ts"
 
 /** Why a request got no response. Closed: each reason has its phrase in {@link reasonPhrases}. */
 export type EgressReason =

@@ -1,6 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { uuidTimePrefix } from "../../../domain/Ids.ts"
+import { uuidTimePrefix } from "../../domain/Ids.ts"
 
 /**
  * Deletes up to `limit` events of a channel older than `cutoff`, organization by organization. Event ids start with

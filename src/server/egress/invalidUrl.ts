@@ -1,4 +1,4 @@
-import { InvalidUrl } from "../../../api/Problems.ts"
+import { InvalidUrl } from "../../api/Problems.ts"
 import type { UrlRefused } from "./EgressFailed.ts"
 
 /** The 400 response for a refused URL at `pointer` of the request. */

@@ -8,8 +8,8 @@ import {
   onCompletion,
   requireTransaction,
   transaction
-} from "../../../../src/server/store/Database/transaction.ts"
-import { TestDatabase } from "../../../support/postgres.ts"
+} from "../../../src/server/store/transaction.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) => {
   const deadlock = Effect.flatMap(SqlClient.SqlClient, (sql) =>

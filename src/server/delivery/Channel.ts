@@ -1,9 +1,9 @@
 import { type DateTime, Effect } from "effect"
 import type { SqlError } from "effect/sql"
-import { type CooldownPolicy, defaultCooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
-import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
-import type { EventId, OrgId } from "../../../domain/Ids.ts"
-import { defaultRetryPolicy, type RetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
+import { type CooldownPolicy, defaultCooldownPolicy } from "../../domain/delivery/Cooldown.ts"
+import type { AttemptOutcome } from "../../domain/delivery/DeliveryState.ts"
+import type { EventId, OrgId } from "../../domain/Ids.ts"
+import { defaultRetryPolicy, type RetryPolicy } from "../../domain/delivery/RetryPolicy.ts"
 
 /** Identifies a delivery to its channel. */
 export interface DeliveryRef {

@@ -1,8 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { PgConnection } from "@effect/sql-pg"
 import { Effect } from "effect"
-import { makeReadiness, migrate } from "../../../../src/server/store/Database/migrate.ts"
-import { TestDatabase } from "../../../support/postgres.ts"
+import { makeReadiness, migrate } from "../../../src/server/store/migrate.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 /** Locks the table of migrations in another session until the scope closes, as a backup or a migrating replica does. */
 const lockMigrations = Effect.fnUntraced(function* (mode: "ACCESS SHARE" | "ACCESS EXCLUSIVE") {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
-import type { OrgId } from "../../../domain/Ids.ts"
+import type { OrgId } from "../../domain/Ids.ts"
 
 /**
  * A text expression that changes with each commit that adds, renews or replaces one of the organization's secrets; triggers count these

@@ -1,6 +1,6 @@
 import type { Effect, Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { type BatcherOptions, makeBatcher } from "../../concurrency/Batcher.ts"
+import { type BatcherOptions, makeBatcher } from "../concurrency/Batcher.ts"
 import { isDatabaseUnavailable } from "./databaseErrors.ts"
 import { isInTransaction } from "./transaction.ts"
 

@@ -4,7 +4,7 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, type Latch, Queue } from "effect"
-import { textArray } from "../pgArrays.ts"
+import { textArray } from "./pgArrays.ts"
 
 /** Delay before LISTEN is sent again after its connection was lost. */
 const RECONNECT_DELAY: Duration.Input = "200 millis"

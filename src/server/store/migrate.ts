@@ -2,8 +2,8 @@ import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { transaction } from "./transaction.ts"
-import { hasEveryMigration, warnOfNewerSchema } from "./schemaVersion.ts"
-import { migrations } from "../migrations/index.ts"
+import { hasEveryMigration, warnOfNewerSchema } from "./Database/schemaVersion.ts"
+import { migrations } from "./migrations/index.ts"
 
 /** The key of the advisory lock of migrations: "csgn" in ASCII. No other lock of the database has it. */
 const MIGRATION_LOCK = 0x6373676e

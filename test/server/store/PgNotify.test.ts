@@ -1,8 +1,8 @@
 import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Latch, Layer, Queue } from "effect"
-import { makePgNotify } from "../../../../src/server/store/Database/PgNotify.ts"
-import { TestDatabase } from "../../../support/postgres.ts"
+import { makePgNotify } from "../../../src/server/store/PgNotify.ts"
+import { TestDatabase } from "../../support/postgres.ts"
 
 describe("PgNotify", () => {
   it.live("a listener receives a burst of payloads, and undefined after each reconnect", () =>

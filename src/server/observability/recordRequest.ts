@@ -1,6 +1,6 @@
 import { Clock, Context, Effect, type Exit } from "effect"
 import type { HttpServerResponse } from "effect/http"
-import { httpRequestDuration, httpRequests } from "../metricDefinitions.ts"
+import { httpRequestDuration, httpRequests } from "./metricDefinitions.ts"
 
 /** The status label of a request whose client disconnected before the response. */
 const CLIENT_DISCONNECTED = "499"

@@ -6,11 +6,11 @@ import {
   ApprovalStage,
   ApprovalStatus,
   DecisionSource
-} from "../../../domain/approvals/Approval.ts"
-import { type ApprovalState, nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
-import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
-import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { rowsOf } from "../../store/rows.ts"
+} from "../../domain/approvals/Approval.ts"
+import { type ApprovalState, nextTransitionAt } from "../../domain/approvals/ApprovalState.ts"
+import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
+import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { rowsOf } from "../store/rows.ts"
 
 /** A row of `approvals`. */
 export const ApprovalRow = Schema.Struct({
