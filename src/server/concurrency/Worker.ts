@@ -20,7 +20,7 @@ export const RETRY_MILLIS = 500
 export interface WorkerRun {
   /** Amounts of work done, by noun (`{ removed: 200 }`): attributes of the run's span. */
   readonly counts?: Readonly<Record<string, number>>
-  /** Pause before the next run, instead of `every`. */
+  /** Pause before the next run, instead of `every`. Zero: the next run follows without waiting for, or consuming, a wake-up. */
   readonly next?: Duration.Input | undefined
 }
 
@@ -42,7 +42,7 @@ export interface Worker<E, R> {
   readonly onFailure?: (cause: Cause.Cause<E>) => Effect.Effect<void, never, R>
 }
 
-/** Runs a worker until it is interrupted. Failures and defects of a run never end it. */
+/** Runs a worker until it is interrupted. Failures and defects, of a run or of `wakeUp`, never end it. */
 export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, never, R> => {
   const { every, name, wakeUp = Effect.never } = worker
   const retryAfter = worker.retryAfter ?? RETRY_MILLIS
@@ -51,6 +51,7 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
 
   const pause = (next: Duration.Input | undefined): Effect.Effect<unknown, never, R> => {
     if (next === undefined) return wakeUp
+    if (Duration.toMillis(next) <= 0) return Effect.void
     return worker.wakeUp === undefined ? Effect.sleep(next) : Effect.raceFirst(wakeUp, Effect.sleep(next))
   }
 
@@ -74,10 +75,12 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
     done?.counts === undefined ? Effect.void : Effect.annotateCurrentSpan(done.counts)
   ).pipe(Effect.withSpan(`Worker.${name}`, { root: true }))
 
-  const loop = run.pipe(Effect.matchCauseEffect({ onFailure: failed, onSuccess: succeeded }), Effect.forever)
+  // The pause is inside the handler too: a defect of `wakeUp` would otherwise end this worker, and with it all that were started beside it.
+  const loop = Effect.flatMap(run, succeeded).pipe(Effect.catchCause(failed), Effect.forever)
   const waitsFirst = worker.firstRun === "after_pause" || every === undefined
+  const first = waitsFirst ? Effect.catchCause(pause(every), failed) : Effect.void
   // A counter that appears only with its first failure cannot be alerted on.
-  return Effect.andThen(Metric.update(failures, 0), waitsFirst ? Effect.andThen(pause(every), loop) : loop)
+  return Metric.update(failures, 0).pipe(Effect.andThen(first), Effect.andThen(loop))
 }
 
 /** Starts workers side by side. They end when the scope closes. */
@@ -100,12 +103,3 @@ export const onShutdown = <R>(
   Effect.addFinalizer(() =>
     Effect.flatMap(Effect.forkDetach(Effect.interruptible(last)), (fiber) => Fiber.await(fiber))
   )
-
-/** Superseded by `runWorker`. */
-export const runForever = <E, R>(
-  name: string,
-  turn: Effect.Effect<void, E, R>
-): Effect.Effect<never, never, R> => runWorker({ name, runOnce: turn, every: 0 })
-
-/** Superseded by `startWorkers`. */
-export const runWorkers = startWorkers

@@ -1,5 +1,5 @@
-import { type Duration, Effect } from "effect"
-import { runWorker, type WorkerRun } from "./Worker.ts"
+import { Effect } from "effect"
+import type { WorkerRun } from "./Worker.ts"
 
 /** What one bounded run of a deletion did. */
 export interface BatchRun {
@@ -34,16 +34,3 @@ export const toWorkerRun = ({ more, removed }: BatchRun): WorkerRun => ({
   counts: { removed },
   next: more ? NEXT_BATCHES : undefined
 })
-
-/** Superseded by `runWorker` with `toWorkerRun`. */
-export const repeatEvery = <E, R>(
-  name: string,
-  runOnce: Effect.Effect<Pick<BatchRun, "more">, E, R>,
-  every: Duration.Input
-): Effect.Effect<never, never, R> =>
-  runWorker({
-    name,
-    runOnce: Effect.map(runOnce, ({ more }) => toWorkerRun({ removed: 0, more })),
-    every,
-    retryAfter: every
-  })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Latch, Metric, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Latch, Metric, Queue, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import {
   onShutdown,
@@ -102,6 +102,54 @@ describe("Worker", () => {
         const after = yield* Metric.value(workerFailures("test_worker"))
         assert.strictEqual(after.count - before.count, 2)
       })
+  )
+
+  it.effect(
+    "a defect of the wake-up is counted and retried like one of a run, and ends no other worker",
+    () =>
+      Effect.gen(function* () {
+        for (const firstRun of ["immediately", "after_pause"] as const) {
+          const scope = yield* Scope.make()
+          const runs = { faulty: 0, other: 0 }
+          let wakeUps = 0
+          yield* startWorkers([
+            runWorker({
+              name: "faulty_wake_up",
+              runOnce: Effect.sync(() => void runs.faulty++),
+              every: "10 seconds",
+              wakeUp: Effect.suspend(() =>
+                wakeUps++ === 0 ? Effect.die(new Error("a defect")) : Effect.never
+              ),
+              firstRun
+            }),
+            runWorker({
+              name: "other",
+              runOnce: Effect.sync(() => void runs.other++),
+              every: "10 seconds"
+            })
+          ]).pipe(Scope.provide(scope))
+          for (let tick = 0; tick < 10; tick++) yield* Effect.yieldNow
+          const before = { ...runs }
+          yield* TestClock.adjust(RETRY_MILLIS)
+          assert.strictEqual(runs.faulty, before.faulty + 1)
+          yield* TestClock.adjust("10 seconds")
+          assert.deepStrictEqual(runs, { faulty: before.faulty + 2, other: before.other + 1 })
+          yield* Scope.close(scope, Exit.void)
+        }
+      })
+  )
+
+  it.effect("a run that returns a `next` of zero is followed immediately, and consumes no wake-up", () =>
+    Effect.gen(function* () {
+      const signals = yield* Queue.unbounded<void>()
+      yield* Queue.offer(signals, undefined)
+      const { runs } = yield* start({ every: "1 hour", wakeUp: Queue.take(signals) }, [
+        Effect.succeed({ next: 0 })
+      ])
+      yield* TestClock.adjust(0)
+      // The second run is the continuation; the signal causes the third.
+      assert.strictEqual(runs.count, 3)
+    })
   )
 
   it.effect("a completed run sets the time of the last success", () =>
