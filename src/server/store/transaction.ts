@@ -77,7 +77,7 @@ export const isInTransaction: Effect.Effect<boolean> = Effect.map(
  * Runs a hook when the current transaction, or the current savepoint if that is rolled back, has ended. Hooks run in the order of their
  * registration, after the effects of `SqlClient.afterCommit`. Outside a transaction the hook runs immediately, with true.
  *
- * Only for `delivery/Delivery/Queue.ts`, whose dispatcher must learn of rollbacks too: until the transaction has ended it does not trust
+ * Only for `delivery/Delivery/DeliveryQueue.ts`, whose dispatcher must learn of rollbacks too: until the transaction has ended it does not trust
  * reads of the queue that began meanwhile. All others use `SqlClient.afterCommit`.
  */
 export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
@@ -85,9 +85,15 @@ export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
     hooks === undefined ? hook(true) : Effect.sync(() => void hooks.push(hook))
   )
 
-/** Runs an effect after the current transaction has committed, and never if it rolls back; immediately outside a transaction. */
+/**
+ * Runs an effect after the current transaction has committed, and never if it rolls back; immediately outside a transaction. The effect is
+ * outside the transaction: what it writes needs, and gets, a transaction of its own.
+ */
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void, never, SqlClient.SqlClient> =>
-  Effect.flatMap(SqlClient.SqlClient, (sql) => sql.afterCommit(effect))
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    // The library runs the effect without the ended transaction, but with this reference as it was at registration.
+    sql.afterCommit(Effect.provideService(effect, CompletionHooks, undefined))
+  )
 
 /** Dies if no transaction is open: for writes that must commit or roll back with the caller's. */
 export const requireTransaction: Effect.Effect<void> = Effect.flatMap(isInTransaction, (inside) =>

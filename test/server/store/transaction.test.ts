@@ -5,6 +5,7 @@ import {
   afterCommit,
   atomic,
   atomicWithoutRetry,
+  isInTransaction,
   onCompletion,
   requireTransaction,
   transaction
@@ -57,6 +58,24 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) 
         "outer: committed",
         "inner: committed"
       ])
+    })
+  )
+
+  it.effect("an effect after the commit is outside the transaction, and retries one of its own", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { log, note } = makeHooks()
+      let runs = 0
+      const own = Effect.suspend(() => (runs++ === 0 ? Effect.asVoid(deadlock) : note("own transaction")))
+      yield* transaction(
+        afterCommit(
+          Effect.gen(function* () {
+            yield* note((yield* isInTransaction) ? "inside" : "outside")
+            yield* atomic(sql)(own)
+          })
+        )
+      )
+      assert.deepStrictEqual(log, ["outside", "own transaction"])
     })
   )
 
