@@ -11,7 +11,9 @@
  * - A request verifies its key by the database or by the verified-key cache, which uses an entry for `VERIFIED_KEY_TTL_MILLIS` at most:
  *   for requests the rule holds even while the poll fails.
  * - A request of the console reads its session together with its key, and so refuses an ended key immediately.
- * - A stream outlasts the request that opened it: its key is checked by the poll.
+ * - A stream outlasts the request that opened it: its key is checked by the poll. A poll that fails is repeated every half second, so the
+ *   rule holds through one failure. While the database is unreachable a stream stays open, without events, which come from the database
+ *   too; it ends with the first poll that succeeds.
  *
  * Revocations are not sent by NOTIFY. A listener would reserve one of the pool's connections on every replica, and the poll would still
  * be needed: notifications can be lost, and an expiry sends none.
