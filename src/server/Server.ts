@@ -20,6 +20,7 @@ import * as AuditRetention from "./identity/Audit/Retention.ts"
 import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
+import { layerWorker } from "./concurrency/Worker.ts"
 import * as Console from "./console/Console.ts"
 import { ConsoleSessions } from "./console/ConsoleSessions.ts"
 import { MAX_CONNECTIONS } from "./store/Database.ts"
@@ -174,6 +175,16 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention })
   )
 
+/** Updates the gauges before each export to the operator's collector, so that the exporter reads current values. */
+const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">) =>
+  ownTelemetry === undefined
+    ? Layer.empty
+    : Layer.unwrap(
+        Effect.map(Metrics, ({ collect }) =>
+          layerWorker({ name: "metric_collection", runOnce: collect, every: OwnTelemetry.EXPORT_INTERVAL })
+        )
+      )
+
 /** The routes of the API contract with one kind of authentication. */
 const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
   HttpApiBuilder.layer(Api).pipe(
@@ -233,7 +244,7 @@ export const layer = (settings: Settings) =>
       })
     ),
     Layer.provideMerge(layerSchedulers(settings)),
-    Layer.provideMerge(OwnTelemetry.layerPeriodicCollection(settings.ownTelemetry)),
+    Layer.provideMerge(layerMetricCollection(settings)),
     Layer.provideMerge(
       Metrics.layer(
         Effect.all([

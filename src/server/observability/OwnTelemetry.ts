@@ -1,8 +1,7 @@
-import { Cause, ConfigProvider, Effect, Exit, Layer, Option, Redacted, Schedule, Tracer } from "effect"
+import { Cause, ConfigProvider, Effect, Exit, Layer, Option, Redacted, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientError, HttpMiddleware } from "effect/http"
 import { OtlpExporter, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { VERSION } from "../../domain/Version.ts"
-import { Metrics } from "./Metrics.ts"
 
 /** The collector of the service's own telemetry. */
 export interface OwnTelemetrySettings {
@@ -22,7 +21,7 @@ const EXCHANGE_MILLIS = 3_000
 const TRACES_PER_SECOND = 200
 
 /** Interval of metric collection and export. */
-const EXPORT_INTERVAL = "15 seconds"
+export const EXPORT_INTERVAL = "15 seconds"
 
 /** Paths that monitoring requests every few seconds. They make no spans. */
 const PROBES = ["/healthz", "/readyz", "/metrics"]
@@ -77,18 +76,6 @@ export const layer = (settings: OwnTelemetrySettings | undefined): Layer.Layer<n
     ])
   )
 }
-
-/** Updates the gauges periodically, so that the exporter reads current values. */
-export const layerPeriodicCollection = (
-  settings: OwnTelemetrySettings | undefined
-): Layer.Layer<never, never, Metrics> =>
-  settings === undefined
-    ? Layer.empty
-    : Layer.effectDiscard(
-        Effect.flatMap(Metrics, ({ collect }) =>
-          Effect.forkScoped(Effect.repeat(collect, Schedule.spaced(EXPORT_INTERVAL)))
-        )
-      )
 
 const layerClient = Layer.effect(
   HttpClient.HttpClient,

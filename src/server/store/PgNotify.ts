@@ -5,6 +5,7 @@
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, type Latch, Queue } from "effect"
 import { textArray } from "./pgArrays.ts"
+import { runWorker } from "../concurrency/Worker.ts"
 
 /** Delay before LISTEN is sent again after its connection was lost. */
 const RECONNECT_DELAY: Duration.Input = "200 millis"
@@ -44,16 +45,14 @@ export const makePgNotify = (channel: string): Effect.Effect<PgNotify, never, Pg
     return {
       notify,
       notifyDebounced: (due, debounce, take) =>
-        due.await.pipe(
-          Effect.andThen(Effect.sleep(debounce)),
-          Effect.andThen(
-            Effect.suspend(() => {
-              due.closeUnsafe()
-              return notify(take())
-            })
-          ),
-          Effect.forever
-        ),
+        runWorker({
+          name: `notify_${channel}`,
+          wakeUp: Effect.andThen(due.await, Effect.sleep(debounce)),
+          runOnce: Effect.suspend(() => {
+            due.closeUnsafe()
+            return notify(take())
+          })
+        }),
       listen: (on) =>
         Effect.scoped(
           Effect.gen(function* () {

@@ -1,6 +1,7 @@
-import { Clock, Context, DateTime, Duration, Effect, Layer, Schedule } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 
 /** Interval between measurements of the offset to the database's clock. */
 const MEASURE_EVERY = Duration.seconds(30)
@@ -44,12 +45,15 @@ export class StoreClock extends Context.Service<
       })
 
       yield* measure
-      yield* Effect.forkScoped(
-        measure.pipe(
-          Effect.catchCause((cause) => Effect.logDebug("Reading the database's clock failed", cause)),
-          Effect.schedule(Schedule.spaced(MEASURE_EVERY))
-        )
-      )
+      yield* startWorkers([
+        runWorker({
+          name: "clock_offset",
+          runOnce: measure,
+          every: MEASURE_EVERY,
+          firstRun: "after_pause",
+          retryAfter: MEASURE_EVERY
+        })
+      ])
 
       const millisUnsafe = (clock: Clock.Clock) => clock.currentTimeMillisUnsafe() + offset
       return StoreClock.of({

@@ -9,6 +9,7 @@ import {
   stopServer,
   trimLog
 } from "./Postmaster.ts"
+import { runWorker, startWorkers } from "../../concurrency/Worker.ts"
 
 /** Longest start. Crash recovery replays at most `max_wal_size`: seconds, or a minute on a slow disk. */
 const START_TIMEOUT = "3 minutes"
@@ -101,7 +102,7 @@ const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: Se
  * with backoff, forever, because the service is useless without its database. Completes when the server first accepts connections. Only the
  * first start can fail.
  */
-export const superviseServer = Effect.fn("EmbeddedPostgres.keepRunning")(function* (
+export const superviseServer = Effect.fn("EmbeddedPostgres.superviseServer")(function* (
   settings: ServerSettings
 ): Effect.fn.Return<void, EmbeddedPostgresFailed, Scope.Scope> {
   const ready = yield* Deferred.make<void, EmbeddedPostgresFailed>()
@@ -130,6 +131,8 @@ export const superviseServer = Effect.fn("EmbeddedPostgres.keepRunning")(functio
     Effect.forever,
     Effect.forkScoped
   )
-  yield* Effect.forkScoped(Effect.repeat(trimLog(settings.logFile), Schedule.spaced("1 hour")))
+  yield* startWorkers([
+    runWorker({ name: "postgres_log_trim", runOnce: trimLog(settings.logFile), every: "1 hour" })
+  ])
   yield* Deferred.await(ready)
 })
