@@ -18,7 +18,7 @@ export const RETRY_MILLIS = 500
 
 /** What a run reports. A run with nothing to report returns `undefined`. */
 export interface WorkerRun {
-  /** Amounts of work done, by noun (`{ removed: 200 }`): attributes of the run's span. */
+  /** Amounts of work done, by noun (`{ removed: 200 }`): attributes of the run's span, as `worker.removed`. */
   readonly counts?: Readonly<Record<string, number>>
   /** Pause before the next run, instead of `every`. Zero: the next run follows without waiting for, or consuming, a wake-up. */
   readonly next?: Duration.Input | undefined
@@ -72,7 +72,11 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
     )
 
   const run = Effect.tap(worker.runOnce, (done) =>
-    done?.counts === undefined ? Effect.void : Effect.annotateCurrentSpan(done.counts)
+    Effect.forEach(
+      Object.entries(done?.counts ?? {}),
+      ([noun, count]) => Effect.annotateCurrentSpan(`worker.${noun}`, count),
+      { discard: true }
+    )
   ).pipe(Effect.withSpan(`Worker.${name}`, { root: true }))
 
   // The pause is inside the handler too: a defect of `wakeUp` would otherwise end this worker, and with it all that were started beside it.

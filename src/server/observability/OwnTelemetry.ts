@@ -28,9 +28,10 @@ const PROBES = ["/healthz", "/readyz", "/metrics"]
 
 /**
  * Allowlist of span attributes. Others, of this or a later version of a library, may contain tenants' data: raw paths, queries, addresses.
+ * `worker.*` are the counts of a background worker's run.
  */
 const ALLOWED_ATTRIBUTES =
-  /^(http\.(request\.method|response\.status_code|route)|db\.(system\.name|operation\.name)|error\.type)$/
+  /^(http\.(request\.method|response\.status_code|route)|db\.(system\.name|operation\.name)|error\.type|worker\.[a-z_]+)$/
 
 /**
  * Exports the service's own traces and metrics to the operator's collector, with Effect's exporter and on best effort. It is separate from the

@@ -101,6 +101,8 @@ describe("OwnTelemetry", () => {
         assert.include(spans, `{"key":"deployment.environment.name","value":{"stringValue":"eu"}}`)
         assert.include(spans, `"name":"Notifications.create"`)
         assert.include(spans, `{"key":"http.route","value":{"stringValue":"/v1/agent-sessions/:id/steps"}}`)
+        assert.include(spans, `"name":"Worker.delivery_results"`)
+        assert.match(spans, /\{"key":"worker\.results","value":\{"intValue":\d+\}\}/)
         assert.include(metrics.map(({ text }) => text).join("\n"), "countersign_http_requests_total")
         // No tenant data and no secrets.
         const all = exports.map(({ text }) => text).join("\n")
