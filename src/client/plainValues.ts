@@ -6,7 +6,7 @@ import type { PlainOutput } from "./Call.ts"
 
 /** Converts times in an output to `Date`. JSON of the caller's own contains none and is unchanged. */
 export const toPlainOutput = <A>(answer: A): PlainOutput<A> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what `Dated` says of the type is done here to the value
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `PlainOutput` states for the type what `mapLeaves` does to the value
   mapLeaves((leaf) => (DateTime.isDateTime(leaf) ? DateTime.toDateUtc(leaf) : leaf))(answer) as PlainOutput<A>
 
 /** Converts the times in a problem's members, such as its approval, to `Date`. */

@@ -82,7 +82,7 @@ export class Countersign extends Context.Service<
 
 /** The settings of a service that only this machine can reach and that may send to loopback. */
 const settings = Effect.fnUntraced(function* (options: TestOptions) {
-  const url = options.databaseUrl ?? (yield* throwAwayStore)
+  const url = options.databaseUrl ?? (yield* temporaryDatabase)
   const decoded = Settings.decode(
     {
       PORT: "0",
@@ -100,7 +100,7 @@ const settings = Effect.fnUntraced(function* (options: TestOptions) {
 })
 
 /** Starts an embedded PostgreSQL that is stopped and deleted with the scope; returns its URL. */
-const throwAwayStore = Effect.gen(function* () {
+const temporaryDatabase = Effect.gen(function* () {
   const dataDir = yield* Effect.acquireRelease(
     Effect.promise(() => mkdtemp(path.join(tmpdir(), "countersign-testing-"))),
     (directory) => Effect.promise(() => rm(directory, { recursive: true, force: true }))

@@ -1,5 +1,6 @@
 import { refuse, type Refusal } from "./refusal.ts"
 
+/** The status of an approval. `expired` means that it closed without a decision: its deadline passed, or its session was closed. */
 export type ApprovalStatus = "pending" | "approved" | "rejected" | "expired"
 
 /** Whose review window is open. An escalated approval is pending in stage `admin`. */
@@ -16,12 +17,17 @@ export interface Decider {
  * never replaces the agent's own request for the governed step.
  */
 export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus> {
+  /** The approval's ID: `apr_` and 32 hex digits. */
   readonly approval_id: string
+  /** The agent session of the step. */
   readonly session_id: string
+  /** The step, by the ID that the agent chose. */
   readonly step_id: string
+  /** The task of the step; null if it names none. */
   readonly task_id: string | null
   readonly status: Status
   readonly stage: ApprovalStage
+  /** When the agent submitted the step. */
   readonly requested_at: string
   /** End of the reviewers' window. */
   readonly review_deadline_at: string
@@ -35,6 +41,7 @@ export interface ApprovalSnapshot<Status extends ApprovalStatus = ApprovalStatus
 export interface DecidedApproval<
   Status extends "approved" | "rejected" = "approved" | "rejected"
 > extends ApprovalSnapshot<Status> {
+  /** When the person decided. */
   readonly decided_at: string
   readonly decided_by: Decider
 }
@@ -43,8 +50,11 @@ interface EventOf<Type extends string, Approval> {
   /** The same for all attempts and replays: deduplicate by it. */
   readonly id: string
   readonly type: Type
+  /** The organization of the approval. */
   readonly org_id: string
+  /** When it happened, in RFC 3339. */
   readonly occurred_at: string
+  /** The approval at that time; null for a test event. */
   readonly approval: Approval
 }
 

@@ -22,7 +22,9 @@ export type RefusalReason =
 /** A refused delivery. `message` is for the log: it contains neither the secret nor anything of the body. */
 export interface Refusal<Reason extends string = RefusalReason> {
   readonly ok: false
+  /** For programs: branch on this. */
   readonly reason: Reason
+  /** For people: what is wrong, in one sentence. */
   readonly message: string
 }
 

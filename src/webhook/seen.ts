@@ -4,7 +4,9 @@
  * one process, but possibly twice in two processes; {@link EventClaims} prevents that. A `Set` is enough for a test.
  */
 export interface SeenEvents {
+  /** Whether the event was handled. */
   readonly has: (id: string) => boolean | Promise<boolean>
+  /** Records the event as handled. */
   readonly add: (id: string) => unknown
 }
 
@@ -15,11 +17,15 @@ export interface SeenEvents {
  * crash leaves one busy forever.
  */
 export interface EventClaims {
+  /** Claims the event for this caller. */
   readonly claim: (id: string) => Claim | Promise<Claim>
+  /** Records the claimed event as handled. */
   readonly complete: (id: string) => unknown
+  /** Gives a claim back, so that a retry can handle the event. */
   readonly release: (id: string) => unknown
 }
 
+/** The result of {@link EventClaims.claim}. */
 export type Claim = "claimed" | "done" | "busy"
 
 /**

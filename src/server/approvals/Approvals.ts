@@ -31,6 +31,7 @@ export class Approvals extends Context.Service<
     readonly list: (
       request: PageRequest<ApprovalId> & ApprovalFilter
     ) => Effect.Effect<Page<Approval, ApprovalId>, never, Authorized<"approvals.read">>
+    /** Returns an approval with the arguments of its step. */
     readonly get: (id: ApprovalId) => Effect.Effect<Approval, NotFound, Authorized<"approvals.read">>
     /**
      * Approves or rejects a pending approval. Of concurrent decisions exactly one is accepted; the same decision by the same actor is

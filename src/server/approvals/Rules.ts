@@ -23,6 +23,7 @@ export class Rules extends Context.Service<
   {
     /** Evaluates the current rules for a step. */
     readonly evaluate: (org_id: OrgId, step: RuleInput) => Effect.Effect<Ruling>
+    /** Returns the organization's rules in the order of evaluation, with their revision. */
     readonly list: Effect.Effect<ApprovalRules, never, Authorized<"approvals.read">>
     /** Replaces the list. A `revision` other than the current one fails with RULES_CHANGED; without one there is no check. */
     readonly replace: (

@@ -40,12 +40,15 @@ const INSERT_BATCH = 64
 export class Sessions extends Context.Service<
   Sessions,
   {
+    /** Opens a session. */
     readonly create: (
       input: NewAgentSession
     ) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
+    /** Lists sessions, newest first. */
     readonly list: (
       request: PageRequest<SessionId>
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
+    /** Returns one session. */
     readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
     /** Closes a session and expires its pending approvals with the outcome reject and no decider. Idempotent. */
     readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>

@@ -83,6 +83,7 @@ export class Delivery extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<string>, SqlError.SqlError>
     /** Lists the latest 50 deliveries, newest first. */
     readonly list: (org_id: OrgId, destination_id: string) => Effect.Effect<ReadonlyArray<DeliveryLogEntry>>
+    /** Returns one delivery with its latest attempts. */
     readonly get: (
       org_id: OrgId,
       destination_id: string,

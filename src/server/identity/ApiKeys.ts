@@ -41,6 +41,7 @@ export class ApiKeys extends Context.Service<
      * key that this process has not verified before; if it fails, so does the verification.
      */
     readonly verify: VerifyKey
+    /** Lists the organization's keys, newest first, including revoked and expired ones. */
     readonly list: (
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, never, Authorized<"keys.write">>
@@ -60,10 +61,12 @@ export class ApiKeys extends Context.Service<
     }) => Effect.Effect<Option.Option<CreatedKey>, InvalidApiKey>
     /** For the operator's command line, which has no key. Creates the organization if it does not exist. */
     readonly createFor: (org_name: string, input: NewApiKey) => Effect.Effect<CreatedKey, InvalidRequest>
+    /** `list` for the operator, by the organization's name. */
     readonly listFor: (
       org_name: string,
       request: PageRequest<KeyId>
     ) => Effect.Effect<Page<ApiKey, KeyId>, NotFound>
+    /** `revoke` for the operator, by the organization's name. */
     readonly revokeFor: (org_name: string, id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey>
   }
 >()("countersign/server/identity/ApiKeys") {

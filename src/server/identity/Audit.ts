@@ -15,7 +15,9 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 /** Who makes a change: a request's principal, or the operator, who has no key (`actor` is null). */
 export interface Author {
+  /** The organization whose log gets the entry. */
   readonly org_id: OrgId
+  /** The acting API key; null for the operator, on the command line or at the first start. */
   readonly actor: Actor | null
 }
 

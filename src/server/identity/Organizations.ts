@@ -11,6 +11,7 @@ export class Organizations extends Context.Service<
   {
     /** The id of the organization with this name, which is created if it does not exist. */
     readonly ensure: (name: string) => Effect.Effect<OrgId>
+    /** Returns the id of the organization with this name. */
     readonly findByName: (name: string) => Effect.Effect<OrgId, NotFound>
     /** Locks the organization's row until the caller's transaction ends: for rules about all keys or all endpoints of it. */
     readonly lockForUpdate: (org_id: OrgId) => Effect.Effect<void>

@@ -85,6 +85,7 @@ export class Notifications extends Context.Service<
     readonly deliveries: (
       id: EndpointId
     ) => Effect.Effect<ReadonlyArray<DeliveryRecord>, NotFound, Authorized<"org_config.read">>
+    /** Returns one delivery of an endpoint with its latest attempts. */
     readonly delivery: (
       id: EndpointId,
       delivery_id: DeliveryId

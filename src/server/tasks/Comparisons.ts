@@ -74,6 +74,7 @@ export interface ComparisonRun {
 export class Comparisons extends Context.Service<
   Comparisons,
   {
+    /** Lists a task's comparisons, newest first. */
     readonly list: (
       task_id: TaskId,
       request: PageRequest<ComparisonId>

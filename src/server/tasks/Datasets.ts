@@ -41,10 +41,12 @@ const EXPORT_BATCH_SIZE = 200
 export class Datasets extends Context.Service<
   Datasets,
   {
+    /** Lists the versions of a task's dataset, newest first. */
     readonly list: (
       task_id: TaskId,
       request: PageRequest<DatasetId>
     ) => Effect.Effect<Page<Dataset, DatasetId>, NotFound | InvalidRequest, Authorized<"datasets.read">>
+    /** Returns one version: its number, size and digest. */
     readonly get: (id: DatasetId) => Effect.Effect<Dataset, NotFound, Authorized<"datasets.read">>
     /** Lists the examples of a version, newest first. A page of large examples has fewer than `limit`. */
     readonly examples: (

@@ -70,6 +70,7 @@ export class Feedback extends Context.Service<
       NotFound | PayloadTooLarge | InvalidCorrection | CorrectionNeedsSafeValue,
       Authorized<"feedback.write">
     >
+    /** Lists feedback, newest first. */
     readonly list: (
       request: PageRequest<FeedbackId> & FeedbackFilter
     ) => Effect.Effect<Page<FeedbackRecord, FeedbackId>, never, Authorized<"feedback.read">>

@@ -19,6 +19,7 @@ import { requireTask } from "./requireTask.ts"
 export class Releases extends Context.Service<
   Releases,
   {
+    /** Lists a task's releases, newest first; the first is live. */
     readonly list: (
       task_id: TaskId,
       request: PageRequest<ReleaseId>

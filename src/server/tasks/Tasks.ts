@@ -76,9 +76,11 @@ const updatedSchema = (
 export class Tasks extends Context.Service<
   Tasks,
   {
+    /** Lists tasks, newest first. */
     readonly list: (
       request: PageRequest<TaskId>
     ) => Effect.Effect<Page<Task, TaskId>, never, Authorized<"tasks.read">>
+    /** Returns one task with its working copy and its live release. */
     readonly get: (id: TaskId) => Effect.Effect<Task, NotFound, Authorized<"tasks.read">>
     /** Creates the task and its first release, which is live immediately. */
     readonly create: (
