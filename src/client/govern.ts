@@ -67,7 +67,7 @@ export const makeGovern =
       while (!isDecided(answer)) {
         const pending = answer
         approval = yield* awaitClosing(follower, id, pending, { ...options, after }).pipe(
-          // So many events followed that the next one was deleted. The next request tells the decision; if still pending, the stream starts
+          // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts
           // at the oldest retained event.
           Effect.catchTag("CURSOR_EXPIRED", () => Effect.undefined)
         )

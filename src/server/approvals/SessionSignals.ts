@@ -15,7 +15,7 @@ import { startWorkers } from "../concurrency/Worker.ts"
 import { makePgNotify } from "../store/PgNotify.ts"
 import { makeSignalBuffer, parsePayload } from "./SessionSignals/SignalBuffer.ts"
 
-/** Says that a session has events up to this number. */
+/** A session has events up to this number. */
 export interface SessionSignal {
   readonly session_id: SessionId
   readonly newest: number

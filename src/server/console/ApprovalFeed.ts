@@ -33,7 +33,7 @@ const HEARTBEAT_INTERVAL = "10 seconds"
 /**
  * The pending approvals of an organization and a stream of their changes, for the inbox of the console, which spans all sessions. The
  * signals that wake session streams also wake this feed; one query serves all subscribers. If a change may have been missed, a `resync`
- * event tells subscribers to refetch the inbox.
+ * event makes subscribers refetch the inbox.
  */
 export class ApprovalFeed extends Context.Service<
   ApprovalFeed,

@@ -25,7 +25,7 @@ export interface Quota {
 export class RateLimits extends Context.Service<
   RateLimits,
   {
-    /** Counts a request of a key, and says whether it is within the limit. */
+    /** Counts a request of a key, and returns whether it is within the limit. */
     readonly admitRequest: (key: KeyId) => Effect.Effect<Quota>
     /**
      * Counts a lookup of a key in the database against the client's address, so that a flood of invalid keys cannot become a flood of

@@ -30,7 +30,7 @@ export interface FollowedSession extends SessionKey {
   readonly subscriptions: Set<Subscription>
   /** Reads in flight, by the cursor they start after. */
   readonly reads: Map<number, SharedRead>
-  /** The number of the newest event that this process knows of. */
+  /** The number of the newest event that was signalled to this process. */
   newest: number
 }
 
