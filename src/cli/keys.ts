@@ -231,9 +231,9 @@ const rotateMaster = Command.make(
     }).pipe(Effect.provide(layerSecrets(settings.store)))
   })
 ).pipe(
-  Command.withShortDescription("Reseal every secret with the newest master key"),
+  Command.withShortDescription("Reseal every secret with the first master key"),
   Command.withDescription(
-    "Reseal every secret in the database with the newest master key, without stopping the service. Before that, " +
+    "Reseal every secret in the database with the first key of COUNTERSIGN_MASTER_KEY, without stopping the service. Before that, " +
       "deploy COUNTERSIGN_MASTER_KEY=old,new to every replica, so that all can unseal with the new key, and then " +
       "new,old."
   ),

@@ -12,7 +12,7 @@ export class MasterKeyMissing extends Schema.TaggedError<MasterKeyMissing>()("Ma
   where: Schema.String
 }) {
   override get message(): string {
-    return `the database contains secrets sealed with master key ${this.key_id} (${this.where}), which is not configured: add it after the newest key in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory`
+    return `the database contains secrets sealed with master key ${this.key_id} (${this.where}), which is not configured: add it after the first key in COUNTERSIGN_MASTER_KEY, or restore the file master-key of the data directory`
   }
 }
 
