@@ -90,8 +90,8 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           ) : null
         }
       >
-        Creates the next dataset version from the staged corrections. The live release does not change; the
-        next comparison uses the new version.
+        Creates the next dataset version from the staged corrections. A live release keeps its dataset
+        version; the next comparison uses the new one.
       </PageHeader>
       {created === undefined ? null : (
         <div className="notice" role="status">
@@ -144,7 +144,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
           )}
           <p className="quiet">
             {preview.base_dataset_id === null ? (
-              "The task has no dataset yet. This promotion creates version 1."
+              "The task has no dataset yet. This promotion creates version 1, which the live release uses from then on."
             ) : (
               <>
                 Based on dataset <DatasetLink task={task} id={preview.base_dataset_id} />.
