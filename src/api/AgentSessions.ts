@@ -171,7 +171,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
           identifier: "closeAgentSession",
           summary: "Close an agent session",
           description:
-            "Closes the session: pending approvals are rejected and its event stream ends. Idempotent."
+            "Closes the session: its pending approvals expire with the outcome `reject`, and its event stream ends. Idempotent."
         })
       )
   )

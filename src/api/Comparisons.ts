@@ -46,7 +46,7 @@ export const NewRelease = Schema.Union(
       comparison_id: ComparisonId.annotateKey({
         description: "A completed comparison of the task, whose candidate becomes live."
       })
-    }).annotate({ description: "Promote a comparison's candidate." }),
+    }).annotate({ description: "Release a comparison's candidate." }),
     Schema.Struct({
       release_id: ReleaseId.annotateKey({
         description: "An earlier release of the task, which becomes live again."
@@ -154,7 +154,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
           identifier: "createRelease",
           summary: "Release a candidate or roll back",
           description:
-            "Promotes a completed comparison's candidate, or rolls back to an earlier release by `release_id`. Idempotent: returns the live release if it already is."
+            "Makes a completed comparison's candidate the live release, or rolls back to an earlier release by `release_id`. Idempotent: a release that is already live is returned unchanged."
         })
       )
   )

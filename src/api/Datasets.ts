@@ -55,7 +55,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "createDataset",
           summary: "Create a dataset version",
           description:
-            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. The live release does not change."
+            "Creates the task's first version, or the next one by adding examples to `base_dataset_id`, which must be the newest. A first version is used by the task's first release immediately; a later one does not change the live release."
         })
       ),
     HttpApiEndpoint.get("get", "/datasets/:id", {

@@ -222,7 +222,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "promoteFeedback",
           summary: "Promote staged corrections",
           description:
-            "Makes the next version of the task's dataset from all of its staged corrections. Fails without any change if the dataset or the set of corrections changed since the preview. The live release does not change; the next comparison runs on the new version."
+            "Makes the next version of the task's dataset from all of its staged corrections. Fails without any change if the dataset or the set of corrections changed since the preview. A live release keeps its dataset version, and the next comparison runs on the new one. A first version is used by the task's first release immediately."
         })
       )
   )

@@ -47,7 +47,8 @@ export const NotificationEndpoints = Schema.Struct({
     description: "All webhook endpoints, newest first. At most 50."
   }),
   email_notifier: Schema.Boolean.annotateKey({
-    description: "Whether this service is configured to email reviewers."
+    description:
+      "Whether approval events are emailed: an SMTP server is configured, and a key that can decide approvals has an email address."
   })
 }).annotate({ identifier: "NotificationEndpoints", description: "The organization's webhook endpoints." })
 

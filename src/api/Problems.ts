@@ -243,7 +243,7 @@ export class CursorExpired extends problem<CursorExpired>()(
   "CURSOR_EXPIRED",
   410,
   "Cursor expired",
-  "Events after the cursor have been removed by retention. Read the session and its approvals again, then resume from `first_kept`.",
+  "Events after the cursor have been removed by retention. Read the session and its approvals again, then follow the stream without a cursor: it starts at `first_kept`.",
   {
     first_kept: Schema.Int.annotateKey({ description: "Number of the oldest retained event." })
   }

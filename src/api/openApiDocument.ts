@@ -63,12 +63,12 @@ const headers = {
   },
   RateLimitPolicy: {
     description:
-      'The rate limit of the API key, such as `"key";q=50;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). Absent if rate limits are off.',
+      'The rate limit of the API key, such as `"key";q=500;w=1`: `q` requests per window of `w` seconds (draft-ietf-httpapi-ratelimit-headers-10). Absent if rate limits are off.',
     schema: { type: "string" }
   },
   RateLimit: {
     description:
-      'What is left of the rate limit, such as `"key";r=49;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
+      'What is left of the rate limit, such as `"key";r=499;t=1`: `r` requests in the next `t` seconds. Absent if rate limits are off.',
     schema: { type: "string" }
   },
   Challenge: {

@@ -60,7 +60,7 @@ const verification = [
   "Verify the signature against the raw request body before parsing it. `X-Svc-Signature` is `t=<unix seconds>,v1=<hex>`: each `v1` is the HMAC-SHA256, in 64 lowercase hex digits, of the digits of `t`, a full stop and the body. The key is the UTF-8 text of the endpoint's secret exactly as it was returned, including `whsec_`.",
   "Compare in constant time and accept if any `v1` matches: for 24 hours after a rotation there are two. Ignore parts with other names. Reject the request if `t` is more than five minutes from your clock; each attempt is signed again.",
   "Or verify with any Standard Webhooks 1.0 library and the same secret: `webhook-signature` is a space-separated list of `v1,<base64>`, the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>`, keyed with the bytes that the base64 after `whsec_` decodes to.",
-  "Respond with a 2xx status within five seconds, also for a `type` that you do not handle. Anything else is retried for 15 hours; 410 disables the endpoint. Delivery is at least once and in any order: ignore an `id` that you have handled, and read the current state from the API."
+  "Respond with a 2xx status within five seconds, also for a `type` that you do not handle. Anything else is retried for about 16 hours; 410 disables the endpoint. Delivery is at least once and in any order: ignore an `id` that you have handled, and read the current state from the API."
 ].join("\n\n")
 
 const text = (description: string, pattern?: string) => ({

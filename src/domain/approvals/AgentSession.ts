@@ -26,7 +26,7 @@ export const AgentSession = Schema.Struct({
   })
 }).annotate({
   identifier: "AgentSession",
-  description: "One run of an agent. Its governed steps, approvals and events belong to it."
+  description: "One piece of an agent's work. Its governed steps, approvals and events belong to it."
 })
 export type AgentSession = typeof AgentSession.Type
 

@@ -52,7 +52,7 @@ export const OpenAiProvider = Schema.Struct({
   kind: Schema.Literal("openai").annotateKey({ description: "Always `openai`." }),
   base_url: BaseUrl.annotateKey({
     description:
-      "Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, at most 2,000 bytes, without a query or credentials."
+      "Base URL of the API, such as `https://api.openai.com/v1`: public HTTPS, or an address that the operator allows by `COUNTERSIGN_PROVIDER_ALLOW`; at most 2,000 bytes, without a query or credentials."
   }),
   model: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)).annotateKey({
     description: "The model's name at the provider. 1 to 200 characters."

@@ -199,7 +199,7 @@ const cursorBeyondEnd = (newest: number) => {
 const cursorExpired = (first: number) =>
   Effect.fail(
     new CursorExpired({
-      detail: `Events before #${first} were deleted. Re-read the session and its approvals, then resume from #${first}.`,
+      detail: `Events before #${first} were deleted. Read the session and its approvals again, then follow the stream without a cursor.`,
       first_kept: first
     })
   )

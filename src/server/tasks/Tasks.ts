@@ -257,7 +257,7 @@ export class Tasks extends Context.Service<
               if (hasNewSchema && !(yield* tryAcquireDatasetLock(sql, org_id, id))) {
                 return yield* new TaskInUse({
                   detail:
-                    "The task's first dataset version is being created, so its schemas cannot change. Retry if that fails."
+                    "The task's first dataset version is being created, so its schemas cannot change. Retry only if creating that version fails."
                 })
               }
               const copy = {
