@@ -127,7 +127,7 @@ describe("MasterKeys", () => {
           assert.isFalse(refused.ok)
           assert.match(
             refused.err,
-            /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*add it after the newest key/
+            /sealed with master key [0-9a-f]{16} \(notification_endpoints\.url\).*add it after the first key/
           )
           assert.notInclude(refused.err, ring)
           const started = yield* Effect.exit(withKeys(ring, Effect.void))
