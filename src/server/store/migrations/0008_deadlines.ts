@@ -8,7 +8,7 @@ import { statements } from "./statements.ts"
  * - An event raises its session's `last_event`. Half of each page is kept free, so that the new row version stays on its page and no
  *   index changes (HOT), even if every session of a page has an event simultaneously.
  * - A session's approvals are listed newest first. The step's own row ensures that a step has one approval.
- * - `arguments_bytes`, the length of `arguments` as text,, limits a page before any arguments are read.
+ * - `arguments_bytes`, the length of `arguments` as text, limits a page before any arguments are read.
  */
 export default statements(
   `DROP INDEX approvals_due`,

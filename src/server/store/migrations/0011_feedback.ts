@@ -1,8 +1,8 @@
 import { statements } from "./statements.ts"
 
 /**
- * Feedback on runs. A correction never changes once it is written. `input_digest` names the run's input from the moment the correction
- * is staged, so that a promotion is planned without reading inputs; `bytes` is the correction's size, by which readings are cut.
+ * Feedback on runs. A correction never changes. `input_digest`, set when the correction is staged, identifies the run's input, so that a
+ * promotion is planned without reading inputs. `bytes` is the size of the correction, which limits pages and chunks.
  */
 export default statements(
   `CREATE TABLE feedback (
@@ -30,6 +30,6 @@ export default statements(
   `CREATE INDEX feedback_task ON feedback (org_id, task_id, status, feedback_id DESC)`,
   `CREATE INDEX feedback_status ON feedback (org_id, status, feedback_id DESC)`,
   `CREATE INDEX feedback_run ON feedback (org_id, trace_id, feedback_id DESC)`,
-  // Whether a provider's key was renewed is asked with every correction.
+  // Every correction queries when a provider key was last set.
   `CREATE INDEX provider_keys_updated ON provider_keys (org_id, updated_at DESC)`
 )

@@ -1,9 +1,9 @@
 import { statements } from "./statements.ts"
 
 /**
- * The collector of an organization, at most one, and the batches of spans on their way to it. `waiting_spans` and `dropped_spans` are
- * counted in the transactions that queue, end and drop, so they are true whichever replica is asked. A batch's payload is the request as
- * it is sent, compressed and sealed; it is there until it was accepted, or is too old to be sent again.
+ * The collector of an organization, at most one, and the batches of spans to deliver to it. `waiting_spans` and `dropped_spans` change in
+ * the transactions that queue, complete and drop batches, so they are exact over all replicas. A batch's payload is the request, compressed
+ * and sealed. A batch is deleted when the collector has accepted it, or when it is too old to be replayed.
  */
 export default statements(
   `CREATE TABLE telemetry_destinations (
@@ -33,6 +33,6 @@ export default statements(
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
   )`,
-  // Compressed and encrypted already: the store would only lose time trying again.
+  // Compressed and encrypted already, so PostgreSQL's own compression would only cost time.
   `ALTER TABLE telemetry_batches ALTER COLUMN payload SET STORAGE EXTERNAL`
 )

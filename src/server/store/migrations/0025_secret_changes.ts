@@ -1,16 +1,17 @@
 import { statements } from "./statements.ts"
 
-/** Tables that hold credentials of an organization, and the column that changes with one. */
-const holders = [
+/** Tables with credentials of an organization, and the column that changes with a credential. */
+const credentialColumns = [
   ["notification_endpoints", "secret"],
   ["provider_keys", "api_key"],
   ["telemetry_destinations", "headers"]
 ] as const
 
 /**
- * How often an organization's credentials have changed: what any process knows of them is as old as the number it read with them. No time
- * and no id could tell, which are made before the commits and on several clocks. Counted by the store, so that no statement that writes a
- * credential can forget it, and at the end of the transaction, so that its lock is the last one and no two wait for each other.
+ * A counter per organization, raised by every change of its credentials. A replica caches credentials together with the counter, and reads
+ * them again when the counter has changed. Timestamps and ids cannot serve as the version: they are assigned before the commit, and by
+ * several clocks. Triggers raise the counter, so that no statement that writes a credential can omit it. They are deferred to the end of the
+ * transaction, so that the lock on the counter is the last one and cannot be part of a deadlock.
  */
 export default statements(
   `CREATE TABLE secret_changes (
@@ -26,7 +27,7 @@ export default statements(
       RETURN NULL;
     END
   $$`,
-  ...holders.map(
+  ...credentialColumns.map(
     ([table, column]) => `CREATE CONSTRAINT TRIGGER ${table}_secret_changed
       AFTER INSERT OR UPDATE OF ${column} ON ${table}
       DEFERRABLE INITIALLY DEFERRED

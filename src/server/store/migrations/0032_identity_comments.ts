@@ -16,13 +16,13 @@ export default comments({
       ...orgId,
       key_id: "Id, key_….",
       public_id: "Public part of the key, which finds the row of a presented key.",
-      digest: "SHA-256 digest of the secret part.",
+      digest: "SHA-256 digest of the whole key.",
       name: "Name shown wherever the key has acted.",
-      preset: "Preset whose current scopes the key has; null: only its own scopes.",
-      scopes: "Scopes of its own; null: those of its preset.",
+      preset: "Preset that the key was created with; null: none.",
+      scopes: "Scopes of the key; null: all current scopes of its preset.",
       email: "Address that receives approval email; null: none.",
       created_at: "When the key was created.",
-      expires_at: "From when the key is rejected; null: never.",
+      expires_at: "When the key expires; null: never.",
       revoked_at: "When the key was revoked; null: not revoked.",
       created_by_id:
         "API key that created the row; null: the operator, on the command line or at the first start.",
@@ -33,7 +33,7 @@ export default comments({
     "Append-only log of changes, each written in the transaction of the change. A trigger rejects updates and early deletes.",
     {
       ...orgId,
-      entry_id: "Id, in the order of time.",
+      entry_id: "Id, ordered by creation time.",
       action: "What was done, such as key.revoked.",
       target_id: "Id of the resource that was changed.",
       actor_id: "API key that did it; null: the operator or the service itself.",
@@ -44,15 +44,15 @@ export default comments({
     }
   ],
   idempotency_keys: [
-    "Idempotency keys of requests and the sealed answers to repeat. Kept for 24 hours.",
+    "Idempotency keys of requests and the sealed responses to repeat. Kept for 24 hours.",
     {
       ...orgId,
       operation: "Operation that the key was sent to, group.endpoint.",
       key: "Value of the Idempotency-Key header.",
       fingerprint:
-        "SHA-256 digest of the caller, the URL and the body: a different request with the same key is rejected.",
+        "SHA-256 digest of the caller and the request: a different request with the same key is rejected.",
       created_at: "When the key was claimed.",
-      answer: "Sealed status, headers and body; null: the request is in progress."
+      answer: "Sealed response; null: the request is in progress."
     }
   ],
   console_sessions: [
@@ -62,14 +62,14 @@ export default comments({
       digest: "SHA-256 digest of the session token in the cookie.",
       key_id: "API key that signed in; the session ends with it.",
       created_at: "When the browser signed in.",
-      expires_at: "From when the session is rejected."
+      expires_at: "When the session expires."
     }
   ],
   master_keys: [
     "Master keys that have sealed a secret in this database. A start without one that is still needed is refused.",
     {
       key_id: "Id derived from the key by a digest; the key itself is never stored.",
-      first_used_at: "When a process with this key first started."
+      first_used_at: "When a replica first started with this key as the sealing key."
     }
   ],
   secret_changes: [

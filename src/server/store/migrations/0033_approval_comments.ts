@@ -9,7 +9,7 @@ export default comments({
       session_id: "Id, ses_….",
       task_id: "Task that the session works on; null: none.",
       trace_id: "W3C trace id of the session's spans.",
-      metadata: "JSON object from the caller; null: none.",
+      metadata: "JSON object from the caller.",
       created_at: "When the session was opened.",
       ...createdBy,
       closed_at: "When the session was closed; null: open.",
@@ -23,7 +23,7 @@ export default comments({
       ...orgId,
       session_id: "Session of the event.",
       number: "Position in the session, from 1 without gaps; the id of the event in the stream.",
-      type: "Event type, such as step.decided.",
+      type: "Event type, such as step:governed.",
       step_id: "Step of the event; null: about the session itself.",
       occurred_at: "When it happened.",
       data: "Payload of the event, as streamed."
@@ -39,7 +39,8 @@ export default comments({
       tool: "Tool that the agent wants to use.",
       action_class: "Class of the action, which rules match on.",
       arguments: "Arguments of the tool; null: none were sent.",
-      arguments_digest: "Digest of the arguments, by which a repeated request is recognized.",
+      arguments_digest:
+        "Digest of the step: its ids, tool, action class and arguments. A repeated request must have the same.",
       rule_id: "Rule that decided; null: no rule matched.",
       decision: "Decision when the step was requested: allow, reject or pending (needs approval).",
       reason: "Explanation of the decision for the agent.",
@@ -50,7 +51,7 @@ export default comments({
       outcome_result: "Result that the agent reported; null: none.",
       outcome_error: "Error that the agent reported; null: none.",
       outcome_at: "When the outcome was reported; null: none yet.",
-      last_decision: "Decision that the agent was given last; null: the one in decision."
+      last_decision: "Decision of the last response to the agent; null: the same as decision."
     }
   ],
   approvals: [
@@ -64,7 +65,7 @@ export default comments({
       tool: "Tool that the agent wants to use.",
       action_class: "Class of the action.",
       arguments: "Arguments of the tool; null: none were sent.",
-      arguments_digest: "Digest of the arguments.",
+      arguments_digest: "Digest of the step: its ids, tool, action class and arguments.",
       arguments_bytes: "Length of the arguments as text, in bytes; pages are limited by it.",
       status: "pending, approved, rejected or expired.",
       stage: "Who may decide now: reviewer, or admin after the escalation.",
@@ -72,20 +73,21 @@ export default comments({
       requested_by_id: "API key of the agent, which may not decide unless self_approval is set.",
       review_deadline_at: "End of the review window.",
       escalation_deadline_at: "End of the escalation window; null: the rule does not escalate.",
-      expires_at: "When the last window ends.",
+      expires_at:
+        "End of the current window: review_deadline_at, or escalation_deadline_at after an escalation.",
       expiring_seconds:
-        "How long before the end of a window to warn, in seconds; null: a quarter of the window.",
+        "How long before the end of a window to warn, in seconds; 0: no warning; null: a quarter of the window.",
       expiring_notified: "Whether the warning for the current window was sent.",
-      escalated_at: "When the approval was escalated; null: not.",
+      escalated_at: "When the approval was escalated; null: not escalated.",
       timeout_action: "What happens to the step if nobody decides in time: allow or reject.",
       self_approval: "Whether the requesting key may decide.",
       outcome: "What happened to the step: allow or reject; null while pending.",
-      decision_source: "What decided: human, timeout or session_closed; null while pending.",
-      decided_at: "When it was decided; null while pending.",
+      decision_source: "What closed the approval: human, timeout or session_closed; null while pending.",
+      decided_at: "When the approval was closed; null while pending.",
       decided_by_id: "API key that decided; null: no person did.",
       decided_by_name: "Name of that key at the time; null: no person did.",
       comment: "Comment of the reviewer; null: none.",
-      next_due_at: "When the scheduler must act next (warn, escalate or expire); null: never."
+      next_due_at: "When the next transition by time is due (warn, escalate or expire); null: closed."
     }
   ],
   approval_rules: [
@@ -129,7 +131,7 @@ export default comments({
       previous_secret: "Sealed signing secret before the last rotation; null: none.",
       previous_secret_until: "Until when the previous secret also signs; null: none.",
       events: "Event types that the endpoint receives.",
-      active: "Whether events are delivered; false after 410 Gone or when switched off.",
+      active: "Whether events are delivered; false after 410 Gone or when disabled by the API.",
       created_at: "When the endpoint was created.",
       ...createdBy
     }

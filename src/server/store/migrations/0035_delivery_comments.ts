@@ -11,19 +11,20 @@ export default comments({
     {
       ...orgId,
       ...destination,
-      delivery_id: "Id, in the order of time.",
+      delivery_id: "Id, ordered by creation time.",
       channel: "Channel: webhook, mail or otlp.",
       event_id: "Event that is delivered.",
       label: "Short description for lists, such as the event type.",
       status: "pending, delivered, partial or failed.",
       attempts: "Attempts so far.",
       replays: "How often the delivery was replayed.",
-      last_error: "Error of the last failed attempt; null: none.",
+      last_error:
+        "Error of the last attempt, or why there was none, such as a full queue; null: not attempted yet, or delivered.",
       created_at: "When the delivery was enqueued.",
       finished_at: "When it was delivered or failed; null while pending.",
       size: "Units that it carries, such as spans; 1 for a webhook or a mail.",
       rejected: "Units that the destination rejected.",
-      status_code: "Last response status; null: no response."
+      status_code: "Response status of the last attempt; null: no response, or not attempted yet."
     }
   ],
   delivery_queue: [
@@ -56,27 +57,29 @@ export default comments({
     }
   ],
   delivery_destinations: [
-    "Health of destinations (circuit breaker). Healthy destinations have no row.",
+    "Health of destinations (circuit breaker). A destination that has never failed has no row.",
     {
       ...orgId,
       destination_id: "Destination.",
       consecutive_failures: "Failed attempts since the last success.",
-      cooldown_round: "Cooldowns since the last success; each is twice as long as the one before.",
+      cooldown_round:
+        "Cooldowns since the last success; each is twice as long as the one before, up to a maximum.",
       cooldown_until: "End of the current cooldown, after which one attempt probes; null: none."
     }
   ],
   delivery_owners: [
     "Heartbeats of the replicas that process deliveries.",
     {
-      owner: "Random id of the process.",
-      lease_until: "Until when the replica counts without another heartbeat."
+      owner: "Random id of the replica.",
+      lease_until:
+        "When the replica's leases end; moved by each heartbeat, so it also shows how recent that is."
     }
   ],
   delivery_shards: [
     "Leases on the shards of the delivery queue, one row per shard.",
     {
       shard: "Number of the shard.",
-      owner: "Process that owns the shard; null: none.",
+      owner: "Replica that owns the shard; null: none.",
       epoch: "Fencing token: raised by each change of owner, so that writes of a former owner are rejected.",
       lease_until: "When the lease ends; null: not leased."
     }
@@ -89,23 +92,24 @@ export default comments({
       url: "Sealed URL.",
       url_hint: "URL without secrets, for display.",
       headers: "Sealed request headers.",
-      content: "Whether spans carry inputs and answers.",
+      content: "Whether spans carry content: inputs, answers, arguments and results.",
       created_at: "When the destination was created.",
       ...createdBy,
-      last_delivered_at: "When the collector last accepted spans; null: never.",
+      last_delivered_at: "When the collector last accepted a whole batch; null: never.",
       waiting_spans: "Spans that wait to be delivered.",
-      dropped_spans: "Spans that were dropped because the queue was full or the destination failed for good.",
+      dropped_spans:
+        "Spans that exceeded a limit, were rejected by the collector, or can no longer be replayed.",
       tested_at: "When a test was last sent; null: never."
     }
   ],
   telemetry_batches: [
-    "Batches of spans on their way to a collector.",
+    "Batches of spans that wait for delivery, or failed and can be replayed. A batch is deleted when the collector has accepted it or it is too old to be replayed.",
     {
       ...orgId,
       batch_id: "Id of the batch as a delivery event.",
       destination_id: "Telemetry destination of the batch.",
       spans: "Number of spans.",
-      payload: "Sealed, compressed OTLP request. Removed when it is accepted or too old to be replayed.",
+      payload: "Sealed, compressed OTLP request.",
       delivery_id:
         "Delivery of the batch; null: it is older than this column, and the log had no delivery for it."
     }
