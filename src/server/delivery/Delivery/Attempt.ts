@@ -31,7 +31,7 @@ export interface AttemptResult {
 
 /** The two ways in which an attempt ends. */
 export interface AttemptCallbacks {
-  readonly finished: (ended: AttemptResult) => void
+  readonly finished: (result: AttemptResult) => void
   /** Nothing was sent: the delivery returns to its lane unchanged. */
   readonly requeue: (lane: Lane, delivery: QueuedDelivery) => void
 }

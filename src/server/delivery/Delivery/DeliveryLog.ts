@@ -32,7 +32,7 @@ export const DeliveryLogEntry = Schema.Struct({
   status: Schema.Literals(["pending", "delivering", "delivered", "partial", "failed"]),
   attempts: Schema.Int,
   replays: Schema.Int,
-  /** How much of that the peer rejected. */
+  /** How much of `size` the peer rejected. */
   rejected: Schema.Int,
   /** The status of the peer's last response, in the channel's protocol. */
   status_code: Schema.NullOr(Schema.Int),

@@ -68,8 +68,8 @@ export const makeDeliveryQueue = (
     const ids = prepared.map((one) => one.delivery_id)
     const endEnqueue = beginEnqueue()
     let result: EnqueueResult | undefined = undefined
-    // Not `afterCommit`: the tracked read must end after a rollback too, or it would stay in flight forever, and with it all that the
-    // read tracker remembers.
+    // Not `afterCommit`: the tracked read must end after a rollback too. Otherwise it would stay in flight forever, and
+    // the read tracker would never forget a recorded attempt again.
     yield* onCompletion((committed) => endEnqueue(committed ? result : undefined))
     const insertedRows = yield* insertUnlocked(prepared, at)
     const rows = toQueueRows(prepared, new Map(insertedRows.map((row) => [row.delivery_id, row])))

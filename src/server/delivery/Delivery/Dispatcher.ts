@@ -17,7 +17,7 @@ import { makeSlots, type SlotOptions } from "./Slots.ts"
 const MAX_RESULTS = 4_096
 
 /** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
-const UNREADABLE_MILLIS = 1_000
+const RELOAD_MILLIS = 1_000
 
 /** The outcome of a delivery that expired in the queue. */
 const expired: AttemptOutcome = { _tag: "Refused", error: "expired in queue before it could be sent" }
@@ -61,7 +61,7 @@ export interface Dispatcher {
    * until it is stored.
    */
   readonly unsavedHealth: (limit: number) => ReadonlyMap<Lane, Cooldown.Health>
-  /** Open while such lanes exist. */
+  /** Open while lanes with unsaved health exist. */
   readonly hasUnsavedHealth: Latch.Latch
   /** Confirms that this health was stored. */
   readonly acknowledgeHealth: (stored: ReadonlyMap<Lane, Cooldown.Health>) => void
@@ -80,8 +80,8 @@ export interface Dispatcher {
 }
 
 /**
- * Decides what is sent next. The dispatcher keeps a ring of ready lanes, those that may have something to send. Each
- * pass starts at most one attempt per lane, within the concurrency limits (in all, of retries, per organization, per
+ * Decides what is sent next. The dispatcher keeps a round-robin ring of ready lanes, which may have a delivery to send.
+ * It starts one attempt of a lane at a time, within the concurrency limits (total, retries, per organization, per
  * channel, per destination). So a destination with a long queue or a hanging peer does not block the others behind it
  * (head-of-line blocking).
  *
@@ -123,14 +123,14 @@ export const makeDispatcher = (
         if (lane.timer.at <= until) return
         lane.timer.fiber.interruptUnsafe()
       }
-      const awake = Effect.flatMap(Effect.sleep(Math.max(1, Math.ceil(until - now))), () =>
+      const wake = Effect.flatMap(Effect.sleep(Math.max(1, Math.ceil(until - now))), () =>
         Effect.sync(() => {
           lane.timer = undefined
           readyLanes.add(lane)
           dispatch()
         })
       )
-      lane.timer = { at: until, fiber: fork(awake) }
+      lane.timer = { at: until, fiber: fork(wake) }
     }
 
     /**
@@ -165,12 +165,12 @@ export const makeDispatcher = (
      */
     const startNext = (lane: Lane): boolean => {
       const now = monotonicMillis(clock)
-      // A dropped lane may still receive the end of its attempts.
+      // Attempts of a dropped lane may still be finishing, which makes the lane ready.
       if (!lanes.has(lane) || !shards.canStart(lane.owned, now)) return false
       lane.health = Cooldown.advance(lane.health, now)
-      const late = lane.nextExpired(now)
-      if (late !== undefined) {
-        expire(lane, late)
+      const overdue = lane.nextExpired(now)
+      if (overdue !== undefined) {
+        expire(lane, overdue)
         return true
       }
       if (lane.inFlight >= Cooldown.concurrencyLimit(lane.health, lane.channel.policy.concurrency)) {
@@ -258,7 +258,7 @@ export const makeDispatcher = (
       requeue: (lane, delivery) => {
         lane.owned.unfinished--
         releaseSlots(lane, delivery)
-        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(clock) + UNREADABLE_MILLIS })
+        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(clock) + RELOAD_MILLIS })
         else lanes.unload(lane, delivery)
         dispatch()
       }

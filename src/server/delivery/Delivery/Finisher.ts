@@ -74,7 +74,7 @@ export const makeFinisher = (
       if (completed.size === 0) return writeResults(sql, batch)
       return transaction(
         Effect.tap(writeResults(sql, batch), (written) =>
-          Effect.forEach(completed, ([channel, own]) => notifyChannel(channel, own, written), {
+          Effect.forEach(completed, ([channel, attempts]) => notifyChannel(channel, attempts, written), {
             discard: true
           })
         )
@@ -233,12 +233,12 @@ const notifyChannel = (
   list: ReadonlyArray<ConcludedAttempt>,
   written: ReadonlySet<number>
 ) => {
-  const ends = list
+  const completed = list
     .filter(({ result }) => written.has(result.delivery.seq))
     .map(({ result, verdict }): CompletedDelivery => ({
       delivery: result.delivery,
       status: verdict._tag === "Delivered" ? "delivered" : verdict._tag === "Partial" ? "partial" : "failed",
       outcome: result.outcome
     }))
-  return ends.length === 0 ? Effect.void : (channel.onCompleted?.(ends) ?? Effect.void)
+  return completed.length === 0 ? Effect.void : (channel.onCompleted?.(completed) ?? Effect.void)
 }

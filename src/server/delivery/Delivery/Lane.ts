@@ -54,10 +54,10 @@ export class Lane {
    * Inserts a delivery in order. Returns the delivery that does not fit, the given one or the last, which stays in the
    * database.
    */
-  insert(delivery: QueuedDelivery, room: number): QueuedDelivery | undefined {
+  insert(delivery: QueuedDelivery, capacity: number): QueuedDelivery | undefined {
     const last = this.waiting.at(-1)
     if (last !== undefined && comesAfter(delivery, last)) {
-      if (this.hasMore || this.waiting.length >= room) {
+      if (this.hasMore || this.waiting.length >= capacity) {
         this.hasMore = true
         return delivery
       }
@@ -70,19 +70,19 @@ export class Lane {
       before = this.waiting[index - 1]
     }
     this.waiting.splice(index, 0, delivery)
-    if (this.waiting.length <= room) return undefined
+    if (this.waiting.length <= capacity) return undefined
     this.hasMore = true
     return this.waiting.pop()
   }
 
   /**
-   * Returns the first due delivery; without `retries`, the first due delivery that is not a retry. It stays in the
-   * lane.
+   * Returns the first due delivery; without `includeRetries`, the first due delivery that is not a retry. It stays in
+   * the lane.
    */
-  next(now: number, retries: boolean): QueuedDelivery | undefined {
+  next(now: number, includeRetries: boolean): QueuedDelivery | undefined {
     for (const delivery of this.waiting) {
       if (delivery.dueAt > now) return undefined
-      if (retries || !isRetry(delivery)) return delivery
+      if (includeRetries || !isRetry(delivery)) return delivery
     }
     return undefined
   }

@@ -56,7 +56,7 @@ export interface Lanes {
    * until it is stored.
    */
   readonly unsavedHealth: (limit: number) => ReadonlyMap<Lane, Health>
-  /** Open while such lanes exist. */
+  /** Open while lanes with unsaved health exist. */
   readonly hasUnsavedHealth: Latch.Latch
   /** Confirms that this health was stored; returns the lanes whose health has not changed since. */
   readonly acknowledgeHealth: (stored: ReadonlyMap<Lane, Health>) => ReadonlyArray<Lane>
@@ -110,14 +110,14 @@ export const makeLanes = (
 
   const admit = (lane: Lane, delivery: QueuedDelivery): void => {
     // A lane in cooldown needs one delivery to probe with; the rest are read when the cooldown ends.
-    const few = lane.health._tag === "CoolingDown" || loadedRows.size > MAX_LOADED
-    const out = lane.insert(delivery, few ? 1 : LANE_CAPACITY)
-    if (out === undefined) return
-    loadedRows.delete(out.seq)
+    const needsOne = lane.health._tag === "CoolingDown" || loadedRows.size > MAX_LOADED
+    const evicted = lane.insert(delivery, needsOne ? 1 : LANE_CAPACITY)
+    if (evicted === undefined) return
+    loadedRows.delete(evicted.seq)
     lane.loaded--
   }
 
-  const laneOf = (
+  const laneFor = (
     row: QueueRow,
     owned: OwnedShard,
     delivery: QueuedDelivery,
@@ -130,8 +130,8 @@ export const makeLanes = (
     const channel = channels.get(row.channel)
     if (channel === undefined) return undefined
     const health = toHealth(row, now)
-    const begins = health._tag === "CoolingDown" ? Math.max(health.until, delivery.dueAt) : delivery.dueAt
-    if (begins - now > horizonMillis) return undefined
+    const startsAt = health._tag === "CoolingDown" ? Math.max(health.until, delivery.dueAt) : delivery.dueAt
+    if (startsAt - now > horizonMillis) return undefined
     const lane = new Lane(key, channel, owned, delivery, health)
     lanes.set(key, lane)
     return lane
@@ -145,7 +145,7 @@ export const makeLanes = (
       if (loadedRows.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt))
         return undefined
       const delivery = toQueuedDelivery(row, now)
-      const lane = laneOf(row, owned, delivery, now)
+      const lane = laneFor(row, owned, delivery, now)
       if (lane === undefined) return undefined
       loadedRows.add(delivery.seq)
       lane.loaded++
@@ -199,24 +199,24 @@ export const makeLanes = (
       anyUnsaved.openUnsafe()
     },
     unsavedHealth: (limit) => {
-      const some = new Map<Lane, Health>()
+      const batch = new Map<Lane, Health>()
       for (const [lane, health] of unsaved) {
-        if (some.size === limit) break
-        some.set(lane, health)
+        if (batch.size === limit) break
+        batch.set(lane, health)
       }
-      return some
+      return batch
     },
     hasUnsavedHealth: anyUnsaved,
     acknowledgeHealth: (stored) => {
-      const same: Array<Lane> = []
+      const unchanged: Array<Lane> = []
       const moment = reads.moment()
       for (const [lane, health] of stored) {
         if (unsaved.get(lane) !== health) continue
         forgetHealth(lane)
         lane.healthSavedAt = moment
-        same.push(lane)
+        unchanged.push(lane)
       }
-      return same
+      return unchanged
     }
   }
 }

@@ -27,7 +27,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       (extract(epoch FROM d.cooldown_until - statement_timestamp()) * 1000)::float8 AS cooldown_ms`)
 
   return {
-    /** Reads the rows behind each shard's watermark, up to `limit` per shard. */
+    /** Reads the rows after each shard's watermark, up to `limit` per shard. */
     tail: (numbers: ReadonlyArray<number>, watermarks: ReadonlyArray<number>, limit: number) => sql<QueueRow>`
       SELECT ${columns}
       FROM unnest(${int4Array(numbers)}::smallint[], ${int8Array(watermarks)}::bigint[]) AS s (shard, watermark)

@@ -8,10 +8,10 @@ import type { NewDelivery } from "./QueuedDelivery.ts"
 import { shardOf } from "./Shards.ts"
 
 /**
- * High-water mark: inserts take no lock while a destination's queue is further than this from its limit, plus `UNSEEN_TRANSACTIONS`
- * times the size of the insert. Concurrent transactions do not see each other's rows until they commit, so up to
- * `UNSEEN_TRANSACTIONS` of them with as many deliveries each may pass the same check without exceeding the limit. A batch of
- * deadlines can give one destination a thousand deliveries at a time.
+ * High-water mark: an insert takes no lock while the destination's queue is further from its limit than this margin plus
+ * `UNSEEN_TRANSACTIONS` times the size of the insert. Concurrent transactions do not see each other's rows until they
+ * commit, so up to `UNSEEN_TRANSACTIONS` inserts of this size may pass the same check without exceeding the limit. A
+ * batch of deadlines can enqueue a thousand deliveries for one destination.
  */
 const HIGH_WATER_MARGIN = 256
 const UNSEEN_TRANSACTIONS = 8
@@ -195,9 +195,9 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient) => {
   })
 
   return {
-    insertUnlocked: insertUnlocked,
-    insertUnderLock: insertUnderLock,
+    insertUnlocked,
+    insertUnderLock,
     lockDestination,
-    remainingCapacity: remainingCapacity
+    remainingCapacity
   }
 }

@@ -15,7 +15,7 @@ export interface ReadTracker {
   readonly begin: () => () => void
   /** Runs a read and passes its result to `take`, as one tracked read. */
   readonly track: <A, E>(read: Effect.Effect<A, E>, take: (result: A) => void) => Effect.Effect<void, E>
-  /** Notes that an attempt at a row was recorded. */
+  /** Remembers that an attempt at a row was recorded. */
   readonly recorded: (seq: number, attempt: number) => void
   /** Whether a row, as it was read, is older than its recorded attempt. */
   readonly isStale: (seq: number, attempt: number) => boolean

@@ -8,8 +8,8 @@ import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /**
- * Rows before the watermark that are read again: a sequence number is assigned before its transaction commits, so a row
- * may become visible behind one that was read.
+ * Rows before the watermark that are read again. A sequence number is assigned before its transaction commits, so a row
+ * may become visible after a row with a higher number was read.
  */
 const REREAD_ROWS = 250
 
@@ -53,7 +53,7 @@ export const defaultReader: ReaderOptions = { pollMillis: 1_000, sweepMillis: 5_
  */
 export const horizonMillis = (options: ReaderOptions): number => 2 * options.sweepMillis
 
-/** The findings of the last sweep for one channel. */
+/** The result of the last sweep for one channel. */
 export interface ChannelSweep {
   /** How long the most overdue delivery has been due, in milliseconds, leaving out destinations in cooldown. */
   readonly overdueMillis: number
@@ -64,19 +64,19 @@ export interface ChannelSweep {
 /**
  * Reads rows of the owned shards from the database into the lanes, in three ways:
  *
- * - the *tail* reads new rows behind each shard's watermark, on a signal or by a slow poll;
+ * - the *tail* reads new rows after each shard's watermark, on a signal or by a slow poll;
  *
  * - the *refill* reads more rows for lanes that ran low;
  *
- * - the *sweep* reads the first row of every lane every few seconds, and so finds all that the other two missed or that
- * was dropped from memory.
+ * - the *sweep* reads the first row of every lane every few seconds, and so finds deliveries that the tail and the refill
+ * missed or that were dropped from memory.
  */
 export interface Reader {
   /** Signals that the queue may have new rows. */
   readonly signalNewRows: () => void
   /** Requests a sweep now, since lanes may have been missed. */
   readonly requestSweep: () => void
-  /** The findings of the last sweep, by channel. */
+  /** The results of the last sweep, by channel. */
   readonly lastSweep: () => ReadonlyMap<string, ChannelSweep>
   /** The tail, the sweep and the refill. */
   readonly workers: ReadonlyArray<Worker<SqlError.SqlError, never>>
@@ -197,7 +197,7 @@ export const makeReader = (
       return lanes.length === 0 ? Effect.void : refillLanes(lanes)
     })
 
-    /** A run of `read` after its signal was reset: a signal that arrives during the read starts another. */
+    /** Resets the signal, then reads: a signal that arrives during the read starts another. */
     const resetThen = <A>(signal: Latch.Latch, read: Effect.Effect<A, SqlError.SqlError>) =>
       Effect.suspend(() => {
         signal.closeUnsafe()
@@ -230,15 +230,15 @@ export const makeReader = (
     }
   })
 
-/** Adds a page of a sweep to the findings. */
+/** Adds a page of a sweep to its results. */
 const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, ChannelSweep>): void => {
   const counted = new Map<string, number>()
   for (const row of rows) {
     const { channel } = row
     const { coolingDown: before, overdueMillis } = found.get(channel) ?? { coolingDown: 0, overdueMillis: 0 }
-    const late = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
+    const longest = (row.cooldown_ms ?? 0) <= 0 ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
     const added = counted.has(channel) ? 0 : row.cooling_down
     counted.set(channel, row.cooling_down)
-    found.set(channel, { overdueMillis: late, coolingDown: before + added })
+    found.set(channel, { overdueMillis: longest, coolingDown: before + added })
   }
 }

@@ -149,8 +149,8 @@ export const makeRetention = (
       Effect.gen(function* () {
         const deleted = yield* deleteDeliveries(cutoff)
         for (const { name, onCompleted } of channels) {
-          const ends = deleted.filter(({ channel }) => channel === name).map(toExpired)
-          if (ends.length > 0) yield* onCompleted?.(ends) ?? Effect.void
+          const completed = deleted.filter(({ channel }) => channel === name).map(toExpired)
+          if (completed.length > 0) yield* onCompleted?.(completed) ?? Effect.void
         }
         return deleted.length
       })
@@ -206,7 +206,7 @@ export const makeRetention = (
     `
     if (oldest === undefined) return
     yield* Effect.logWarning(
-      `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it ends`,
+      `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it completed`,
       { pid: oldest.pid, application_name: oldest.name }
     )
   })

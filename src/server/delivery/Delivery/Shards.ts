@@ -32,7 +32,7 @@ export interface LeaseOptions {
   readonly renewMillis: number
 }
 
-/** A dead owner's shards are claimed within 12 s: 10 s of lease, and the other owners look every 1.5 s. */
+/** A dead owner's shards are claimed within 12 s: the lease lasts 10 s, and the other owners poll every 1.5 s. */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
 /**
@@ -96,7 +96,7 @@ export interface Shards {
    * enough of its lease is left.
    */
   readonly canStart: (one: OwnedShard, now: number) => boolean
-  /** Whether other replicas own shards, or may. */
+  /** Whether other replicas own shards or may own them. */
   readonly hasPeers: () => boolean
   /**
    * Renews leases, then claims or releases shards. Returns the released ones. Also if it fails halfway, `owned` shows

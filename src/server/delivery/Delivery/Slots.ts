@@ -101,7 +101,7 @@ export const makeSlots = (options: SlotOptions): Slots => {
       retries.running--
       return [...woken, ...retries.wake()]
     },
-    inFlight: () => new Map([...channels].map(([name, room]) => [name, room.running])),
+    inFlight: () => new Map([...channels].map(([name, limit]) => [name, limit.running])),
     cancelWaits: (lane) => {
       retries.waiting.delete(lane)
       organizations.get(lane.org_id)?.waiting.delete(lane)
@@ -110,10 +110,10 @@ export const makeSlots = (options: SlotOptions): Slots => {
   }
 }
 
-const limitOf = (rooms: Map<string, ConcurrencyLimit>, name: string): ConcurrencyLimit => {
-  const found = rooms.get(name)
+const limitOf = (limits: Map<string, ConcurrencyLimit>, name: string): ConcurrencyLimit => {
+  const found = limits.get(name)
   if (found !== undefined) return found
-  const made = new ConcurrencyLimit()
-  rooms.set(name, made)
-  return made
+  const limit = new ConcurrencyLimit()
+  limits.set(name, limit)
+  return limit
 }

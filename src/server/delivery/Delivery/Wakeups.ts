@@ -5,7 +5,7 @@ import { makePgNotify } from "../../store/PgNotify.ts"
 /** How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). */
 const GATHER_MILLIS = 30
 
-/** What replicas notify each other of: new queue rows, or released shards. */
+/** A notification between replicas: new queue rows, or released shards. */
 export type WakeUp = "rows" | "shards"
 
 /** Notifications between replicas, by LISTEN and NOTIFY. Best effort: the database is polled as well. */

@@ -12,7 +12,7 @@ const RETENTION_LOCK = 0x63736772
 export const maintainPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, today: DateTime.Utc) =>
   atomic(sql)(
     Effect.gen(function* () {
-      // Locks on the table are not waited for long: statements queued behind this one would wait too.
+      // A short lock timeout: while this statement waits for its lock, every later statement on the table waits too.
       yield* sql`SET LOCAL lock_timeout = '2s'`
       const [lock] = yield* sql<{ readonly held: boolean }>`
         SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS held
@@ -46,9 +46,9 @@ export const maintainPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Ut
           `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
         )
       }
-      const over = [...names].filter((name) => PARTITION.test(name) && name < oldest)
-      for (const name of over) yield* sql.unsafe(`DROP TABLE ${name}`)
-      return over.length
+      const expired = [...names].filter((name) => PARTITION.test(name) && name < oldest)
+      for (const name of expired) yield* sql.unsafe(`DROP TABLE ${name}`)
+      return expired.length
     })
   )
 

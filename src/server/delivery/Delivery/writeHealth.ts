@@ -6,8 +6,7 @@ import type { Lane } from "./Lane.ts"
 
 /**
  * Writes the health of lanes, fenced by epoch: lanes whose shard has another owner by now are skipped. Never waits for
- * a row lock (SKIP LOCKED): returns the keys of lanes whose row is locked and was not written. A healthy destination
- * without failures is never written.
+ * a row lock (SKIP LOCKED): returns the keys of lanes whose row is locked and was not written.
  */
 export const writeHealth = (
   sql: SqlClient.SqlClient,

@@ -24,9 +24,9 @@ const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" |
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
-  group: ReadonlyArray<ConcludedAttempt>
+  batch: ReadonlyArray<ConcludedAttempt>
 ): Effect.Effect<ReadonlySet<number>, SqlError.SqlError> => {
-  const column = <A>(of: (judged: ConcludedAttempt) => A): Array<A> => group.map(of)
+  const column = <A>(of: (attempt: ConcludedAttempt) => A): Array<A> => batch.map(of)
   return Effect.map(
     sql<{ readonly seq: number }>`
       WITH given AS (
