@@ -13,7 +13,7 @@ interface PrefetchedLookup {
 
 /** Lookup results for the current run; undefined outside `withDnsPrefetch`, where lookups run in place. */
 const PrefetchedLookups = Context.Reference<Array<PrefetchedLookup> | undefined>(
-  "countersign/server/egress/Egress/PrefetchedDns/Ahead",
+  "countersign/server/egress/PrefetchedDns/PrefetchedLookups",
   {
     defaultValue: () => undefined
   }
@@ -34,16 +34,16 @@ class NeedsLookup {
 export const withPrefetchedAnswers =
   (lookup: Lookup): Lookup =>
   (host) =>
-    Effect.flatMap(PrefetchedLookups, (known) => {
-      if (known === undefined) return lookup(host)
-      const found = known.find((one) => one.lookup === lookup && one.host === host)
+    Effect.flatMap(PrefetchedLookups, (prefetched) => {
+      if (prefetched === undefined) return lookup(host)
+      const found = prefetched.find((one) => one.lookup === lookup && one.host === host)
       return found === undefined ? Effect.die(new NeedsLookup(lookup, host)) : found.exit
     })
 
 /**
  * Runs a transaction that may resolve host names, without keeping its connection during the DNS lookup: a slow name
- * server must not use up the pool. On the first lookup the run ends and rolls back; it starts again when the result is
- * there. So an operation must resolve host names before it does anything that a rollback does not undo.
+ * server must not use up the pool. On the first lookup the run ends and rolls back; it starts again with the result of
+ * the lookup. So an operation must resolve host names before it does anything that a rollback does not undo.
  *
  * ```
  *   run ──> lookup needed? ── no ──> done
@@ -53,17 +53,17 @@ export const withPrefetchedAnswers =
  */
 export const withDnsPrefetch = <A, E, R>(transaction: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.suspend(() => {
-    const known: Array<PrefetchedLookup> = []
+    const prefetched: Array<PrefetchedLookup> = []
     const run: Effect.Effect<A, E, R> = Effect.catchCause(
-      Effect.provideService(transaction, PrefetchedLookups, known),
+      Effect.provideService(transaction, PrefetchedLookups, prefetched),
       (cause) => {
         const first = cause.reasons.flatMap((reason) =>
           Cause.isDieReason(reason) && reason.defect instanceof NeedsLookup ? [reason.defect] : []
         )[0]
-        if (first === undefined || known.length === MAX_LOOKUPS) return Effect.failCause(cause)
+        if (first === undefined || prefetched.length === MAX_LOOKUPS) return Effect.failCause(cause)
         const { host, lookup } = first
         return Effect.flatMap(Effect.exit(lookup(host)), (exit) => {
-          known.push({ lookup, host, exit })
+          prefetched.push({ lookup, host, exit })
           return run
         })
       }

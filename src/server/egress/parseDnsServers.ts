@@ -2,8 +2,8 @@ import { Result } from "effect"
 import { Dns, type NetAddress } from "effect/net"
 
 /**
- * Parses a comma-separated list of `address[:port]`, default port 53. Fails with a clause whose subject is the
- * variable.
+ * Parses a comma-separated list of `address[:port]`, default port 53. The error is the rest of a sentence
+ * that starts with the variable's name.
  */
 export const parseDnsServers = (text: string): Result.Result<ReadonlyArray<NetAddress.InetAddress>, string> =>
   Result.all(
@@ -14,7 +14,8 @@ export const parseDnsServers = (text: string): Result.Result<ReadonlyArray<NetAd
       .map((entry) =>
         Result.mapError(
           Dns.nameServerFromString(entry),
-          (error) => `has "${entry}", which is no address such as 9.9.9.9 or 127.0.0.1:5353: ${error.message}`
+          (error) =>
+            `has "${entry}", which is not an address such as 9.9.9.9 or 127.0.0.1:5353: ${error.message}`
         )
       )
   )
