@@ -64,9 +64,9 @@ const GATHER_TRACES = 128
 const LOOKUPS = 256
 
 /**
- * Records what was done as spans, on their way to each organization's collector. Recording is cheap for its caller:
- * without a destination it is a map lookup; with one it is some arithmetic and an entry in a list. Everything else runs
- * later, in background workers.
+ * Records runs, steps, approvals and feedback as spans and exports them to each organization's collector. Recording is
+ * cheap for its caller: a map lookup if the organization has no destination, otherwise some arithmetic and an entry in a
+ * list. Everything else runs later, in background workers.
  *
  * ```
  *   record ──> DestinationCache ──> SpanBuffer ── encode ──> BatchWriter ── closeDue ──> storeBatches ──> Delivery

@@ -100,7 +100,7 @@ export class Telemetry extends Context.Service<
         const audit = yield* Audit
         const deliveries = makeDeliveries(sql, delivery, audit, options.queueLimit ?? 10_000)
 
-        const vetted = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
+        const checkInput = Effect.fnUntraced(function* ({ headers = {}, url }: NewTelemetryDestination) {
           const faults = checkCollectorHeaders(Object.entries(headers))
           const [fault] = faults
           if (fault !== undefined) {
@@ -133,11 +133,11 @@ export class Telemetry extends Context.Service<
               )
             })
           }
-          const to = yield* Effect.orDie(unsealAddress(box, org_id, id, address.value))
+          const collector = yield* Effect.orDie(unsealAddress(box, org_id, id, address.value))
           const span = testSpan(yield* generateTraceId, now.epochMilliseconds)
           const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
           request.append(encodeSpan(span, makeSampling(1).traceState))
-          return yield* sendSpans(egress, id, to, request.finish(), 1)
+          return yield* sendSpans(egress, id, collector, request.finish(), 1)
         })
 
         return Telemetry.of({
@@ -159,7 +159,7 @@ export class Telemetry extends Context.Service<
           create: Effect.fn("Telemetry.create")(function* (input) {
             const principal = yield* Authorized("org_config.write")
             const { actor, org_id } = principal
-            const { address, headers } = yield* vetted(input)
+            const { address, headers } = yield* checkInput(input)
             const destination_id = yield* TelemetryDestinationId.generate
             const sealed = (column: "url" | "headers", text: string) =>
               box.seal(destinationPlace(org_id, destination_id, column), Redacted.make(text))

@@ -41,7 +41,7 @@ export class BatchWriter {
   }
 
   /** Estimated memory in bytes. Uncompressed text counts twice: it is a rope of its parts until it is flattened. */
-  get held(): number {
+  get memoryBytes(): number {
     return 2 * this.#text.length + this.#compressed
   }
 
@@ -66,8 +66,8 @@ export class BatchWriter {
 
   #compress(last: boolean): void {
     const text = last ? this.#text + this.#after : this.#text
-    const room = text.length <= scratch.length ? scratch : Buffer.allocUnsafe(text.length)
-    const piece = room.subarray(0, room.write(text, "latin1"))
+    const target = text.length <= scratch.length ? scratch : Buffer.allocUnsafe(text.length)
+    const piece = target.subarray(0, target.write(text, "latin1"))
     const compressed = deflateRawSync(piece, {
       level: constants.Z_BEST_SPEED,
       finishFlush: last ? constants.Z_FINISH : constants.Z_SYNC_FLUSH

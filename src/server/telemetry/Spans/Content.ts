@@ -15,14 +15,14 @@ export const TOO_LONG = "[too long to be exported]"
  * parsing it took.
  */
 export const capContent = (content: Content): { readonly content: Content; readonly characters: number } => {
-  const held: Record<string, Schema.Json> = {}
+  const capped: Record<string, Schema.Json> = {}
   let characters = 0
   for (const [name, value] of Object.entries(content)) {
     const left = remainingCharacters(MAX_CONTENT_CHARACTERS, value)
-    held[name] = left < 0 ? TOO_LONG : value
+    capped[name] = left < 0 ? TOO_LONG : value
     characters += left < 0 ? TOO_LONG.length : MAX_CONTENT_CHARACTERS - left
   }
-  return { content: held, characters }
+  return { content: capped, characters }
 }
 
 /** Subtracts the approximate JSON length of a value from `characters`. Stops as soon as the result is negative. */

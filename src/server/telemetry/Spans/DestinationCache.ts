@@ -117,7 +117,7 @@ export const makeDestinationCache = (
       }
       return list
     },
-    /** Requests failed lookups again; nothing else would. */
+    /** Requests failed lookups again. No other code retries them. */
     retryLookups: (list: ReadonlyArray<OrgId>): void => {
       for (const org_id of list) if (states.has(org_id)) requestLookup(org_id)
     },
@@ -130,7 +130,7 @@ export const makeDestinationCache = (
       take: (buffer: OrgBuffer, waited: ReadonlyArray<PendingTrace>, missed: number) => void
     ): void => {
       const state = states.get(org_id)
-      // Invalidated meanwhile, with another lookup requested: that one counts.
+      // The entry was invalidated meanwhile and another lookup requested, whose result will be used instead.
       if (state === undefined || state._tag === "Absent" || lookups.has(org_id)) return
       releaseBudget(org_id, state.waiting)
       if (destination === undefined) {
@@ -144,7 +144,7 @@ export const makeDestinationCache = (
       // Traces recorded for one destination are not sent to its successor.
       if (same || state._tag === "Unknown") take(buffer, state.waiting, state.missed)
     },
-    /** Invalidates an organization. Traces waiting for its lookup go on waiting. */
+    /** Invalidates an organization. Traces that wait for its first lookup wait for the next one. */
     invalidate: (org_id: OrgId): void => {
       const state = states.get(org_id)
       if (state?._tag === "Unknown") return requestLookup(org_id)

@@ -10,20 +10,20 @@ export interface FairBudget {
 
 /** An organization may use at most half of the budget, so that its backlog cannot starve all others. */
 export const makeFairBudget = (size: number): FairBudget => {
-  const taken = new Map<OrgId, number>()
-  let all = 0
+  const used = new Map<OrgId, number>()
+  let total = 0
   return {
     fits: (org_id, characters) =>
-      all + characters <= size && (taken.get(org_id) ?? 0) + characters <= size / 2,
+      total + characters <= size && (used.get(org_id) ?? 0) + characters <= size / 2,
     reserve: (org_id, characters) => {
-      taken.set(org_id, (taken.get(org_id) ?? 0) + characters)
-      all += characters
+      used.set(org_id, (used.get(org_id) ?? 0) + characters)
+      total += characters
     },
     release: (org_id, characters) => {
-      const own = (taken.get(org_id) ?? 0) - characters
-      if (own > 0) taken.set(org_id, own)
-      else taken.delete(org_id)
-      all -= characters
+      const remaining = (used.get(org_id) ?? 0) - characters
+      if (remaining > 0) used.set(org_id, remaining)
+      else used.delete(org_id)
+      total -= characters
     }
   }
 }

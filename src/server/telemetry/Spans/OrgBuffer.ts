@@ -44,17 +44,17 @@ export interface PendingTrace {
   readonly characters: number
 }
 
-/** Builds a waiting trace; drops its content unless `wanted`. */
-export const toPendingTrace = (recorded: RecordedTrace, at: number, wanted: boolean): PendingTrace => {
+/** Builds a pending trace; drops its content unless `keepContent`. */
+export const toPendingTrace = (recorded: RecordedTrace, at: number, keepContent: boolean): PendingTrace => {
   const { content, count, make, trace_id, whole = false } = recorded
-  if (content === undefined || !wanted) {
+  if (content === undefined || !keepContent) {
     return { recorded: { trace_id, count, whole, make }, at, characters: TRACE_CHARACTERS }
   }
-  const held = capContent(content)
+  const capped = capContent(content)
   return {
-    recorded: { trace_id, count, whole, make, content: held.content },
+    recorded: { trace_id, count, whole, make, content: capped.content },
     at,
-    characters: TRACE_CHARACTERS + held.characters
+    characters: TRACE_CHARACTERS + capped.characters
   }
 }
 

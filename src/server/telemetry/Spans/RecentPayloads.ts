@@ -8,9 +8,9 @@ import { LruCache } from "../../concurrency/LruCache.ts"
 const MAX_BYTES = 4 * 1024 * 1024
 
 /**
- * Caches requests that this replica has just stored, for the attempt that usually follows on the same replica: it
- * need not read and unseal bytes that were in memory a moment ago. The rows remain authoritative: whether a batch is sent depends
- * on them, and later attempts read them.
+ * Caches requests that this replica has just stored, for the attempt that usually follows on the same replica: it need
+ * not read and unseal bytes that were in memory a moment ago. The rows remain authoritative: whether a batch is sent
+ * depends on them, and later attempts read them.
  */
 export class RecentPayloads extends Context.Service<
   RecentPayloads,

@@ -28,7 +28,7 @@ const MAX_UNREADABLE = 1_000
 
 /**
  * Redacts an input, answer, arguments or result in the same way as a correction. A value that is too long to export is
- * replaced unsearched.
+ * replaced without a search for secrets.
  */
 const redactContent = Effect.fnUntraced(function* (
   value: Schema.Json,
@@ -36,12 +36,12 @@ const redactContent = Effect.fnUntraced(function* (
   pause: Effect.Effect<void>
 ) {
   if (JSON.stringify(value).length > MAX_CONTENT_CHARACTERS) return TOO_LONG
-  const cleaned = new Map<string, string>()
+  const redactedTexts = new Map<string, string>()
   for (const text of collectTexts(value)) {
-    cleaned.set(text, redactText(text, known))
+    redactedTexts.set(text, redactText(text, known))
     yield* pause
   }
-  const redaction = redact(value, known, "#", cleaned)
+  const redaction = redact(value, known, "#", redactedTexts)
   return redaction._tag === "Redaction" ? redaction.value : REDACTED
 })
 

@@ -70,13 +70,13 @@ export interface SpanBuffer {
   readonly updateCount: (buffer: OrgBuffer, waiting: number, now: number, recount: boolean) => void
   /** Admitted traces that are not encoded yet. */
   readonly unencodedCount: () => number
-  /** The first of them. */
+  /** The first admitted trace that is not encoded yet. */
   readonly nextUnencoded: () => BufferedTrace | undefined
-  /** Organizations that export content, among the first `count` of these traces. */
+  /** Organizations that export content, among those of the first `count` unencoded traces. */
   readonly orgsWithContent: (count: number) => ReadonlySet<OrgId>
   /**
-   * Encodes up to `count` of them in order with this content, as long as `hasTime` allows, but at least one. Returns
-   * how many, and the faults thrown by `make`, each of which costs only its own trace.
+   * Encodes up to `count` unencoded traces in order with this content, as long as `hasTime` allows, but at least one.
+   * Returns how many, and the faults thrown by `make`; a fault drops only its own trace.
    */
   readonly encode: (
     count: number,
@@ -106,13 +106,13 @@ export interface SpanBuffer {
   readonly writeAt: () => number
   /** How long until there is something to close or to write, in milliseconds; null if nothing waits. */
   readonly dueIn: (now: number) => number | null
-  /** Spans in memory in all. */
+  /** Total number of spans in memory. */
   readonly spanCount: () => number
 }
 
 /**
  * Admits traces by arithmetic alone when they are recorded; encodes admitted traces a moment later, batched by
- * organization. Every sampled span that goes no further is counted.
+ * organization. Every sampled span that is dropped is counted.
  */
 export const makeSpanBuffer = ({
   flushMillis,
@@ -132,7 +132,7 @@ export const makeSpanBuffer = ({
   let readyBytes = 0
   let writeAt = Infinity
   let bytes = 0
-  let held = 0
+  let totalSpans = 0
 
   const touch = (buffer: OrgBuffer, now: number): void => {
     if (dirty.has(buffer)) return
@@ -147,7 +147,7 @@ export const makeSpanBuffer = ({
 
   const close = (buffer: OrgBuffer, at: number): void => {
     if (buffer.writer === undefined) return
-    const { held: before, spans } = buffer.writer
+    const { memoryBytes: before, spans } = buffer.writer
     const request = buffer.writer.finish()
     bytes += request.length - before
     ready.push({ buffer, spans, request })
@@ -160,17 +160,17 @@ export const makeSpanBuffer = ({
   /** Whether the limits admit a sampled trace. */
   const admits = ({ characters, buffer, recorded }: BufferedTrace, now: number): boolean => {
     const { count, trace_id, whole = false } = recorded
-    const known = traces.decisionFor(trace_id)
-    if (known === "refused") return false
-    const roomy =
+    const decision = traces.decisionFor(trace_id)
+    if (decision === "refused") return false
+    const hasCapacity =
       buffer.inMemory + buffer.inDatabase + count <= queueLimit &&
       bytes < MAX_BUFFERED_BYTES &&
       inboxBudget.fits(buffer.org_id, characters)
-    if (known === "admitted") {
-      if (roomy) buffer.budget.charge(count, now)
-      return roomy
+    if (decision === "admitted") {
+      if (hasCapacity) buffer.budget.charge(count, now)
+      return hasCapacity
     }
-    const admitted = roomy && buffer.budget.admit(count, now)
+    const admitted = hasCapacity && buffer.budget.admit(count, now)
     traces.remember(trace_id, admitted ? "admitted" : "refused", whole)
     return admitted
   }
@@ -178,21 +178,21 @@ export const makeSpanBuffer = ({
   const append = (buffer: OrgBuffer, text: string, now: number): void => {
     touch(buffer, now)
     if (buffer.writer !== undefined) {
-      const before = buffer.writer.held
+      const before = buffer.writer.memoryBytes
       const fits = buffer.writer.append(text)
-      bytes += buffer.writer.held - before
+      bytes += buffer.writer.memoryBytes - before
       if (!fits || buffer.writer.spans === MAX_BATCH_SPANS) close(buffer, now + GROUP_WAIT_MILLIS)
       if (fits) return
     }
     const writer = new BatchWriter(buffer.frame, MAX_BATCH_BYTES)
     if (writer.append(text)) {
-      bytes += writer.held
+      bytes += writer.memoryBytes
       buffer.writer = writer
       return
     }
     // Too large for any request: only this span is dropped.
     buffer.inMemory--
-    held--
+    totalSpans--
     drop(buffer, 1, now)
   }
 
@@ -207,7 +207,7 @@ export const makeSpanBuffer = ({
       const entry = { buffer, recorded: waiting.recorded, at, characters: waiting.characters }
       if (!admits(entry, now)) return drop(buffer, recorded.count, now)
       buffer.inMemory += recorded.count
-      held += recorded.count
+      totalSpans += recorded.count
       inboxBudget.reserve(buffer.org_id, entry.characters)
       inbox.push(entry)
     },
@@ -232,7 +232,7 @@ export const makeSpanBuffer = ({
           drop(buffer, recorded.count, now)
         }
         buffer.inMemory += texts.length - recorded.count
-        held += texts.length - recorded.count
+        totalSpans += texts.length - recorded.count
         for (const text of texts) append(buffer, text, now)
         encoded++
         encodedCount++
@@ -248,11 +248,11 @@ export const makeSpanBuffer = ({
     },
     drop,
     closeDue: (now, everything, hasTime) => {
-      let begun = false
+      let closedAny = false
       for (const buffer of dirty) {
         if (!everything && now - buffer.since < flushMillis) continue
-        if (begun && !hasTime()) return false
-        begun = true
+        if (closedAny && !hasTime()) return false
+        closedAny = true
         dirty.delete(buffer)
         close(buffer, now)
         if (buffer.dropped > 0) {
@@ -264,12 +264,12 @@ export const makeSpanBuffer = ({
     },
     takeReady: () => {
       let size = 0
-      const over = ready.findIndex((batch, index) => {
+      const end = ready.findIndex((batch, index) => {
         size += batch.request.length
         return index === GROUP_BATCHES || (index > 0 && size > GROUP_BYTES)
       })
-      const batches = over < 0 ? ready : ready.slice(0, over)
-      ready = over < 0 ? [] : ready.slice(over)
+      const batches = end < 0 ? ready : ready.slice(0, end)
+      ready = end < 0 ? [] : ready.slice(end)
       for (const { request } of batches) readyBytes -= request.length
       writeAt = ready.length === 0 ? Infinity : 0
       const taken = new Map<OrgBuffer, number>()
@@ -282,7 +282,7 @@ export const makeSpanBuffer = ({
     },
     release: (batch) => {
       batch.buffer.inMemory -= batch.spans
-      held -= batch.spans
+      totalSpans -= batch.spans
       bytes -= batch.request.length
     },
     restoreDrops: (taken, now) => {
@@ -295,6 +295,6 @@ export const makeSpanBuffer = ({
       for (const buffer of dirty) due = Math.min(due, buffer.since + flushMillis)
       return due === Infinity ? null : Math.max(0, due - now)
     },
-    spanCount: () => held
+    spanCount: () => totalSpans
   }
 }

@@ -15,7 +15,7 @@ const ROUND_TRACES = 1_024
  */
 const SLICE_MILLIS = 0.5
 
-/** From this many waiting traces on the slices are longer, because traces beyond the budget are dropped and counted. */
+/** With this many waiting traces or more, the slices are longer, because traces beyond the budget would be dropped. */
 const CROWDED_TRACES = 1_024
 const CROWDED_SLICE_MILLIS = 2
 
@@ -44,12 +44,12 @@ export const makeSpanEncoder = (
   const redactorsOf = makeRedactors(secrets, now, pause)
 
   /** Redacts the content of a trace. */
-  const contentOf = Effect.fnUntraced(function* ({ recorded }: BufferedTrace, clean: Redactor) {
-    const cleaned: Record<string, Schema.Json> = {}
+  const contentOf = Effect.fnUntraced(function* ({ recorded }: BufferedTrace, redactor: Redactor) {
+    const redacted: Record<string, Schema.Json> = {}
     for (const [name, value] of Object.entries(recorded.content ?? noContent)) {
-      cleaned[name] = yield* clean(value)
+      redacted[name] = yield* redactor(value)
     }
-    return cleaned
+    return redacted
   })
 
   const encodeRound = Effect.gen(function* () {
@@ -60,8 +60,8 @@ export const makeSpanEncoder = (
       left > 0 && first !== undefined;
       first = buffer.nextUnencoded()
     ) {
-      const clean = first.buffer.content ? (redactors.get(first.buffer.org_id) ?? null) : null
-      const content = clean === null ? noContent : yield* contentOf(first, clean)
+      const redactor = first.buffer.content ? (redactors.get(first.buffer.org_id) ?? null) : null
+      const content = redactor === null ? noContent : yield* contentOf(first, redactor)
       const before = buffer.writeAt()
       const slice = first.buffer.content
         ? buffer.encode(1, content, now(), hasTime)

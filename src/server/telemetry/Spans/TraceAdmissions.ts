@@ -27,9 +27,9 @@ type Admission = "admitted" | "refused"
 
 /**
  * Remembers which traces the limits admitted and which they refused, so that a trace is exported as a whole or not at
- * all: its later spans get the decision of its first, as far back as this reaches. Four kinds are remembered apart, or
- * a flood of one would evict the others: admitted and refused, and of each those recorded whole, which feedback may
- * follow, and those that continue.
+ * all: its later spans get the decision of its first, as long as that is remembered. Four kinds are remembered
+ * separately, or a flood of one would evict the others: admitted and refused traces, each split into traces recorded
+ * whole (only feedback may follow) and traces that continue.
  */
 export const makeTraceAdmissions = () => {
   const kinds = () => ({ admitted: makeGenerations(), refused: makeGenerations() })
@@ -42,7 +42,7 @@ export const makeTraceAdmissions = () => {
         : parts.refused.has(trace_id) || wholes.refused.has(trace_id)
           ? "refused"
           : undefined,
-    remember: (trace_id: TraceId, fate: Admission, whole: boolean): void =>
-      (whole ? wholes : parts)[fate].add(trace_id)
+    remember: (trace_id: TraceId, admission: Admission, whole: boolean): void =>
+      (whole ? wholes : parts)[admission].add(trace_id)
   }
 }

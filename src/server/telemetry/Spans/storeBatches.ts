@@ -45,7 +45,7 @@ const destinationRows = rowsOf(FoundDestination)
  * the spans that were dropped before. Returns the buffers whose destination is gone, and the pending spans of each.
  */
 export const storeBatches = Effect.fnUntraced(function* (
-  needs: {
+  deps: {
     readonly sql: SqlClient.SqlClient
     readonly box: SecretBox["Service"]
     readonly delivery: Delivery["Service"]
@@ -55,7 +55,7 @@ export const storeBatches = Effect.fnUntraced(function* (
   batches: ReadonlyArray<SpanBatch>,
   drops: ReadonlyMap<OrgBuffer, number>
 ) {
-  const { box, delivery, queueLimit, recentPayloads, sql } = needs
+  const { box, delivery, queueLimit, recentPayloads, sql } = deps
   let since = 0
   const sealed = yield* Effect.forEach(batches, (batch) =>
     Effect.gen(function* () {

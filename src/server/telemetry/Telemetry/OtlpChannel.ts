@@ -28,7 +28,7 @@ const LOAD_BATCH = 8
 
 /**
  * Concurrent requests to one collector, and to all collectors from one replica. A hanging collector occupies eight
- * slots for ten seconds and then one, so those of a hundred organizations leave slots for the others. Each request
+ * slots for ten seconds and then one, so a hundred hanging collectors leave slots for the others. Each request
  * holds its batch in memory: 1 MiB before compression and usually at most a quarter of that after, so 32 MiB if all
  * slots are taken.
  */
@@ -50,8 +50,8 @@ interface LoadedBatch {
 }
 
 /**
- * The telemetry channel: delivers batches of spans to collectors. Without a cooldown, because each batch has only its
- * five minutes, and spans beyond the queue limit are lost while the queue is full.
+ * The telemetry channel: delivers batches of spans to collectors. It has no cooldown, because each batch expires after
+ * five minutes, and spans are dropped while the queue is full.
  */
 export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?: number } = {}) {
   const sql = yield* SqlClient.SqlClient
@@ -92,16 +92,16 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     Effect.map(read(ref), ({ headers, payload, request, spans, url }) => {
       if (url === null || headers === null) return refuse("the destination was removed")
       const place = payloadPlace(ref.org_id, ref.event_id)
-      const opened =
+      const unsealed =
         request !== undefined
           ? Effect.succeed(request)
           : payload === null
             ? undefined
             : box.unsealBytes(place, payload)
-      if (spans === null || opened === undefined) return refuse("the spans have expired")
+      if (spans === null || unsealed === undefined) return refuse("the spans have expired")
       return Effect.gen(function* () {
         const to = yield* unsealAddress(box, ref.org_id, ref.destination_id, { url, headers })
-        return { to, body: yield* opened }
+        return { to, body: yield* unsealed }
       }).pipe(
         Effect.matchEffect({
           onSuccess: ({ body, to }) => sendSpans(egress, ref.destination_id, to, body, spans),
@@ -115,7 +115,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     })
 
   /** Updates the counts to match the log; deletes payloads except those of failed batches, which can be replayed. */
-  const settle = (list: ReadonlyArray<CompletedDelivery>) =>
+  const updateCounts = (list: ReadonlyArray<CompletedDelivery>) =>
     Effect.asVoid(sql`
       WITH completed AS (
         SELECT *
@@ -166,7 +166,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
     ids: TelemetryDeliveryId,
     policy,
     load,
-    onCompleted: settle,
+    onCompleted: updateCounts,
     // Telemetry's own retention deletes payloads long before their log rows and counts the lost spans.
     expire: () => Effect.succeed(0)
   } satisfies Channel

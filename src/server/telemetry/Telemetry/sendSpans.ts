@@ -33,10 +33,10 @@ export const unsealAddress = Effect.fnUntraced(function* (
   destination_id: string,
   { headers, url }: SealedAddress
 ) {
-  const opened = yield* box.unseal(destinationPlace(org_id, destination_id, "url"), url)
+  const unsealedUrl = yield* box.unseal(destinationPlace(org_id, destination_id, "url"), url)
   const text = yield* box.unseal(destinationPlace(org_id, destination_id, "headers"), headers)
   return {
-    url: Redacted.value(opened),
+    url: Redacted.value(unsealedUrl),
     headers: yield* decodeHeaders(Redacted.value(text))
   } satisfies CollectorAddress
 })
@@ -78,15 +78,15 @@ export const sendSpans = (
     })
     .pipe(
       Effect.matchEffect({
-        onSuccess: (answer) =>
+        onSuccess: (response) =>
           Effect.map(Clock.currentTimeMillis, (now) =>
             classifyResponse(
               {
-                status: answer.status,
+                status: response.status,
                 retryAfterMillis:
-                  answer.retryAfter === undefined ? null : retryAfterMillis(answer.retryAfter, now),
-                body: answer.body,
-                isComplete: answer.complete
+                  response.retryAfter === undefined ? null : retryAfterMillis(response.retryAfter, now),
+                body: response.body,
+                isComplete: response.complete
               },
               spans
             )
