@@ -215,10 +215,10 @@ const rotateMaster = Command.make(
   Effect.fnUntraced(function* () {
     const { settings } = yield* readSettings
     yield* Effect.gen(function* () {
-      const [writing, ...older] = (yield* SecretBox).keyIds
+      const [primary, ...older] = (yield* SecretBox).keyIds
       const { resealed, unreadable } = yield* rotateMasterKey
       yield* Console.log(
-        `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${writing}${
+        `Resealed ${resealed} ${resealed === 1 ? "secret" : "secrets"} with master key ${primary}${
           older.length === 0
             ? ", the only one configured."
             : `. Once every replica lists it first, remove ${older.join(", ")} from COUNTERSIGN_MASTER_KEY.`

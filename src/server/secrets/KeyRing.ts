@@ -16,9 +16,9 @@ export interface MasterKey {
   readonly key: KeyObject
 }
 
-/** The configured master keys: `writing` seals, all unseal. */
+/** The configured master keys: `primary` seals, all unseal. */
 export interface KeyRing {
-  readonly writing: MasterKey
+  readonly primary: MasterKey
   readonly byId: ReadonlyMap<string, MasterKey>
 }
 
@@ -78,13 +78,13 @@ export const fromTexts = (
     return Result.succeed(master)
   }
   const [newest, ...older] = texts
-  const writing = read(1, newest)
-  if (Result.isFailure(writing)) return Result.fail(writing.failure)
+  const primary = read(1, newest)
+  if (Result.isFailure(primary)) return Result.fail(primary.failure)
   for (const [index, text] of older.entries()) {
     const key = read(index + 2, text)
     if (Result.isFailure(key)) return Result.fail(key.failure)
   }
-  return Result.succeed({ writing: writing.success, byId })
+  return Result.succeed({ primary: primary.success, byId })
 }
 
 /**

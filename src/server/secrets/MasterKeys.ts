@@ -50,10 +50,10 @@ export const checkMasterKeys = Effect.gen(function* () {
     }
     yield* sql`DELETE FROM master_keys WHERE key_id = ${key_id}`
   }
-  const [writing] = box.keyIds
+  const [primary] = box.keyIds
   yield* sql`
     INSERT INTO master_keys (key_id, first_used_at)
-    VALUES (${writing}, now())
+    VALUES (${primary}, now())
     ON CONFLICT (key_id) DO NOTHING
   `
 })
@@ -138,7 +138,7 @@ const resealBatch = Effect.fnUntraced(function* (
     sql`
       SELECT json_build_array(${columns})::text AS place, ${column} AS value
       FROM ${sql(sealed.table)}
-      WHERE substr(${column}, 1, 9) <> ${box.writingPrefix}
+      WHERE substr(${column}, 1, 9) <> ${box.primaryPrefix}
         ${after.length === 0 ? sql.literal("") : sql`AND (${columns}) > ${sql.in(after)}`}
       ORDER BY ${columns}
       LIMIT ${BATCH_ROWS}

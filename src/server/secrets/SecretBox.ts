@@ -62,7 +62,7 @@ export class SecretBox extends Context.Service<
     /** The ids of the keys in the ring, newest first: the first seals, all unseal. */
     readonly keyIds: Arr.NonEmptyReadonlyArray<string>
     /** The first nine bytes of every value that the newest key sealed. A row with another `substr(secret, 1, 9)` needs `reseal`. */
-    readonly writingPrefix: Uint8Array
+    readonly primaryPrefix: Uint8Array
   }
 >()("countersign/server/secrets/SecretBox") {
   /** Uses a ring of master keys, each 32 bytes in base64, newest first: the first seals, all unseal. */
@@ -76,7 +76,7 @@ export class SecretBox extends Context.Service<
 export const generateMasterKey = KeyRing.generate
 
 const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
-  const writing = ring.writing
+  const primary = ring.primary
   const [, ...older] = ring.byId.keys()
 
   const unsealOrFail = (
@@ -99,23 +99,23 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
   // Without spans: each of these takes a few microseconds and runs at least once per delivery.
   return SecretBox.of({
     seal: (place, plaintext) =>
-      Effect.sync(() => Sealed.seal(writing, place, Buffer.from(Redacted.value(plaintext)))),
+      Effect.sync(() => Sealed.seal(primary, place, Buffer.from(Redacted.value(plaintext)))),
     unseal: (place, sealed) =>
       Effect.suspend(() => Effect.fromResult(unsealOrFail(place, sealed))).pipe(
         Effect.map((bytes) => Redacted.make(Buffer.from(bytes).toString("utf8"), { label: "SealedSecret" }))
       ),
-    sealBytes: (place, plaintext) => Effect.sync(() => Sealed.seal(writing, place, plaintext)),
+    sealBytes: (place, plaintext) => Effect.sync(() => Sealed.seal(primary, place, plaintext)),
     unsealBytes: (place, sealed) => Effect.suspend(() => Effect.fromResult(unsealOrFail(place, sealed))),
     reseal: (place, sealed) =>
       Effect.suspend(() =>
-        Sealed.keyIdOf(sealed) === writing.id
+        Sealed.keyIdOf(sealed) === primary.id
           ? Effect.succeedNone
           : Effect.map(Effect.fromResult(unsealOrFail(place, sealed)), (plaintext) =>
-              Option.some(Sealed.seal(writing, place, plaintext))
+              Option.some(Sealed.seal(primary, place, plaintext))
             )
       ),
     keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
-    keyIds: [writing.id, ...older],
-    writingPrefix: Sealed.prefixOf(writing)
+    keyIds: [primary.id, ...older],
+    primaryPrefix: Sealed.prefixOf(primary)
   })
 }

@@ -164,7 +164,7 @@ describe("KeyRing", () => {
 
           const fresh = Option.getOrThrow(yield* box.reseal(place, old))
           assert.deepStrictEqual(box.keyIdOf(fresh), Option.some(idOf(newKey)))
-          assert.deepStrictEqual(Buffer.from(fresh.subarray(0, 9)), Buffer.from(box.writingPrefix))
+          assert.deepStrictEqual(Buffer.from(fresh.subarray(0, 9)), Buffer.from(box.primaryPrefix))
           assert.deepStrictEqual(yield* box.reseal(place, fresh), Option.none())
           const alone = yield* withBox([newKey], (box) => box.unseal(place, fresh))
           assert.strictEqual(Redacted.value(alone), Redacted.value(secret))
