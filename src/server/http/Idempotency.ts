@@ -10,10 +10,10 @@ import { atomic } from "../store/transaction.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { withDnsPrefetch } from "../egress/PrefetchedDns.ts"
 import {
-  answerPlace,
-  findAnswer,
+  responsePlace,
+  findResponse,
   type IdempotencyKey,
-  storeAnswer,
+  storeResponse,
   requestInProgress,
   claimKey,
   WAIT_MILLIS
@@ -23,16 +23,17 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
- * Operations with a key that one process runs concurrently for an organization. Each holds a connection of the pool until it ends, and a
- * duplicate holds one while it waits for the first request: a crowd of them must leave connections for others. DNS lookups happen before.
+ * Operations with a key that one replica runs concurrently for an organization. Each holds a connection of the pool until it ends, and a
+ * duplicate holds one while it waits for the first request. The limit leaves connections for other organizations. DNS lookups run before, without
+ * a connection.
  */
 const MAX_CONCURRENT = 4
 
 /**
- * Requests with the same `Idempotency-Key` and the same body get the same answer. The key's row, the writes of the operation and its answer
+ * Requests with the same `Idempotency-Key` and the same body get the same response. The key's row, the writes of the operation and its response
  * are one transaction: if the process dies, nothing is left, and a duplicate on another replica waits for the row lock until the first request
- * has committed. Answers are sealed, because some hold a secret that is shown once. A failed request leaves no row: it created nothing and may
- * be sent again.
+ * has committed. Responses are sealed, because some contain a secret that is shown once. A failed request leaves no row: it created nothing and
+ * can be sent again.
  */
 export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretBox | StoreClock> =
   Layer.effect(
@@ -54,7 +55,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         Effect.catchIf(isLockTimeout, () => requestInProgress)
       )
 
-      /** Runs the operation, or returns the stored answer of an earlier request. */
+      /** Runs the operation, or returns the stored response of an earlier request. */
       const runOnce = Effect.fnUntraced(function* <E, R>(
         operation: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
         name: string,
@@ -66,7 +67,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const request = yield* HttpServerRequest.HttpServerRequest
         const body = takesBody ? yield* Effect.orDie(request.arrayBuffer) : new ArrayBuffer(0)
         const fingerprint = createHash("sha256")
-          // Another API key of the organization is another caller: the answer may hold a secret for the first caller alone.
+          // Another API key of the organization is another caller: the response may contain a secret for the first caller alone.
           .update(principal.actor.id)
           .update("\n")
           .update(request.url)
@@ -76,20 +77,20 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         const idempotencyKey = { org_id: principal.org_id, operation: name, key }
         const at = toDate(yield* clock.now)
         if (!(yield* claim(idempotencyKey, fingerprint, at, until - (yield* monotonicNow)))) {
-          const sealed = yield* findAnswer(sql, idempotencyKey, fingerprint)
-          // A key and its answer are committed together, so the answer exists.
-          const opened = yield* Effect.orDie(
-            box.unseal(answerPlace(idempotencyKey), Option.getOrThrow(sealed))
+          const sealed = yield* findResponse(sql, idempotencyKey, fingerprint)
+          // A key and its response are committed together, so the response exists.
+          const unsealed = yield* Effect.orDie(
+            box.unseal(responsePlace(idempotencyKey), Option.getOrThrow(sealed))
           )
-          return yield* Effect.map(Effect.orDie(decodeAnswer(Redacted.value(opened))), toResponse)
+          return yield* Effect.map(Effect.orDie(decodeResponse(Redacted.value(unsealed))), toResponse)
         }
         const response = yield* operation
-        const answer = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeAnswer))
-        yield* storeAnswer(
+        const stored = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeResponse))
+        yield* storeResponse(
           sql,
           idempotencyKey,
           at,
-          yield* box.seal(answerPlace(idempotencyKey), Redacted.make(answer))
+          yield* box.seal(responsePlace(idempotencyKey), Redacted.make(stored))
         )
         return response
       })
@@ -98,7 +99,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         permits: MAX_CONCURRENT,
         onTimeout: permitTimeout
       })
-      /** Duplicates in one process wait here, where they hold neither a connection nor a permit of the organization. */
+      /** Duplicates on one replica wait here, where they hold neither a connection nor a permit of the organization. */
       const withKeyPermit = makeKeyedSemaphore({
         permits: 1,
         timeout: WAIT_MILLIS,
@@ -126,16 +127,16 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
 
 const isLockTimeout = (error: SqlError.SqlError) => error.reason._tag === "LockTimeoutError"
 
-/** A stored answer. Every operation that accepts a key responds with a JSON text. */
-const Answer = Schema.fromJsonString(
+/** A stored response. Every operation that accepts a key responds with a JSON text. */
+const StoredResponse = Schema.fromJsonString(
   Schema.Struct({
     status: Schema.Int,
     headers: Schema.Record(Schema.String, Schema.String),
     body: Schema.String
   })
 )
-const encodeAnswer = Schema.encodeEffect(Answer)
-const decodeAnswer = Schema.decodeEffect(Answer)
+const encodeResponse = Schema.encodeEffect(StoredResponse)
+const decodeResponse = Schema.decodeEffect(StoredResponse)
 
 const fromResponse = ({ body, headers, status }: HttpServerResponse.HttpServerResponse) =>
   body._tag === "Uint8Array"
@@ -146,7 +147,7 @@ const fromResponse = ({ body, headers, status }: HttpServerResponse.HttpServerRe
       })
     : Effect.die(new Error("An operation with an idempotency key responded with a binary body"))
 
-const toResponse = ({ body, headers, status }: typeof Answer.Type) =>
+const toResponse = ({ body, headers, status }: typeof StoredResponse.Type) =>
   HttpServerResponse.raw(undefined, { status, headers }).pipe(
     HttpServerResponse.setBody(HttpBody.text(body, headers["content-type"] ?? "application/json"))
   )

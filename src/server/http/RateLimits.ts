@@ -11,13 +11,13 @@ import {
 } from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 
-/** The rate limit's answer to one request. */
+/** The result of the rate limit for one request. */
 export interface Quota {
   readonly allowed: boolean
   readonly waitMillis: number
   /** Adds the headers `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-10). */
   readonly addHeaders: (
-    answer: HttpServerResponse.HttpServerResponse
+    response: HttpServerResponse.HttpServerResponse
   ) => HttpServerResponse.HttpServerResponse
 }
 
@@ -40,7 +40,7 @@ export class RateLimits extends Context.Service<
 }
 
 const unlimited = RateLimits.of({
-  admitRequest: () => Effect.succeed({ allowed: true, waitMillis: 0, addHeaders: (answer) => answer }),
+  admitRequest: () => Effect.succeed({ allowed: true, waitMillis: 0, addHeaders: (response) => response }),
   admitKeyLookup: () => Effect.void
 })
 
@@ -52,8 +52,8 @@ const make = (limit: RateLimit): RateLimits["Service"] => {
   const quotaOf = ({ allowed, remaining, waitMillis }: RateLimitResult): Quota => ({
     allowed,
     waitMillis,
-    addHeaders: (answer) =>
-      HttpServerResponse.setHeaders(answer, {
+    addHeaders: (response) =>
+      HttpServerResponse.setHeaders(response, {
         "ratelimit-policy": policy,
         ratelimit: `"key";r=${remaining};t=1`
       })

@@ -68,9 +68,9 @@ class GuardedServer extends Server {
       const [request, response] = args
       if (request instanceof IncomingMessage && response instanceof ServerResponse) {
         const starting = this.listenerCount("request") === 0
-        const refusal = starting && !asksForHealth(request) ? "starting" : this.#refusal(request)
+        const refusal = starting && !isHealthCheck(request) ? "starting" : this.#refusal(request)
         if (refusal !== undefined) refuse(response, refusal)
-        else if (starting) answerAlive(response)
+        else if (starting) respondAlive(response)
         if (refusal !== undefined || starting) return true
       }
     }
@@ -92,10 +92,10 @@ class GuardedServer extends Server {
 }
 
 /** Liveness is answered while the service starts: a long migration or crash recovery must not cause a restart. */
-const asksForHealth = ({ method, url }: IncomingMessage): boolean =>
+const isHealthCheck = ({ method, url }: IncomingMessage): boolean =>
   (method === "GET" || method === "HEAD") && /^\/healthz(?:\?|$)/.test(url ?? "")
 
-const answerAlive = (response: ServerResponse): void => {
+const respondAlive = (response: ServerResponse): void => {
   const body = JSON.stringify(HEALTHY)
   const headers = {
     "content-type": "application/json",

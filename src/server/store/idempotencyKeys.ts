@@ -3,13 +3,13 @@ import type { SqlClient } from "effect/sql"
 import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 
-/** How long a key and its answer are kept. */
+/** How long a key and its response are retained. */
 export const RETENTION = "24 hours"
 
-/** How long a duplicate request waits for the answer of the first, in milliseconds. */
+/** How long a duplicate request waits for the response of the first, in milliseconds. */
 export const WAIT_MILLIS = 5_000
 
-/** Longer than any operation under a key takes: a key without an answer after this time belongs to a process that died. */
+/** Longer than any operation under a key takes: a key without a response after this time belongs to a process that died. */
 const ABANDONED_AFTER = "150 seconds"
 
 /** An idempotency key is scoped to an organization and an operation. */
@@ -19,8 +19,8 @@ export interface IdempotencyKey {
   readonly key: string
 }
 
-/** The place that a key's answer is sealed for. */
-export const answerPlace = ({ key, operation, org_id }: IdempotencyKey) => ({
+/** The place that a key's response is sealed for. */
+export const responsePlace = ({ key, operation, org_id }: IdempotencyKey) => ({
   org_id,
   table: "idempotency_keys",
   row_id: `${operation} ${key}`,
@@ -54,8 +54,8 @@ const decodeRows = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.NullOr(Schema.Uint8Array) }))
 )
 
-/** The sealed answer of a key, or none if its request is in progress. Fails if the key was claimed by a different request. */
-export const findAnswer = Effect.fnUntraced(function* (
+/** The sealed response of a key, or none if its request is in progress. Fails if the key was claimed by a different request. */
+export const findResponse = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
   fingerprint: Uint8Array
@@ -73,8 +73,8 @@ export const findAnswer = Effect.fnUntraced(function* (
   return Option.fromNullishOr(row?.answer)
 })
 
-/** Stores the sealed answer of the claim made at `claimedAt`. Does nothing if another request has taken the key over since. */
-export const storeAnswer = (
+/** Stores the sealed response of the claim made at `claimedAt`. Does nothing if another request has taken the key over since. */
+export const storeResponse = (
   sql: SqlClient.SqlClient,
   key: IdempotencyKey,
   claimedAt: Date,
@@ -86,7 +86,7 @@ export const storeAnswer = (
     AND created_at = ${claimedAt}
 `
 
-/** Releases the claim made at `claimedAt` if it has no answer. */
+/** Releases the claim made at `claimedAt` if it has no response. */
 export const releaseKey = (sql: SqlClient.SqlClient, key: IdempotencyKey, claimedAt: Date) => sql`
   DELETE FROM idempotency_keys
   WHERE ${isKey(sql, key)}
@@ -94,7 +94,7 @@ export const releaseKey = (sql: SqlClient.SqlClient, key: IdempotencyKey, claime
     AND answer IS NULL
 `
 
-/** The failure of a duplicate request that waited too long for the answer of the first. */
+/** The failure of a duplicate request that waited too long for the response of the first. */
 export const requestInProgress = Effect.fail(
   new IdempotencyKeyInUse({ detail: "The first request with this key is still in progress. Retry shortly." })
 )

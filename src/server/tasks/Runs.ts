@@ -20,7 +20,7 @@ import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
 import { beginRun, type RunHandle } from "./Runs/runLog.ts"
-import { type SaveAnswer, makeRunIdempotency } from "./Runs/runIdempotency.ts"
+import { type SaveResponse, makeRunIdempotency } from "./Runs/runIdempotency.ts"
 import { type FinishedRun, lockSchemas, type RunPlan, readRunPlan } from "./Runs/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
@@ -77,11 +77,11 @@ export class Runs extends Context.Service<
         org_id: OrgId,
         task_id: TaskId,
         digest: string,
-        which: "input_schema" | "answer_schema"
+        column: "input_schema" | "answer_schema"
       ) =>
         schemas.get(
           digest,
-          Effect.map(readSchemas(sql, org_id, task_id), (stored) => stored[which])
+          Effect.map(readSchemas(sql, org_id, task_id), (stored) => stored[column])
         )
 
       /**
@@ -110,7 +110,7 @@ export class Runs extends Context.Service<
         }
       })
 
-      const askProvider = (
+      const callProvider = (
         org_id: OrgId,
         task_id: TaskId,
         input: JsonObject,
@@ -133,7 +133,7 @@ export class Runs extends Context.Service<
 
       const idempotent = makeRunIdempotency(sql, box, clock)
 
-      /** Has the provider answer a run, and logs the outcome: success, failure or interruption. */
+      /** Answers a run with the provider, and logs the outcome: success, failure or interruption. */
       const answerRun = (
         run: RunHandle,
         answer: (onCall: (call: ProviderCall) => void) => Effect.Effect<ProviderAnswer, NoAnswer>
@@ -158,13 +158,13 @@ export class Runs extends Context.Service<
           )
         })
 
-      /** Performs and logs a run. The statement that logs it also stores the response, with the fragment of `saveAnswer`. */
+      /** Performs and logs a run. The statement that logs it also stores the response, with the fragment of `saveResponse`. */
       const perform = Effect.fnUntraced(function* (
         principal: Principal,
         task_id: TaskId,
         request: NewRun,
         { traceparent }: RunHeaders,
-        saveAnswer?: SaveAnswer
+        saveResponse?: SaveResponse
       ) {
         const { org_id } = principal
         const planned = yield* plan(org_id, task_id, request.session_id ?? null, request)
@@ -174,10 +174,10 @@ export class Runs extends Context.Service<
           request,
           traceparent,
           plan: planned.task,
-          saveAnswer
+          saveResponse
         })
         return request.answer === undefined
-          ? yield* answerRun(run, (onCall) => askProvider(org_id, task_id, request.input, planned, onCall))
+          ? yield* answerRun(run, (onCall) => callProvider(org_id, task_id, request.input, planned, onCall))
           : yield* run.logSuppliedAnswer(request.answer)
       })
 
@@ -186,8 +186,8 @@ export class Runs extends Context.Service<
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]
           if (key === undefined) return yield* perform(principal, task_id, request, headers)
-          return yield* idempotent({ principal, key, task_id, request }, (saveAnswer) =>
-            perform(principal, task_id, request, headers, saveAnswer)
+          return yield* idempotent({ principal, key, task_id, request }, (saveResponse) =>
+            perform(principal, task_id, request, headers, saveResponse)
           )
         })
       })

@@ -80,11 +80,15 @@ export interface FinishedRun {
 }
 
 /**
- * Logs a run, and executes `saveAnswer` in the same statement. One statement needs no connection of its own, so a run that was paid for is
+ * Logs a run, and executes `saveResponse` in the same statement. One statement needs no connection of its own, so a run that was paid for is
  * logged even while all transactions wait for connections.
  */
-export const insertRun = (sql: SqlClient.SqlClient, run: FinishedRun, saveAnswer?: Statement.Fragment) => sql`
-  ${saveAnswer === undefined ? sql.literal("") : sql`WITH saved AS (${saveAnswer})`}
+export const insertRun = (
+  sql: SqlClient.SqlClient,
+  run: FinishedRun,
+  saveResponse?: Statement.Fragment
+) => sql`
+  ${saveResponse === undefined ? sql.literal("") : sql`WITH saved AS (${saveResponse})`}
   INSERT INTO runs (
     org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
     provider, model, input_tokens, output_tokens, provider_calls, duration_ms, caller_traceparent, created_at, created_by_id,

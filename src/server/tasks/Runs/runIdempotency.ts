@@ -8,12 +8,12 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import { TaskRun } from "../../../domain/tasks/Run.ts"
 import { toDate } from "../../../domain/Time.ts"
 import {
-  answerPlace,
+  responsePlace,
   claimKey,
-  findAnswer,
+  findResponse,
   releaseKey,
   requestInProgress,
-  storeAnswer,
+  storeResponse,
   WAIT_MILLIS
 } from "../../store/idempotencyKeys.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
@@ -26,9 +26,9 @@ const OPERATION = "tasks.run"
 /** How often a repeated request polls for the response of the first one. */
 const POLL_INTERVAL = "100 millis"
 
-const Answer = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
-const encodeAnswer = Schema.encodeEffect(Answer)
-const decodeAnswer = Schema.decodeEffect(Answer)
+const StoredResponse = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
+const encodeResponse = Schema.encodeEffect(StoredResponse)
+const decodeResponse = Schema.decodeEffect(StoredResponse)
 
 /** A run request with its idempotency key. */
 export interface IdempotentRun {
@@ -39,7 +39,7 @@ export interface IdempotentRun {
 }
 
 /** Makes the SQL that stores a response under the idempotency key, as part of the statement that logs the run. */
-export type SaveAnswer = (answer: TaskRun) => Effect.Effect<Statement.Fragment>
+export type SaveResponse = (response: TaskRun) => Effect.Effect<Statement.Fragment>
 
 /**
  * Returns the same response to the same run with the same key for 24 hours, like every operation that creates something. A run may take as
@@ -50,16 +50,16 @@ export const makeRunIdempotency =
   (sql: SqlClient.SqlClient, box: SecretBox["Service"], clock: StoreClock["Service"]) =>
   <E, R>(
     { key, principal, request, task_id }: IdempotentRun,
-    run: (saveAnswer: SaveAnswer) => Effect.Effect<TaskRun, E, R>
+    run: (saveResponse: SaveResponse) => Effect.Effect<TaskRun, E, R>
   ) => {
     const { actor, org_id } = principal
     const idempotencyKey = { org_id, operation: OPERATION, key }
 
-    const saveAnswerOf = (claimedAt: Date): SaveAnswer =>
-      Effect.fnUntraced(function* (answer) {
-        const text = Redacted.make(yield* encodeAnswer(answer))
-        const sealed = yield* box.seal(answerPlace(idempotencyKey), text)
-        return storeAnswer(sql, idempotencyKey, claimedAt, sealed)
+    const saveResponseOf = (claimedAt: Date): SaveResponse =>
+      Effect.fnUntraced(function* (response) {
+        const text = Redacted.make(yield* encodeResponse(response))
+        const sealed = yield* box.seal(responsePlace(idempotencyKey), text)
+        return storeResponse(sql, idempotencyKey, claimedAt, sealed)
       }, Effect.orDie)
 
     return Effect.gen(function* () {
@@ -70,14 +70,14 @@ export const makeRunIdempotency =
       for (;;) {
         const now = toDate(yield* clock.now)
         if (yield* Effect.orDie(claimKey(sql, idempotencyKey, fingerprint, now))) {
-          return yield* Effect.onError(run(saveAnswerOf(now)), () =>
+          return yield* Effect.onError(run(saveResponseOf(now)), () =>
             Effect.ignore(releaseKey(sql, idempotencyKey, now))
           )
         }
-        const stored = yield* findAnswer(sql, idempotencyKey, fingerprint)
+        const stored = yield* findResponse(sql, idempotencyKey, fingerprint)
         if (Option.isSome(stored)) {
-          const text = yield* Effect.orDie(box.unseal(answerPlace(idempotencyKey), stored.value))
-          return yield* Effect.orDie(decodeAnswer(Redacted.value(text)))
+          const text = yield* Effect.orDie(box.unseal(responsePlace(idempotencyKey), stored.value))
+          return yield* Effect.orDie(decodeResponse(Redacted.value(text)))
         }
         if ((yield* monotonicNow) >= until) return yield* requestInProgress
         yield* Effect.sleep(POLL_INTERVAL)

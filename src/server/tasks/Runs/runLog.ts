@@ -9,7 +9,7 @@ import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import type { SaveAnswer } from "./runIdempotency.ts"
+import type { SaveResponse } from "./runIdempotency.ts"
 import { type FinishedRun, insertRun, type RunPlan } from "./rows.ts"
 
 /** The input of {@link beginRun}. */
@@ -20,7 +20,7 @@ export interface RunInput {
   readonly traceparent: string | undefined
   readonly plan: RunPlan
   /** Makes the statement that stores the response under the idempotency key, as part of the statement that logs the run. */
-  readonly saveAnswer: SaveAnswer | undefined
+  readonly saveResponse: SaveResponse | undefined
 }
 
 /** A run in progress. Exactly one of its methods is called, and logs the run. */
@@ -37,7 +37,7 @@ export const beginRun = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
   onFinished: (run: FinishedRun) => Effect.Effect<void>,
-  { plan, principal, request, saveAnswer, task_id, traceparent }: RunInput
+  { plan, principal, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
   const run = {
@@ -62,7 +62,7 @@ export const beginRun = Effect.fnUntraced(function* (
     response?: TaskRun
   ) {
     const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
-    const saved = response === undefined ? undefined : yield* saveAnswer?.(response) ?? Effect.undefined
+    const saved = response === undefined ? undefined : yield* saveResponse?.(response) ?? Effect.undefined
     yield* Effect.orDie(insertRun(sql, finished, saved))
     yield* onFinished(finished)
   })
