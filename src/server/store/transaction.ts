@@ -2,7 +2,7 @@
  * Transactions: nested ones are savepoints, lost races are retried, and hooks run at the end.
  *
  * Effects that only follow a commit are registered with `SqlClient.afterCommit` of the library. `onCompletion` is our own, because the
- * delivery queue must also learn of a rollback, which the library does not report.
+ * delivery queue also needs to be notified of a rollback, which the library does not report.
  */
 import { Cause, Context, Effect, Exit } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
@@ -13,7 +13,7 @@ type CompletionHook = (committed: boolean) => Effect.Effect<void>
 
 /** The completion hooks of the current transaction; undefined outside a transaction. */
 const CompletionHooks = Context.Reference<Array<CompletionHook> | undefined>(
-  "countersign/server/store/Database/transaction/CompletionHooks",
+  "countersign/server/store/transaction/CompletionHooks",
   {
     defaultValue: () => undefined
   }
@@ -77,8 +77,8 @@ export const isInTransaction: Effect.Effect<boolean> = Effect.map(
  * Runs a hook when the current transaction, or the current savepoint if that is rolled back, has ended. Hooks run in the order of their
  * registration, after the effects of `SqlClient.afterCommit`. Outside a transaction the hook runs immediately, with true.
  *
- * Only for `delivery/Delivery/DeliveryQueue.ts`, whose dispatcher must learn of rollbacks too: until the transaction has ended it does not trust
- * reads of the queue that began meanwhile. All others use `SqlClient.afterCommit`.
+ * Only for `delivery/Delivery/DeliveryQueue.ts`, which must end its tracked read of the queue after a rollback too. All other code uses
+ * `SqlClient.afterCommit`.
  */
 export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
   Effect.flatMap(CompletionHooks, (hooks) =>

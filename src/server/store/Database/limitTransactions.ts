@@ -52,10 +52,10 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
 
   const limited = <R, E, A>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.flatMap(Effect.serviceOption(CurrentPrincipal), (principal) => {
-      let begun = false
+      let hasStarted = false
       limits.waiting++
       const counted = Effect.suspend(() => {
-        begun = true
+        hasStarted = true
         limits.waiting--
         limits.open++
         return self
@@ -65,7 +65,7 @@ export const limitTransactions = <Client extends SqlClient.SqlClient>(
         Option.isNone(principal) ? run : limits.permitFor(principal.value.org_id)(run),
         () =>
           Effect.sync(() => {
-            if (begun) limits.open--
+            if (hasStarted) limits.open--
             else limits.waiting--
           })
       )

@@ -25,7 +25,7 @@ const idOf = Effect.fn("EmbeddedPostgres.idOf")(function* (name: string, flag: "
   return code === 0 && Number.isInteger(id) && id > 0 ? id : undefined
 })
 
-const findUnprivilegedAccount = Effect.fn("EmbeddedPostgres.lookUp")(function* () {
+const findUnprivilegedAccount = Effect.fn("EmbeddedPostgres.findUnprivilegedAccount")(function* () {
   for (const name of unprivileged) {
     const uid = yield* idOf(name, "-u")
     const gid = yield* idOf(name, "-g")

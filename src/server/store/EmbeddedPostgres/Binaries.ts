@@ -105,7 +105,7 @@ const copyTree = async (from: string, to: string): Promise<void> => {
 }
 
 /** Copies the package into the data directory, once per version. An interrupted copy never takes the final name. */
-const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (options: {
+const copyToDataDir = Effect.fn("EmbeddedPostgres.copyToDataDir")(function* (options: {
   readonly from: string
   readonly to: string
   readonly links: typeof Links.Type
@@ -119,17 +119,17 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (opti
   )
   if (exists) return
   yield* removeStaleTempFiles(path.dirname(to))
-  const half = tempPathFor(to)
+  const temporary = tempPathFor(to)
   const copy = Effect.gen(function* () {
     yield* tryFileSystem(`copying PostgreSQL to ${to}`, async () => {
-      await mkdir(half)
-      await chmod(half, 0o755)
-      await copyTree(path.join(from, "native"), path.join(half, "native"))
+      await mkdir(temporary)
+      await chmod(temporary, 0o755)
+      await copyTree(path.join(from, "native"), path.join(temporary, "native"))
     })
-    yield* makeLinks(half, links)
+    yield* makeLinks(temporary, links)
     yield* tryFileSystem(`copying PostgreSQL to ${to}`, async () => {
       try {
-        await rename(half, to)
+        await rename(temporary, to)
       } catch (cause) {
         // Another process has made the same copy concurrently.
         if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST") throw cause
@@ -138,7 +138,7 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (opti
   })
   yield* Effect.ensuring(
     copy,
-    Effect.promise(() => rm(half, { recursive: true, force: true }).catch(() => {}))
+    Effect.promise(() => rm(temporary, { recursive: true, force: true }).catch(() => {}))
   )
 })
 
@@ -146,7 +146,7 @@ const copyToDataDir = Effect.fn("EmbeddedPostgres.copyBinaries")(function* (opti
  * The PostgreSQL programs to run. They are used where npm installed them. If the server's account cannot reach that directory, or the library
  * links cannot be created there, they are copied into the data directory.
  */
-export const locateBinaries = Effect.fn("EmbeddedPostgres.locate")(function* (options: {
+export const locateBinaries = Effect.fn("EmbeddedPostgres.locateBinaries")(function* (options: {
   readonly dataDir: string
   readonly account: Account | undefined
 }): Effect.fn.Return<Binaries, EmbeddedPostgresFailed> {

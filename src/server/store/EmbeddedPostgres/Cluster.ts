@@ -43,14 +43,14 @@ export const prepareDataDir = Effect.fn("EmbeddedPostgres.prepareDataDir")(funct
   account: Account | undefined
 ): Effect.fn.Return<void, EmbeddedPostgresFailed> {
   yield* tryFileSystem(`making the data directory ${dataDir}`, async () => {
-    const made = await mkdir(dataDir, { recursive: true, mode: 0o700 })
+    const created = await mkdir(dataDir, { recursive: true, mode: 0o700 })
     if (account === undefined) return
     const { mode, uid } = await stat(dataDir)
-    if (made === undefined && uid === 0 && (mode & 0o011) !== 0o011) {
+    if (created === undefined && uid === 0 && (mode & 0o011) !== 0o011) {
       await chmod(dataDir, (mode & 0o777) | 0o011)
     }
     // Created parents get the same mode.
-    for (const folder of made === undefined ? [] : createdDirectories(made, dataDir))
+    for (const folder of created === undefined ? [] : createdDirectories(created, dataDir))
       await chmod(folder, 0o711)
   })
   const barrier = account === undefined ? undefined : yield* firstBarrier(account, dataDir)
@@ -102,7 +102,7 @@ const freePort = Effect.callback<number, EmbeddedPostgresFailed>((resume) => {
 const hostBasedAuthentication = (platform: string): string =>
   platform === "win32" ? `host all ${ROLE} 127.0.0.1/32 scram-sha-256\n` : `local all ${ROLE} scram-sha-256\n`
 
-const failedTool = (tool: string, dataDir: string, result: { code: number | undefined; output: string }) => {
+const toolFailure = (tool: string, dataDir: string, result: { code: number | undefined; output: string }) => {
   const line = result.output.split("\n").find((text) => /FATAL|error/i.test(text)) ?? result.output.trim()
   const why =
     explainPostgresOutput(result.output) ?? `it reported "${line.trim().slice(0, 300)}": fix the cause`
@@ -115,7 +115,7 @@ const failedTool = (tool: string, dataDir: string, result: { code: number | unde
  * Creates a cluster in a temporary directory and renames it as the last step. If the process is killed before, the next start removes the
  * temporary directory. If several processes do this concurrently, the first rename wins.
  */
-const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
+const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options: {
   readonly dataDir: string
   readonly directory: string
   readonly binaries: Binaries
@@ -124,17 +124,17 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
 }): Effect.fn.Return<void, EmbeddedPostgresFailed> {
   const { account, binaries, dataDir, directory } = options
   yield* removeStaleTempFiles(dataDir)
-  const half = tempPathFor(directory)
+  const temporary = tempPathFor(directory)
   const steps = Effect.gen(function* () {
-    yield* tryFileSystem(`making ${half}`, async () => {
-      await mkdir(half, { mode: 0o700 })
-      if (account !== undefined) await chown(half, account.uid, account.gid)
+    yield* tryFileSystem(`making ${temporary}`, async () => {
+      await mkdir(temporary, { mode: 0o700 })
+      if (account !== undefined) await chown(temporary, account.uid, account.gid)
     })
     const initdb = yield* runCommand({
       command: binaries.initdb,
       // A fixed locale: text sorts the same on every machine, whatever its C library.
       args: [
-        `--pgdata=${half}`,
+        `--pgdata=${temporary}`,
         "--username=postgres",
         "--auth=reject",
         "--encoding=UTF8",
@@ -147,7 +147,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
       account,
       cwd: dataDir
     })
-    if (initdb.code !== 0) return yield* failedTool("initdb", dataDir, initdb)
+    if (initdb.code !== 0) return yield* toolFailure("initdb", dataDir, initdb)
     const password = yield* randomText(32)
     // `pg_monitor` allows reading statistics; CREATEDB is for the temporary databases of checks and tests.
     const roles = yield* runCommand({
@@ -155,7 +155,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
       args: [
         "--single",
         "-D",
-        half,
+        temporary,
         "-c",
         "exit_on_error=on",
         "-c",
@@ -163,20 +163,24 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
         "postgres"
       ],
       account,
-      cwd: half,
+      cwd: temporary,
       input:
         `CREATE ROLE ${ROLE} LOGIN CREATEDB PASSWORD '${password}'\n` +
         `GRANT pg_monitor TO ${ROLE}\n` +
         `CREATE DATABASE ${DATABASE} OWNER ${ROLE}\n`
     })
-    if (roles.code !== 0) return yield* failedTool("first start", dataDir, roles)
-    yield* writeDurably(path.join(half, "pg_hba.conf"), hostBasedAuthentication(process.platform), account)
-    yield* writeDurably(path.join(half, PASSWORD_FILE), password, account)
+    if (roles.code !== 0) return yield* toolFailure("first start", dataDir, roles)
+    yield* writeDurably(
+      path.join(temporary, "pg_hba.conf"),
+      hostBasedAuthentication(process.platform),
+      account
+    )
+    yield* writeDurably(path.join(temporary, PASSWORD_FILE), password, account)
     const port = process.platform === "win32" ? yield* freePort : 5432
-    yield* writeDurably(path.join(half, PORT_FILE), String(port), account)
-    yield* tryFileSystem(`renaming ${half}`, async () => {
+    yield* writeDurably(path.join(temporary, PORT_FILE), String(port), account)
+    yield* tryFileSystem(`renaming ${temporary}`, async () => {
       try {
-        await rename(half, directory)
+        await rename(temporary, directory)
       } catch (cause) {
         // Another process has created the cluster concurrently; use it.
         if (errnoCode(cause) !== "ENOTEMPTY" && errnoCode(cause) !== "EEXIST" && errnoCode(cause) !== "EPERM")
@@ -188,7 +192,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.make")(function* (options: {
   })
   yield* Effect.ensuring(
     steps,
-    Effect.promise(() => rm(half, { recursive: true, force: true }).catch(() => {}))
+    Effect.promise(() => rm(temporary, { recursive: true, force: true }).catch(() => {}))
   )
 })
 

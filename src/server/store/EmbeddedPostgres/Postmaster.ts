@@ -124,13 +124,13 @@ export type StartState = { readonly state: "running" } | { readonly state: "ende
  * terminal's Ctrl-C, which signals the whole foreground process group, reaches only the service, which drains before it stops the server. If
  * the service is killed, the server keeps running.
  */
-export const startServer = Effect.fn("EmbeddedPostgres.start")(function* (
+export const startServer = Effect.fn("EmbeddedPostgres.startServer")(function* (
   settings: ServerSettings
 ): Effect.fn.Return<Effect.Effect<StartState>, EmbeddedPostgresFailed> {
   const { account, binaries, cluster, logFile } = settings
   yield* trimLog(logFile)
   const log = yield* tryFileSystem(`opening ${logFile}`, () => open(logFile, "a", 0o600))
-  const began = yield* tryFileSystem(`opening ${logFile}`, async () => (await log.stat()).size)
+  const logStart = yield* tryFileSystem(`opening ${logFile}`, async () => (await log.stat()).size)
   let ended: string | undefined
   yield* tryFileSystem(`running ${binaries.postgres}`, async () => {
     const child = spawn(binaries.postgres, ["-D", cluster.directory, ...configuration(settings)], {
@@ -154,7 +154,7 @@ export const startServer = Effect.fn("EmbeddedPostgres.start")(function* (
     if (ended === undefined) return Effect.succeed<StartState>({ state: "running" })
     const last = ended
     return Effect.promise(() => readFile(logFile, "utf8").catch(() => "")).pipe(
-      Effect.map((text): StartState => ({ state: "ended", log: `${text.slice(began)}\n${last}` }))
+      Effect.map((text): StartState => ({ state: "ended", log: `${text.slice(logStart)}\n${last}` }))
     )
   })
 })
@@ -190,7 +190,7 @@ const commandOf = (pid: number) =>
 const EMPTY_PID_FILE_MILLIS = 5_000
 
 /** Whether the pid file has been empty for too long, because the server or the machine crashed before it was written. */
-const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cluster: Cluster) {
+const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isAbandonedEmpty")(function* (cluster: Cluster) {
   const now = yield* Clock.currentTimeMillis
   return yield* tryFileSystem(`looking at ${pidFile(cluster)}`, async () => {
     try {
@@ -204,7 +204,7 @@ const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isLeftEmpty")(function* (cl
 })
 
 /** Whether the process id in the pid file now belongs to another program. */
-const isReusedPid = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: Cluster) {
+const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (cluster: Cluster) {
   const pid = yield* readPidFile(cluster)
   if (pid === undefined || !isAlive(pid)) return false
   const command = yield* commandOf(pid)
@@ -217,7 +217,7 @@ const isReusedPid = Effect.fn("EmbeddedPostgres.isForeign")(function* (cluster: 
  * program, as in a restarted container, where ids repeat. Orphaned server processes are safe: PostgreSQL detects them by their shared memory.
  * Returns whether a file was removed.
  */
-export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStaleClaim")(function* (
+export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStalePidFile")(function* (
   cluster: Cluster
 ): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
   const stale = (yield* isAbandonedEmpty(cluster)) || (yield* isReusedPid(cluster))
@@ -226,7 +226,7 @@ export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStaleClaim")
 })
 
 /** Stops the server by a fast shutdown, which rolls back open transactions, and waits until it has ended. */
-export const stopServer = Effect.fn("EmbeddedPostgres.stop")(function* (settings: ServerSettings) {
+export const stopServer = Effect.fn("EmbeddedPostgres.stopServer")(function* (settings: ServerSettings) {
   const { account, binaries, cluster } = settings
   const pid = yield* readPidFile(cluster)
   if (pid === undefined) return

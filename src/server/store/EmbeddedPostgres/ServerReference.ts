@@ -45,11 +45,11 @@ const explainFailure = (
   return Effect.succeed(code === "ENOENT" || code === "ECONNREFUSED" ? "absent" : "busy")
 }
 
-const queryLock = Effect.fn("EmbeddedPostgres.ask")(function* (
+const queryLock = Effect.fn("EmbeddedPostgres.queryLock")(function* (
   connection: PgConnection.PgConnection,
-  question: string
+  expression: string
 ) {
-  const { rows } = yield* connection.query(`SELECT ${question} AS answer`, [REFERENCE_LOCK])
+  const { rows } = yield* connection.query(`SELECT ${expression} AS answer`, [REFERENCE_LOCK])
   return rows[0]?.["answer"] === true
 }, Effect.timeout(QUERY_TIMEOUT))
 
@@ -80,11 +80,12 @@ export const tryAcquireServer = (
   )
 
 /** Releases a reference and stops the server if it was the last one. A lost connection has released its lock already. */
-export const releaseServer = (settings: ServerSettings, held: ServerReference): Effect.Effect<void> =>
+export const releaseServer = (settings: ServerSettings, reference: ServerReference): Effect.Effect<void> =>
   Effect.gen(function* () {
-    yield* queryLock(held.connection, "pg_advisory_unlock_shared($1::bigint)")
+    yield* queryLock(reference.connection, "pg_advisory_unlock_shared($1::bigint)")
     // The exclusive lock is kept until the server has stopped, so that starting services wait for that.
-    if (yield* queryLock(held.connection, "pg_try_advisory_lock($1::bigint)")) yield* stopServer(settings)
+    if (yield* queryLock(reference.connection, "pg_try_advisory_lock($1::bigint)"))
+      yield* stopServer(settings)
   }).pipe(
     Effect.catchTags({
       SqlError: () => Effect.void,

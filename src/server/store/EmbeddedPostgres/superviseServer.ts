@@ -27,7 +27,7 @@ const RECOVERY_SCHEDULE = Schedule.min([Schedule.exponential("250 millis"), Sche
  * Checks the log of a server that exited instead of starting. It succeeds if a retry helps: another server uses the directory, or processes of
  * a killed server have not exited yet. Otherwise it fails with a phrase for the operator.
  */
-const checkFailedStart = Effect.fn("EmbeddedPostgres.whyEnded")(function* (
+const checkFailedStart = Effect.fn("EmbeddedPostgres.checkFailedStart")(function* (
   settings: ServerSettings,
   log: string
 ) {
@@ -64,9 +64,9 @@ const attemptAcquire = (settings: ServerSettings) =>
   )
 
 /** Acquires a reference to the running server, or starts one, and waits until it accepts connections. */
-const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: ServerSettings) {
+const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (settings: ServerSettings) {
   let child: Effect.Effect<StartState> | undefined
-  const look = Effect.gen(function* () {
+  const poll = Effect.gen(function* () {
     const found = yield* attemptAcquire(settings)
     if (typeof found !== "string") return found
     if (child !== undefined) {
@@ -81,8 +81,8 @@ const acquireServer = Effect.fn("EmbeddedPostgres.hold")(function* (settings: Se
     return undefined
   })
   const loop: Effect.Effect<ServerReference, EmbeddedPostgresFailed, Scope.Scope> = Effect.flatMap(
-    look,
-    (held) => (held === undefined ? loop : Effect.succeed(held))
+    poll,
+    (reference) => (reference === undefined ? loop : Effect.succeed(reference))
   )
   return yield* loop.pipe(
     // An interrupted start stops the server that it started: no service uses it yet.
@@ -108,16 +108,16 @@ export const superviseServer = Effect.fn("EmbeddedPostgres.superviseServer")(fun
   const ready = yield* Deferred.make<void, EmbeddedPostgresFailed>()
   const untilLost = Effect.scoped(
     Effect.gen(function* () {
-      const held = yield* Effect.acquireRelease(
+      const reference = yield* Effect.acquireRelease(
         acquireServer(settings),
-        (held) => releaseServer(settings, held),
+        (reference) => releaseServer(settings, reference),
         {
           interruptible: true
         }
       )
       if (!(yield* Deferred.succeed(ready, undefined)))
         yield* Effect.logInfo("The embedded PostgreSQL is available again")
-      yield* held.lost
+      yield* reference.lost
       yield* Effect.logWarning("The embedded PostgreSQL has ended; restarting it")
     })
   )

@@ -5,11 +5,11 @@ import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem } from "./EmbeddedPostgresFailed.ts"
 
 /**
- * The temporary path for creating `whole`. A file or directory that takes time to create is created under this name, which contains the process
+ * The temporary path for creating `target`. A file or directory that takes time to create is created under this name, which contains the process
  * id, and then renamed. If the process is killed before, the next start removes the temporary file.
  */
-export const tempPathFor = (whole: string): string =>
-  `${whole}.new-${process.pid}-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
+export const tempPathFor = (target: string): string =>
+  `${target}.new-${process.pid}-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
 
 /** Whether a process with this id exists, under any account. */
 export const isAlive = (pid: number): boolean => {
