@@ -9,7 +9,7 @@ const isOnCalendar = (text: string): boolean => {
   return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(text.slice(0, 10))
 }
 
-/** Annotated before its checks, since a document shows no annotation of a filter. */
+/** The annotation precedes the checks: JSON Schema generation ignores the annotations of a check. */
 const makeTimestamp = (annotations: { readonly description?: string }) =>
   Schema.String.annotate({ format: "date-time", ...annotations })
     .check(

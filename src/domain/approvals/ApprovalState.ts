@@ -149,11 +149,11 @@ export const transition = (state: ApprovalState, input: ApprovalInput, now: Time
 
 const result = (
   from: ApprovalState,
-  moves: ReadonlyArray<ApprovalTransition | undefined>,
+  candidates: ReadonlyArray<ApprovalTransition | undefined>,
   refusal: ApprovalRefusal | null
 ): TransitionResult => {
-  const made = moves.filter((move) => move !== undefined)
-  return { transitions: made, state: made.at(-1)?.state ?? from, refusal }
+  const transitions = candidates.filter((candidate) => candidate !== undefined)
+  return { transitions, state: transitions.at(-1)?.state ?? from, refusal }
 }
 
 /** Drops the warning that a window is about to end if the approval closes at the same moment. */
@@ -178,14 +178,20 @@ const expiringAt = (state: ApprovalState): Timestamp => {
 const applyTime = (state: ApprovalState, now: Timestamp): ApprovalTransition | undefined => {
   if (state.status !== "pending") return undefined
   if (DateTime.isGreaterThanOrEqualTo(now, state.expires_at)) {
-    const admins = state.stage === "reviewer" ? state.escalation_deadline_at : null
-    if (admins !== null && DateTime.isLessThan(now, admins)) {
+    const adminDeadline = state.stage === "reviewer" ? state.escalation_deadline_at : null
+    if (adminDeadline !== null && DateTime.isLessThan(now, adminDeadline)) {
       return {
         event: "approval.escalated",
-        state: { ...state, stage: "admin", escalated_at: now, expires_at: admins, expiring_notified: false }
+        state: {
+          ...state,
+          stage: "admin",
+          escalated_at: now,
+          expires_at: adminDeadline,
+          expiring_notified: false
+        }
       }
     }
-    const last = admins === null ? state : { ...state, expires_at: admins }
+    const last = adminDeadline === null ? state : { ...state, expires_at: adminDeadline }
     return { event: "approval.expired", state: close(last, now, "expired", state.timeout_action, "timeout") }
   }
   if (!state.expiring_notified && DateTime.isGreaterThanOrEqualTo(now, expiringAt(state))) {

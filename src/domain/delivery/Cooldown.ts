@@ -1,4 +1,4 @@
-/** When and for how long a failing destination is left alone. */
+/** When a failing destination enters cooldown, and for how long. */
 export interface CooldownPolicy {
   /** Consecutive failures that start a cooldown. */
   readonly failureThreshold: number

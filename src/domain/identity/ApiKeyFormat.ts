@@ -85,7 +85,7 @@ export interface ApiKeyOccurrence {
 }
 
 /**
- * Finds every key in a text, in linear time: a candidate has a fixed length. After a candidate that fails, the search resumes behind its
+ * Finds every key in a text, in linear time: a candidate has a fixed length. After a candidate that fails, the search resumes after its
  * `csk_`, because a truncated key can run into the start of a complete one.
  */
 export const findApiKeys = (text: string): ReadonlyArray<ApiKeyOccurrence> => {

@@ -32,8 +32,8 @@ const DEFAULT_MAX_DEPTH = 64
 const MAX_POINTER_LENGTH = 1024
 
 /** Digits that every double preserves, and the most digits needed to distinguish two doubles. */
-const KEPT_DIGITS = 15
-const TELLING_DIGITS = 17
+const PRESERVED_DIGITS = 15
+const DISTINGUISHING_DIGITS = 17
 
 /** Names of one object that are compared linearly before a set is created: most objects have fewer. */
 const FEW_KEYS = 8
@@ -221,18 +221,18 @@ const numberEnd = (text: string, start: number): number => {
 
 /**
  * Returns what is lost when a number becomes a double. Integers must stay exact; fractions may have the 17 digits that many programs print.
- * Text that is not a number is not judged here.
+ * Text that is not a number has no problem here.
  */
 const numberProblem = (text: string, start: number, end: number): JsonProblem | undefined => {
   // The shortest text that leaves the range is `9e308`.
   if (end - start < 5) return undefined
   const raw = text.slice(start, end)
-  if (raw.length <= KEPT_DIGITS && !/[eE]/.test(raw)) return undefined
+  if (raw.length <= PRESERVED_DIGITS && !/[eE]/.test(raw)) return undefined
   const decimal = decimalOf(raw)
   if (decimal === undefined || decimal.digits === "") return undefined
   const value = Number(raw)
   if (value === 0 || !Number.isFinite(value)) return "number_out_of_range"
-  if (decimal.digits.length > TELLING_DIGITS) return "number_too_precise"
+  if (decimal.digits.length > DISTINGUISHING_DIGITS) return "number_too_precise"
   const kept = decimalOf(String(value))
   if (kept?.digits === decimal.digits && kept.exponent === decimal.exponent) return undefined
   return decimal.exponent < 0 ? undefined : "number_too_precise"

@@ -74,13 +74,13 @@ export const addToTally = (
   tally: ComparisonTally,
   { candidate, fields, live }: ComparedExample
 ): ComparisonTally => {
-  const one = (candidateAgrees: boolean, liveAgrees: boolean) =>
+  const countIf = (candidateAgrees: boolean, liveAgrees: boolean) =>
     Number(candidate.agrees === candidateAgrees && live.agrees === liveAgrees)
   return {
-    both: tally.both + one(true, true),
-    candidate_only: tally.candidate_only + one(true, false),
-    live_only: tally.live_only + one(false, true),
-    neither: tally.neither + one(false, false),
+    both: tally.both + countIf(true, true),
+    candidate_only: tally.candidate_only + countIf(true, false),
+    live_only: tally.live_only + countIf(false, true),
+    neither: tally.neither + countIf(false, false),
     candidate: withOutcome(tally.candidate, candidate),
     live: withOutcome(tally.live, live),
     fields: withFields(tally.fields, { candidate, fields, live })
@@ -136,12 +136,12 @@ export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
   }
 }
 
-const sideSummary = (side: Side, agreed: number, of: number): SideSummary => {
-  const answered = of - side.failed
+const sideSummary = (side: Side, agreed: number, compared: number): SideSummary => {
+  const answered = compared - side.failed
   return {
     agreed,
-    agreement: of === 0 ? null : agreed / of,
-    agreement_interval: wilsonInterval(agreed, of),
+    agreement: compared === 0 ? null : agreed / compared,
+    agreement_interval: wilsonInterval(agreed, compared),
     failed: side.failed,
     input_tokens: side.input_tokens,
     output_tokens: side.output_tokens,
@@ -158,8 +158,8 @@ const sideSummary = (side: Side, agreed: number, of: number): SideSummary => {
 }
 
 /** The midpoint of the bucket that contains the `q` quantile. */
-const percentile = (classes: Side["classes"], of: number, q: number): number => {
-  let left = Math.ceil(of * q)
+const percentile = (classes: Side["classes"], total: number, q: number): number => {
+  let left = Math.ceil(total * q)
   let found = 0
   for (const [key, count] of Object.entries(classes).toSorted(([a], [b]) => Number(a) - Number(b))) {
     found = SHORTEST_MS * BUCKET_GROWTH ** (Number(key) + 0.5)

@@ -112,7 +112,7 @@ export const NewProvider = Schema.Union([
     structured_output: Schema.optionalKey(OpenAiProvider.fields.structured_output),
     timeout_seconds: Schema.optionalKey(OpenAiProvider.fields.timeout_seconds),
     price: Schema.optionalKey(OpenAiProvider.fields.price)
-  }).annotate({ description: "Asks a server with an API compatible with OpenAI's chat completions." })
+  }).annotate({ description: "Calls a server with an API compatible with OpenAI's chat completions." })
 ]).annotate({ identifier: "NewProvider", description: "A provider to use, with its API key." })
 export type NewProvider = typeof NewProvider.Type
 

@@ -16,7 +16,7 @@ export const TaskRun = Schema.Struct({
   }),
   answer: JsonObject.annotateKey({ description: "The answer, valid against the task's answer schema." }),
   usage: Usage.annotateKey({ description: "Tokens that the provider counted." }),
-  created_at: timestamp("When the run was logged.")
+  created_at: timestamp("When the run started.")
 }).annotate({
   identifier: "TaskRun",
   description: "A run of a task. It is logged before the response is sent."

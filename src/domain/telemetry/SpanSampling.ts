@@ -2,7 +2,7 @@ import type { TraceId } from "../Ids.ts"
 
 /**
  * Consistent probability sampling (OpenTelemetry, "TraceState: Probability Sampling"). The last 56 bits of a trace id are its randomness; a
- * trace is sampled if they are at or above the rejection threshold. So every process that sees a span of a trace decides alike without
+ * trace is sampled if they are at or above the rejection threshold. So every process makes the same decision about a trace without
  * coordination, and a trace is exported whole or not at all. Each span carries the threshold as `ot=th:…`, from which a consumer computes
  * how many spans it represents.
  */

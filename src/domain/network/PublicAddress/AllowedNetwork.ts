@@ -46,13 +46,13 @@ const parseAllowance = (entry: string): Result.Result<AllowedNetwork, string> =>
   })
 }
 
-/** Parses networks separated by commas. Fails with a sentence without its subject, the variable's name. */
+/** Parses networks separated by commas. The error is the rest of a sentence that starts with the variable's name. */
 export const parseNetworks = (text: string): Result.Result<ReadonlyArray<IpNetwork.IpNetwork>, string> =>
   parseList(text, parseNetwork)
 
 /**
- * Parses networks and `address:port` (`[address]:port` for IPv6) separated by commas. Fails with a sentence without its subject, the
- * variable's name.
+ * Parses networks and `address:port` (`[address]:port` for IPv6) separated by commas. The error is the rest of a sentence that starts with
+ * the variable's name.
  */
 export const parseAllowedNetworks = (text: string): Result.Result<ReadonlyArray<AllowedNetwork>, string> =>
   parseList(text, parseAllowance)

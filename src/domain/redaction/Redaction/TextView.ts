@@ -105,15 +105,15 @@ const isTokenCode = (code: number): boolean =>
 
 const without = (
   view: TextView,
-  isOut: (character: string) => boolean,
-  as: (character: string) => string
+  isRemoved: (character: string) => boolean,
+  convert: (character: string) => string
 ): TextView => {
   const out: Array<string> = []
   const at: Array<number> = []
   let index = 0
   for (const character of view.text) {
-    if (!isOut(character)) {
-      out.push(as(character))
+    if (!isRemoved(character)) {
+      out.push(convert(character))
       for (let unit = 0; unit < character.length; unit++) at.push(view.at?.[index + unit] ?? index + unit)
     }
     index += character.length

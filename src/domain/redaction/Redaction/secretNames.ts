@@ -28,7 +28,7 @@ const partsOf = (name: string): ReadonlyArray<string> =>
     .split(/[^a-z0-9]+/)
     .filter((part) => part !== "")
 
-/** Whether secrets are stored under names like this. Not decisive alone: the value is judged too. */
+/** Whether secrets are stored under names like this. Not sufficient alone: the value is checked too. */
 export const isSecretName = (name: string): boolean => {
   if (name.length > 128) return false
   const parts = partsOf(name)
