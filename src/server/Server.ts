@@ -229,7 +229,7 @@ export const layerRoutes = (settings: ServiceSettings) =>
 /** The whole service: a migrated database, the services, their workers, and the listening routes. */
 export const layer = (settings: Settings) =>
   // Built after the HTTP server, so that shutdown ends open streams first and then waits for the remaining requests.
-  Layer.mergeAll(SessionStream.layerEndAtStop, ApprovalFeed.layerEndAtStop).pipe(
+  Layer.mergeAll(SessionStream.layerEndOnShutdown, ApprovalFeed.layerEndOnShutdown).pipe(
     Layer.provideMerge(
       HttpRouter.serve(layerRoutes(settings), {
         disableLogger: true,

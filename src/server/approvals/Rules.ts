@@ -105,7 +105,7 @@ export class Rules extends Context.Service<
   )
 }
 
-/** Decoded lists that one process caches, and the rules in all of them together. A rule takes about 1 kB. */
+/** Decoded lists that one replica caches, and the rules in all of them together. A rule takes about 1 kB. */
 const MAX_CACHED_LISTS = 1_000
 const MAX_CACHED_RULES = 10_000
 

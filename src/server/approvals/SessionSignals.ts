@@ -21,7 +21,7 @@ export interface SessionSignal {
   readonly newest: number
 }
 
-/** Runs synchronously and must not throw. `undefined`: signals may have been lost, because LISTEN has just begun or begun again. */
+/** Runs synchronously and must not throw. `undefined`: signals may have been lost, because LISTEN has just started or reconnected. */
 export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
 
 /** Options of the exchange between replicas. */

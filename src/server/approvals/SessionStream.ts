@@ -25,7 +25,7 @@ import type { ReadResult, SessionKey } from "./SessionStream/Subscription.ts"
 
 /** Limits and intervals of the streams. */
 export interface SessionStreamOptions {
-  /** Open streams of this process; further ones are answered with 503. Default 20,000. */
+  /** Open streams of this replica; further ones are answered with 503. Default 20,000. */
   readonly maxStreams?: number
   /** Open streams of one organization, so that it cannot use the whole limit. Default: three quarters of `maxStreams`. */
   readonly maxStreamsPerOrganization?: number
@@ -74,7 +74,7 @@ export class SessionStream extends Context.Service<
       NotFound | CursorExpired | InvalidRequest | Unavailable,
       Authorized<"sessions.read">
     >
-    /** The number of open streams of this process. */
+    /** The number of open streams of this replica. */
     readonly size: Effect.Effect<number>
     /** Sends the heartbeats that are due and cuts the connections of slow clients. */
     readonly sweep: Effect.Effect<{ readonly heartbeats: number; readonly cut: number }>
@@ -93,7 +93,7 @@ export class SessionStream extends Context.Service<
    * Ends the streams when its scope closes. It must be built over the listening server, so that it runs before the server drains its
    * open requests: the drain would otherwise wait for the streams until it times out.
    */
-  static readonly layerEndAtStop: Layer.Layer<never, never, SessionStream> = Layer.effectDiscard(
+  static readonly layerEndOnShutdown: Layer.Layer<never, never, SessionStream> = Layer.effectDiscard(
     Effect.flatMap(SessionStream, ({ endAll }) => Effect.addFinalizer(() => endAll))
   )
 }

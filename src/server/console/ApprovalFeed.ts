@@ -169,7 +169,7 @@ export class ApprovalFeed extends Context.Service<
    * Ends the feeds when its scope closes. It must be built over the listening server, so that it runs before the server drains its
    * requests.
    */
-  static readonly layerEndAtStop: Layer.Layer<never, never, ApprovalFeed> = Layer.effectDiscard(
+  static readonly layerEndOnShutdown: Layer.Layer<never, never, ApprovalFeed> = Layer.effectDiscard(
     Effect.flatMap(ApprovalFeed, ({ endAll }) => Effect.addFinalizer(() => endAll))
   )
 }

@@ -1,8 +1,8 @@
 /**
- * The open streams of this process, by session. An idle stream costs one object: no fiber, timer or statement of its own.
+ * The open streams of this replica, by session. An idle stream costs one object: no fiber, timer or statement of its own.
  *
  * ```
- *     signal: of this process, by NOTIFY, or found by the poll
+ *     signal: of this replica, by NOTIFY, or found by the poll
  *                    v
  *  waiting ──> reading a page ──> sending it ──client read it──> waiting
  *     │ heartbeat every 15 s          │ not read within 30 s: connection cut
@@ -44,7 +44,7 @@ export interface HubOptions {
   readonly fork: (effect: Effect.Effect<void>) => void
 }
 
-/** The open streams of this process. */
+/** The open streams of this replica. */
 export interface Hub {
   /** The number of open streams. */
   readonly size: () => number
@@ -56,7 +56,7 @@ export interface Hub {
   readonly signal: (signals: ReadonlyArray<SessionSignal>) => void
   /** Sends the heartbeats that are due and cuts the connections of slow clients. */
   readonly sweep: () => { readonly heartbeats: number; readonly cut: number }
-  /** The sessions that have streams, each with the newest event number known here. */
+  /** The sessions that have streams, each with the number of the newest event seen by this replica. */
   readonly followedSessions: () => ReadonlyArray<FollowedSession>
   /** The keys that opened the streams, each once. */
   readonly keys: () => ReadonlyArray<KeyRef>

@@ -25,12 +25,12 @@ export type ReadResult =
 
 export type EventsRead = Extract<ReadResult, { readonly _tag: "EventsRead" }>
 
-/** A session that has streams in this process. */
+/** A session that has streams in this replica. */
 export interface FollowedSession extends SessionKey {
   readonly subscriptions: Set<Subscription>
   /** Reads in flight, by the cursor they start after. */
   readonly reads: Map<number, SharedRead>
-  /** The number of the newest event that was signalled to this process. */
+  /** The number of the newest event that was signalled to this replica. */
   newest: number
 }
 
@@ -61,9 +61,9 @@ export interface Subscription {
   mustRead: boolean
   /** Whether the stream ends once its last page was read. */
   hasEnded: boolean
-  /** Monotonic milliseconds. */
+  /** When the next heartbeat is due, in milliseconds on the monotonic clock. */
   heartbeatDueAt: number
-  /** Monotonic milliseconds since when the client has unread bytes; undefined if it has read all. */
+  /** When the oldest unread bytes were sent, in milliseconds on the monotonic clock; undefined if the client has read all. */
   writePendingSince: number | undefined
   /** Completes the pull that waits. */
   resume: ((result: PullResult) => void) | undefined

@@ -87,7 +87,7 @@ const gap: ReadResult = { _tag: "Gap" }
 
 const signalRows = rowsOf(Schema.Struct({ session_id: SessionId, newest: Schema.Number }))
 
-/** Returns the sessions that have newer events than were signalled to this process, in one statement. */
+/** Returns the sessions that have newer events than were signalled to this replica, in one statement. */
 export const findMissedSignals = (
   sql: SqlClient.SqlClient,
   sessions: ReadonlyArray<SessionKey & { readonly newest: number }>

@@ -10,7 +10,7 @@ import type { ApprovalRow } from "../approvalRows.ts"
 export const argumentsText = (step: StepRequest): string | null =>
   step.arguments === undefined ? null : JSON.stringify(step.arguments)
 
-/** The pending approval of a step that its ruling makes wait for a decision. */
+/** Builds the pending approval of a step whose ruling requires approval. */
 export const newApproval = (
   { actor, org_id }: Principal,
   session_id: SessionId,

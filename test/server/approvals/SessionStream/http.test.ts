@@ -204,7 +204,7 @@ const serveStreams = (options: SessionStreamOptions) =>
         )
       })
     )
-    const built = yield* SessionStream.layerEndAtStop.pipe(
+    const built = yield* SessionStream.layerEndOnShutdown.pipe(
       Layer.provideMerge(HttpRouter.serve(route, { disableLogger: true, disableListenLog: true })),
       Layer.provideMerge(SessionStream.layer(options)),
       Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer())),
