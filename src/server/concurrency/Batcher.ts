@@ -31,8 +31,8 @@ export interface BatcherOptions<Input, Output, E> {
 
 /**
  * Batches concurrent calls (group commit): while batches are in flight, new calls gather for the next one. There is no delay window, so a
- * lone call is as fast as an unbatched one. A batch is interrupted when all its callers are, so that a hanging statement delays no other call
- * longer than its callers wait.
+ * lone call is as fast as an unbatched one. A batch is interrupted when all its callers are, so that a hanging statement does not block later
+ * batches for longer than its callers wait.
  *
  * Effect's `RequestResolver` batches by a delay window, keeps running a batch that no caller waits for, and does not isolate a faulty input.
  */

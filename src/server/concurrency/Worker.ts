@@ -16,7 +16,7 @@ import { workerFailures, workerLastSuccess } from "../observability/metricDefini
 /** Default pause after a failed run. */
 export const RETRY_MILLIS = 500
 
-/** What a run reports. A run with nothing to report returns `undefined`. */
+/** The result of a run; `undefined` stands for no counts and the usual pause. */
 export interface WorkerRun {
   /** Amounts of work done, by noun (`{ removed: 200 }`): attributes of the run's span, as `worker.removed`. */
   readonly counts?: Readonly<Record<string, number>>

@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { WorkerRun } from "./Worker.ts"
 
-/** What one bounded run of a deletion did. */
+/** The result of one bounded run of a deletion. */
 export interface BatchRun {
   /** Rows deleted. */
   readonly removed: number

@@ -49,12 +49,12 @@ export class DatasetChanges extends Context.Service<
           const { from, task_id, to } = range
           // An example belongs to the versions from `first_version` up to, but not including, `until_version`. An added and a removed
           // example with the same input digest form a replacement; if several share an input, they are paired in the order of their
-          // ids. `came` and `went` are materialized so that each uses its own index: left to itself, the planner scans all examples
-          // of the organization in the order of their inputs.
+          // ids. `added_examples` and `removed_examples` are materialized so that each uses its own index: otherwise the planner scans all
+          // examples of the organization in the order of their inputs.
           const rows = yield* changeRows
             .all(
               sql`
-            WITH came AS MATERIALIZED (
+            WITH added_examples AS MATERIALIZED (
               SELECT example_id, input_digest, bytes,
                 row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
               FROM dataset_examples
@@ -63,7 +63,7 @@ export class DatasetChanges extends Context.Service<
                 AND first_version > ${from}::int
                 AND first_version <= ${to}::int
                 AND (until_version IS NULL OR until_version > ${to}::int)
-            ), went AS MATERIALIZED (
+            ), removed_examples AS MATERIALIZED (
               SELECT example_id, input_digest, bytes,
                 row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
               FROM dataset_examples
@@ -73,10 +73,10 @@ export class DatasetChanges extends Context.Service<
                 AND until_version > ${from}::int
                 AND until_version <= ${to}::int
             ), paired AS (
-              SELECT came.example_id AS after_id, went.example_id AS before_id,
-                coalesce(came.bytes, 0) + coalesce(went.bytes, 0) AS bytes
-              FROM came
-                FULL JOIN went USING (input_digest, nth)
+              SELECT added_examples.example_id AS after_id, removed_examples.example_id AS before_id,
+                coalesce(added_examples.bytes, 0) + coalesce(removed_examples.bytes, 0) AS bytes
+              FROM added_examples
+                FULL JOIN removed_examples USING (input_digest, nth)
             ), counted AS (
               SELECT after_id, before_id,
                 count(*) FILTER (WHERE before_id IS NULL) OVER ()::int AS added,

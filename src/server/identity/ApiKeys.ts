@@ -38,7 +38,7 @@ export class ApiKeys extends Context.Service<
   {
     /**
      * Returns the principal of a key. A key with a typo is refused by its checksum, without a query. `admit` runs before the query for a
-     * key that this process has not verified before; if it fails, so does the verification.
+     * key that this replica has not verified before; if it fails, so does the verification.
      */
     readonly verify: VerifyKey
     /** Lists the organization's keys, newest first, including revoked and expired ones. */
@@ -52,7 +52,7 @@ export class ApiKeys extends Context.Service<
     /** Idempotent. `Revocations` states how soon the key is refused on every replica. */
     readonly revoke: (id: KeyId) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
     /**
-     * Creates the first admin key of an empty database, with the given text or a generated one. If the database has any key, nothing
+     * Creates the first admin key of an empty database, with the provided text or a generated one. If the database has any key, nothing
      * changes and the result is none.
      */
     readonly bootstrap: (options: {
@@ -86,7 +86,7 @@ export class ApiKeys extends Context.Service<
         org_id: OrgId,
         input: NewApiKey,
         created_by: Actor | null,
-        given: Option.Option<ApiKeyFormat.ParsedApiKey>
+        provided: Option.Option<ApiKeyFormat.ParsedApiKey>
       ) {
         const now = yield* clock.now
         const scopes = yield* scopesOf(input)
@@ -94,7 +94,9 @@ export class ApiKeys extends Context.Service<
         if (expires_at !== null && DateTime.isLessThanOrEqualTo(expires_at, now)) {
           return yield* invalid("#/expires_at", "Expected a time in the future.")
         }
-        const { publicId, key } = Option.isSome(given) ? given.value : yield* ApiKeyFormat.generateApiKey
+        const { publicId, key } = Option.isSome(provided)
+          ? provided.value
+          : yield* ApiKeyFormat.generateApiKey
         const row: KeyRow = {
           org_id,
           key_id: yield* KeyId.generate,
@@ -174,9 +176,9 @@ export class ApiKeys extends Context.Service<
           yield* revokeOf(yield* Authorized("keys.write"), id)
         }),
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {
-          const given = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
-          if (Option.isSome(given) && Result.isFailure(given.value))
-            return yield* invalidKey(given.value.failure)
+          const provided = Option.map(key, (text) => ApiKeyFormat.parseApiKey(Redacted.value(text)))
+          if (Option.isSome(provided) && Result.isFailure(provided.value))
+            return yield* invalidKey(provided.value.failure)
           return yield* atomically(
             Effect.gen(function* () {
               // Of two replicas that start on an empty database at the same time, one creates the key.
@@ -187,7 +189,7 @@ export class ApiKeys extends Context.Service<
                 org_id,
                 { name: "first admin key", preset: "admin" },
                 null,
-                Option.flatMap(given, Result.getSuccess)
+                Option.flatMap(provided, Result.getSuccess)
               )
               return Option.some(created)
             })

@@ -13,7 +13,7 @@ import { type Page, toPage, rowLimit } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Who makes a change: a request's principal, or the operator, who has no key (`actor` is null). */
+/** The author of a change: a request's principal, or the operator, who has no key (`actor` is null). */
 export interface Author {
   /** The organization whose log gets the entry. */
   readonly org_id: OrgId

@@ -1,6 +1,6 @@
 import type { KeyId, OrgId } from "../../domain/Ids.ts"
 
-/** Names a key. */
+/** The primary key of an API key. */
 export interface KeyRef {
   readonly org_id: OrgId
   readonly key_id: KeyId

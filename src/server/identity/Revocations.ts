@@ -41,7 +41,7 @@ const RETRY_MILLIS = 500
 /** Keys that one statement of a poll checks. */
 const KEYS_PER_STATEMENT = 10_000
 
-/** A part of the process that uses keys for longer than one request. */
+/** A service of this replica that uses keys for longer than one request. */
 export interface RevocationSubscriber {
   /** The keys to check at the next poll; a key may occur more than once. */
   readonly keysInUse: () => ReadonlyArray<KeyRef>

@@ -10,7 +10,7 @@ import { insertMail, type MailRow, findRecipients } from "./Email/rows.ts"
 import type { MailSettings } from "./Email/Smtp.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-/** Mails that one statement inserts. */
+/** Emails that one statement inserts. */
 const INSERT_BATCH = 500
 
 /** Email to reviewers and admins: the holders of keys that can decide approvals and have an email address. */

@@ -44,7 +44,7 @@ export const httpRequestDuration = series((operation: string) =>
 /** `outcome`: delivered, partial, retry, failed, gone; refused if the attempt was not sent. */
 export const deliveryAttempts = series((channel: string, outcome: string) =>
   Metric.counter("countersign_delivery_attempts_total", {
-    description: "Delivery attempts of this process by channel and outcome",
+    description: "Delivery attempts of this replica by channel and outcome",
     attributes: { channel, outcome },
     incremental: true
   })
@@ -69,7 +69,7 @@ export const deliveryQueueFull = series((channel: string) =>
 export const deliveryQueueDepth = series((channel: string) =>
   Metric.gauge("countersign_delivery_queue_depth", {
     description:
-      "Queued deliveries in the shards of this process, attempts in flight included; the sum over all replicas is the whole queue",
+      "Queued deliveries in the shards of this replica, attempts in flight included; the sum over all replicas is the whole queue",
     attributes: { channel }
   })
 )
@@ -77,27 +77,27 @@ export const deliveryQueueDepth = series((channel: string) =>
 export const deliveryOldestDue = series((channel: string) =>
   Metric.gauge("countersign_delivery_oldest_due_seconds", {
     description:
-      "How long the oldest due delivery in the shards of this process had been due at the last sweep, without destinations in cooldown",
+      "How long the oldest due delivery in the shards of this replica had been due at the last sweep, without destinations in cooldown",
     attributes: { channel, unit: "s" }
   })
 )
 
 export const deliveryInFlight = series((channel: string) =>
   Metric.gauge("countersign_delivery_in_flight", {
-    description: "Delivery attempts in flight in this process",
+    description: "Delivery attempts in flight in this replica",
     attributes: { channel }
   })
 )
 
 export const deliveryCoolingDestinations = series((channel: string) =>
   Metric.gauge("countersign_delivery_cooling_destinations", {
-    description: "Destinations in cooldown with queued deliveries in the shards of this process",
+    description: "Destinations in cooldown with queued deliveries in the shards of this replica",
     attributes: { channel }
   })
 )
 
 export const deliveryShards = Metric.gauge("countersign_delivery_shards", {
-  description: "Shards of the delivery queue that this process owns"
+  description: "Shards of the delivery queue that this replica owns"
 })
 
 export const oldestSnapshot = Metric.gauge("countersign_store_oldest_snapshot_seconds", {
@@ -114,19 +114,19 @@ export const xminAge = Metric.gauge("countersign_store_xmin_age_transactions", {
 /** `state`: active, idle or in_transaction. */
 export const databaseConnections = series((state: string) =>
   Metric.gauge("countersign_store_connections", {
-    description: "Database connections of this process by state",
+    description: "Database connections of this replica by state",
     attributes: { state }
   })
 )
 
 export const databaseConnectionsMax = Metric.gauge("countersign_store_connections_max", {
-  description: "Maximum number of database connections of this process"
+  description: "Maximum number of database connections of this replica"
 })
 
 /** `state`: waiting (for a connection) or open. */
 export const databaseTransactions = series((state: string) =>
   Metric.gauge("countersign_store_transactions", {
-    description: "Transactions of this process by state: waiting for a connection, or open",
+    description: "Transactions of this replica by state: waiting for a connection, or open",
     attributes: { state }
   })
 )
@@ -172,18 +172,18 @@ export const metricsFailures = Metric.counter("countersign_metrics_failures_tota
   incremental: true
 })
 
-/** `worker`: the name of a background worker of this process. */
+/** `worker`: the name of a background worker of this replica. */
 export const workerLastSuccess = series((worker: string) =>
   Metric.gauge("countersign_worker_last_success_timestamp_seconds", {
-    description: "When a background worker of this process last completed a run, in seconds since the epoch",
+    description: "When a background worker of this replica last completed a run, in seconds since the epoch",
     attributes: { worker, unit: "s" }
   })
 )
 
-/** `worker`: the name of a background worker of this process. */
+/** `worker`: the name of a background worker of this replica. */
 export const workerFailures = series((worker: string) =>
   Metric.counter("countersign_worker_failures_total", {
-    description: "Failed runs of a background worker of this process; each is retried",
+    description: "Failed runs of a background worker of this replica; each is retried",
     attributes: { worker },
     incremental: true
   })

@@ -199,7 +199,7 @@ export class Comparisons extends Context.Service<
                   candidate.dataset_id === undefined
                     ? newest
                     : yield* findVersion(sql, org_id, candidate.dataset_id)
-                if (candidateVersion?.task_id !== task_id) return yield* notAVersion
+                if (candidateVersion?.task_id !== task_id) return yield* notVersionOfTask
                 yield* tasks.addKey(org_id, task_id, candidate.provider, "#/candidate/provider", now)
                 const row: ComparisonRow = {
                   org_id,
@@ -266,7 +266,7 @@ const noDataset = Effect.fail(
   new NotFound({ detail: "The task has no dataset. Create its first version before you compare." })
 )
 
-const notAVersion = Effect.fail(
+const notVersionOfTask = Effect.fail(
   new NotFound({
     detail: "`candidate.dataset_id` is not a version of this task's dataset.",
     errors: [{ pointer: "#/candidate/dataset_id", detail: "is not a version of this task's dataset" }]

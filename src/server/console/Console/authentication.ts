@@ -21,10 +21,10 @@ export const layer: Layer.Layer<Authentication, never, ConsoleSessions | RateLim
         const session = yield* sessions.find(sessionToken(request))
         const { principal } = session
         const quota = yield* limits.admitRequest(principal.actor.id)
-        const answer = quota.allowed
+        const handled = quota.allowed
           ? Effect.provideService(operation, CurrentPrincipal, principal)
           : problemResponse(rateLimitExceeded(quota))
-        const response = quota.addHeaders(yield* answer)
+        const response = quota.addHeaders(yield* handled)
         return response.body._tag === "Stream"
           ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
               status: response.status,

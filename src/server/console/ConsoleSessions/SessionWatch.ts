@@ -6,7 +6,7 @@ import type { KeyRef } from "../../identity/KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 
-/** Names a session, and the key that opened it. */
+/** The primary key of a session, and the API key that opened it. */
 export interface SessionRef extends KeyRef {
   /** SHA-256 of the session's secret, in hexadecimal. */
   readonly digest: string
@@ -17,7 +17,7 @@ interface WatchedSession {
   readonly waiters: Set<() => void>
 }
 
-/** The sessions of this process that have open streams, which outlast the request that opened them. */
+/** The sessions of this replica that have open streams, which outlast the request that opened them. */
 export const makeSessionWatch = () => {
   const watched = new Map<string, WatchedSession>()
 

@@ -141,7 +141,7 @@ export const makeRetention = (
     `.unprepared
 
   /**
-   * Deletes expired deliveries. A queued delivery has thereby failed, so its channel is notified as of any other
+   * Deletes expired deliveries. A queued delivery has then failed, so its channel is notified as of any other
    * failure.
    */
   const removeDeliveries = (cutoff: DateTime.Utc) =>

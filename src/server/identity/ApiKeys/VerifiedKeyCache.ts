@@ -6,7 +6,7 @@ import type { VerifiedKey } from "./rows.ts"
 /** How long a key counts as verified before, after its last query. Older keys are removed when another key is verified. */
 const REMEMBERED_MILLIS = 10 * 60_000
 
-/** Keys that one process remembers; past that, the key whose last query is oldest is removed. */
+/** Cached keys per replica; past that, the key with the oldest query is evicted. */
 const MAX_REMEMBERED_KEYS = 10_000
 
 interface CachedKey {

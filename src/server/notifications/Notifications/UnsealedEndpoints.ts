@@ -6,7 +6,7 @@ import type { DeliveryRef } from "../../delivery/Delivery.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import { endpointPlace } from "./rows.ts"
 
-/** Endpoints whose unsealed URL and signing keys one process caches. */
+/** Endpoints whose unsealed URL and signing keys one replica caches. */
 const MAX_CACHED_ENDPOINTS = 1_000
 
 /** The sealed columns of an endpoint. */

@@ -68,7 +68,7 @@ export interface ComparisonBatch {
 }
 
 /**
- * Has both sides answer the next examples after `row.last_example_id`: at least one, at most a batch. Starts no further example once the
+ * Answers the next examples after `row.last_example_id` by both sides: at least one, at most a batch. Starts no further example once the
  * time slice is over, because each may take minutes. Writes nothing.
  */
 export const compareBatch = Effect.fnUntraced(function* (

@@ -28,7 +28,7 @@ export interface OpenAiOptions {
 }
 
 /** Bytes of a response body. */
-const MAX_ANSWER_BYTES = 4 * 2 ** 20
+const MAX_RESPONSE_BYTES = 4 * 2 ** 20
 
 /** Failures without a response that a retry may overcome. */
 const RETRYABLE: ReadonlySet<EgressReason> = new Set([
@@ -105,7 +105,7 @@ const make = Effect.fnUntraced(function* (options: OpenAiOptions) {
             },
             body: Buffer.from(chatBody(provider, messages, schema)),
             timeout: Duration.millis(Math.max(1, deadline - start)),
-            maxResponseBytes: MAX_ANSWER_BYTES
+            maxResponseBytes: MAX_RESPONSE_BYTES
           })
           .pipe(
             Effect.map(classifyResponse),
@@ -179,7 +179,7 @@ const classifyResponse = (response: EgressResponse): CallResult => {
       : { _tag: "Failed", status, detail }
   }
   if (!complete) {
-    return body.length >= MAX_ANSWER_BYTES
+    return body.length >= MAX_RESPONSE_BYTES
       ? { _tag: "Failed", status, detail: "The model server's response is larger than 4 MiB." }
       : {
           _tag: "Retryable",
