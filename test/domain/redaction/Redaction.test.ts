@@ -135,7 +135,7 @@ describe("redact", () => {
     assert.strictEqual(redacted(value).count, 0)
   })
 
-  it("judges a field by its redacted name", () => {
+  it("classifies a field by its redacted name", () => {
     const secrets = secretCases(3).cases.flatMap(({ secrets, what }) =>
       what === "Stripe live" ? secrets : []
     )

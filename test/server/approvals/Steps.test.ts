@@ -50,7 +50,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
           payload: step
         })
         digests.add(arguments_digest)
-        if (approval_id === null) return assert.fail("a person is asked")
+        if (approval_id === null) return assert.fail("expected a pending approval")
         const shown = yield* send(`/v1/agent-approvals/${approval_id}`, { key })
         assert.deepStrictEqual("arguments" in shown.body ? { arguments: shown.body["arguments"] } : {}, some)
       }
@@ -62,7 +62,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
     Effect.gen(function* () {
       const { agent, params, reviewer } = yield* open
       const { approval_id } = yield* agent.sessions.step({ params, payload })
-      if (approval_id === null) return assert.fail("a person is asked")
+      if (approval_id === null) return assert.fail("expected a pending approval")
       yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
       yield* agent.sessions.close({ params })
       const resumed = yield* Effect.flip(agent.sessions.step({ params, payload }))
@@ -90,7 +90,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
       assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "NOT_FOUND")
       const { approval_id } = yield* agent.sessions.step({ params, payload })
       assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "STEP_NOT_ALLOWED")
-      if (approval_id === null) return assert.fail("a person is asked")
+      if (approval_id === null) return assert.fail("expected a pending approval")
       yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
       const results = yield* Effect.all(
         Array.from({ length: 6 }, () => Effect.result(agent.sessions.complete(report))),
@@ -114,7 +114,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
         const { agent, params, reviewer } = yield* open
         const step_id = StepId.make(name)
         const { approval_id } = yield* agent.sessions.step({ params, payload: { ...payload, step_id } })
-        if (approval_id === null) return assert.fail("a person is asked")
+        if (approval_id === null) return assert.fail("expected a pending approval")
         yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
         const report = { params: { ...params, step_id }, payload: { status: "succeeded" as const } }
         assert.strictEqual((yield* agent.sessions.complete(report)).step_id, step_id)

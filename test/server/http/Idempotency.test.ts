@@ -21,7 +21,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
       headers: { "idempotency-key": idempotencyKey }
     })
 
-  it.effect("the same request gets the same answer, also when both arrive concurrently", () =>
+  it.effect("the same request gets the same response, also when both arrive concurrently", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "same answer")
       const answers = yield* Effect.all(
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 
-  it.effect("the answer for one API key is not given to another, which may have fewer scopes", () =>
+  it.effect("the response for one API key is not returned to another, which may have fewer scopes", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.key({}, "callers")
@@ -82,7 +82,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 
-  it.effect("stored answers are sealed", () =>
+  it.effect("stored responses are sealed", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "sealed")
       const { body } = yield* create(key, "one", "sealed")

@@ -49,10 +49,10 @@ const assertProblem = (answer: Exchange, status: number, code: string) => {
 
 describe("listen: slow clients", () => {
   it.live.each([
-    ["says nothing", ""],
+    ["sends nothing", ""],
     ["stops within the request line", "GET /heal"],
     ["stops within the headers", `GET / HTTP/1.1\r\n${HOST}X-A: b\r\n`]
-  ])("and %s is told 408 and cut off", ([, bytes]) =>
+  ])("a client that %s gets 408 and its connection is closed", ([, bytes]) =>
     Effect.gen(function* () {
       const { port } = yield* listening(impatient, ok)
       assertProblem(yield* exchange(port, bytes ?? ""), 408, "REQUEST_TIMEOUT")
@@ -149,7 +149,7 @@ describe("listen: unparsable requests", () => {
       417,
       "EXPECTATION_FAILED"
     ],
-    ["asks for a tunnel", `CONNECT a:443 HTTP/1.1\r\n${CLOSE}\r\n`, 405, "METHOD_NOT_ALLOWED"],
+    ["requests a tunnel", `CONNECT a:443 HTTP/1.1\r\n${CLOSE}\r\n`, 405, "METHOD_NOT_ALLOWED"],
     [
       "has large chunk extensions",
       `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: chunked\r\n\r\n2;${"a".repeat(20_000)}\r\n{}\r\n0\r\n\r\n`,
@@ -174,10 +174,10 @@ describe("listen: unparsable requests", () => {
     ),
     ["a body in chunks", `POST / HTTP/1.1\r\n${CLOSE}Transfer-Encoding: Chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
     [
-      "an upgrade that nobody offers",
+      "an upgrade that the server does not support",
       `GET / HTTP/1.1\r\n${HOST}Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n`
     ]
-  ])("unlike %s", ([, bytes]) =>
+  ])("a request with %s is accepted", ([, bytes]) =>
     Effect.gen(function* () {
       const { port } = yield* listening({}, ok)
       assert.strictEqual((yield* exchange(port, bytes ?? "")).status, 200)

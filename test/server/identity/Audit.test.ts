@@ -24,7 +24,7 @@ const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditEntry["
 const receiver = "http://127.0.0.1:9/hook"
 
 layer(service(), { excludeTestServices: true })("Audit", (it) => {
-  it.effect("the log says who created and revoked which key, the operator included", () =>
+  it.effect("the log names who created and revoked which key, also for the operator", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { api_keys } = yield* countersign.client({ name: "Ann" }, "keys")

@@ -197,7 +197,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("email_notifier says whether reviewers can be reached by email", () =>
+  it.live("email_notifier shows whether reviewers can be reached by email", () =>
     withMail(({ admin, person }) =>
       Effect.gen(function* () {
         const notified = Effect.map(admin.notification_endpoints.list(), (list) => list.email_notifier)

@@ -283,7 +283,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live.runIf(isRoot)("lets that account pass every folder that it makes on the way", () =>
+  it.live.runIf(isRoot)("gives that account access to every directory that it creates", () =>
     Effect.gen(function* () {
       const above = yield* dataDirectory
       yield* Effect.promise(() => chmod(above, 0o711))
@@ -299,7 +299,7 @@ describe("EmbeddedPostgres", () => {
     })
   )
 
-  it.live("an unusable data directory fails with what to do", () =>
+  it.live("an unusable data directory fails with an instruction for the operator", () =>
     Effect.gen(function* () {
       const parent = yield* dataDirectory
       const file = path.join(parent, "file")

@@ -46,7 +46,7 @@ describe("Connections › TLS", () => {
       })
   )
 
-  it.live("TLS uses the host name of the URL, whatever a host header says", () =>
+  it.live("TLS uses the host name of the URL, whatever the Host header is", () =>
     Effect.gen(function* () {
       const receiver = yield* peer(answers(ok()), { tls: authority.issue({ hosts: [hooks] }) })
       const { send } = yield* trusting("127.0.0.1")

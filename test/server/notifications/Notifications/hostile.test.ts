@@ -29,18 +29,18 @@ interface HostileReceiver {
   /** Set if the fault is in TLS. */
   readonly secure?: Parameters<typeof peer>[1]
   /** The `last_error` of the delivery; null if it counts as delivered. */
-  readonly says: string | null
+  readonly phrase: string | null
 }
 
 const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024))
 
 const receivers: ReadonlyArray<HostileReceiver> = [
-  { name: "hangs before headers", behave: () => undefined, says: "timed out waiting for a response" },
-  { name: "drips headers", behave: drip(head200, "x", 100), says: "timed out waiting for a response" },
+  { name: "hangs before headers", behave: () => undefined, phrase: "timed out waiting for a response" },
+  { name: "drips headers", behave: drip(head200, "x", 100), phrase: "timed out waiting for a response" },
   {
     name: "drips interim answers",
     behave: drip("", "HTTP/1.1 103 Early Hints\r\n\r\n", 400),
-    says: "timed out waiting for a response"
+    phrase: "timed out waiting for a response"
   },
   {
     name: "answers 200 after six seconds",
@@ -48,14 +48,18 @@ const receivers: ReadonlyArray<HostileReceiver> = [
       const timer = setTimeout(() => socket.write(`${head200}content-length: 0\r\n\r\n`), 6_000)
       socket.on("close", () => clearTimeout(timer))
     },
-    says: "timed out waiting for a response"
+    phrase: "timed out waiting for a response"
   },
-  { name: "drips the body", behave: drip(`${head200}content-length: 100000\r\n\r\n`, "x", 100), says: null },
-  { name: "sends a body without end", behave: flood(`${head200}\r\n`, "x"), says: null },
+  {
+    name: "drips the body",
+    behave: drip(`${head200}content-length: 100000\r\n\r\n`, "x", 100),
+    phrase: null
+  },
+  { name: "sends a body without end", behave: flood(`${head200}\r\n`, "x"), phrase: null },
   {
     name: "sends a body without end after a failure",
     behave: flood("HTTP/1.1 500 No\r\n\r\n", "x"),
-    says: "HTTP 500"
+    phrase: "HTTP 500"
   },
   {
     name: "sends a gzip bomb",
@@ -63,54 +67,54 @@ const receivers: ReadonlyArray<HostileReceiver> = [
       socket.write(`${head200}content-encoding: gzip\r\ncontent-length: ${bomb.length}\r\n\r\n`)
       socket.write(bomb)
     },
-    says: null
+    phrase: null
   },
   {
     name: "sends huge headers",
     behave: answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`),
-    says: "the response headers are too large"
+    phrase: "the response headers are too large"
   },
   {
     name: "sends headers without end",
     behave: flood(head200, "x-a: b\r\n"),
-    says: "the response headers are too large"
+    phrase: "the response headers are too large"
   },
   {
     name: "floods with interim answers",
     behave: flood("", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"),
-    says: "malformed HTTP response"
+    phrase: "malformed HTTP response"
   },
   {
     name: "resets the connection",
     behave: (socket) => void socket.resetAndDestroy(),
-    says: "connection closed before a response"
+    phrase: "connection closed before a response"
   },
   {
     name: "closes early",
     behave: (socket) => void socket.end(`${head200}x-a: b`),
-    says: "connection closed before a response"
+    phrase: "connection closed before a response"
   },
   {
     name: "redirects",
     behave: answers("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
-    says: "HTTP 302: redirects are not followed"
+    phrase: "HTTP 302: redirects are not followed"
   },
   {
     name: "answers with what is no HTTP",
     behave: answers("TOKEN-OF-THE-PEER 401 Bearer secret\r\n\r\n"),
-    says: "malformed HTTP response"
+    phrase: "malformed HTTP response"
   },
   {
     name: "shows a certificate that vouches for itself",
     behave: () => undefined,
     secure: { tls: selfSigned({ hosts: ["127.0.0.1"] }) },
-    says: "the TLS certificate is not trusted"
+    phrase: "the TLS certificate is not trusted"
   },
   {
     name: "speaks no TLS where it should",
     behave: () => undefined,
     secure: { onConnection: (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\n") },
-    says: "the TLS handshake failed"
+    phrase: "the TLS handshake failed"
   }
 ]
 
@@ -166,17 +170,17 @@ describe("WebhookChannel › hostile receivers", () => {
             )
             assert.lengthOf(attempt_log, 1, name)
             assert.isAtMost(attempt_log[0]?.duration_ms ?? Infinity, LONGEST_MILLIS, name)
-            return { name, status: record?.status, says: record?.last_error }
+            return { name, status: record?.status, phrase: record?.last_error }
           }),
           { concurrency: "unbounded" }
         )
         yield* Fiber.interrupt(watching)
         assert.deepStrictEqual(
-          found.map(({ name, says, status }) => ({ name, says, status })),
-          receivers.map(({ name, says }) => ({
+          found.map(({ name, phrase, status }) => ({ name, phrase, status })),
+          receivers.map(({ name, phrase }) => ({
             name,
-            says,
-            status: says === null ? ("delivered" as const) : ("failed" as const)
+            phrase,
+            status: phrase === null ? ("delivered" as const) : ("failed" as const)
           }))
         )
         assert.isAtMost(most - before, MAX_GROWTH_BYTES)
