@@ -188,7 +188,7 @@ const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">)
 /** The routes of the API contract with one kind of authentication. */
 const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
   HttpApiBuilder.layer(Api).pipe(
-    // Fresh handlers for each authentication: they keep the one that they were built with.
+    // Fresh handlers for each authentication: a handler keeps the authentication that it was built with.
     Layer.provide(
       Layer.fresh(
         Layer.mergeAll(

@@ -45,7 +45,7 @@ export const ApprovalRow = Schema.Struct({
 })
 export type ApprovalRow = typeof ApprovalRow.Type
 
-/** The columns of `ApprovalRow`. Arguments are read as text, because a parsed `null` cannot be told from absent arguments. */
+/** The columns of `ApprovalRow`. Arguments are read as text, because a parsed `null` cannot be distinguished from absent arguments. */
 export const approvalColumns = Object.keys(ApprovalRow.fields)
   .map((column) =>
     column === "arguments" ? "approvals.arguments::text AS arguments" : `approvals.${column}`

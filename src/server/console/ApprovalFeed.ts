@@ -32,8 +32,8 @@ const HEARTBEAT_INTERVAL = "10 seconds"
 
 /**
  * The pending approvals of an organization and a stream of their changes, for the inbox of the console, which spans all sessions. The
- * signals that wake session streams also wake this feed; one query serves all subscribers. If a change may have been missed, a `resync`
- * event makes subscribers refetch the inbox.
+ * signals that wake session streams also wake this feed; one query serves all subscribers. If a change may have been missed, subscribers
+ * get a `resync` event and refetch the inbox.
  */
 export class ApprovalFeed extends Context.Service<
   ApprovalFeed,
@@ -181,6 +181,6 @@ interface FeedSubscriber {
   readonly queue: Queue.Queue<Uint8Array, Cause.Done>
 }
 
-/** The first frame tells the browser to reconnect after two seconds (server-sent events: WHATWG HTML, 9.2). */
+/** The first frame sets the browser's reconnection time to two seconds (server-sent events: WHATWG HTML, 9.2). */
 const OPENING = Buffer.from("retry: 2000\n\n")
 const RESYNC = Buffer.from("event: resync\ndata: {}\n\n")

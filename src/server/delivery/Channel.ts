@@ -26,7 +26,7 @@ export interface ChannelPolicy {
   /** Concurrent attempts of the whole channel in one replica. */
   readonly slots: number
   /**
-   * The longest attempt, in milliseconds. The channel ends it by then, and the engine interrupts what is left shortly
+   * The longest attempt, in milliseconds. The channel ends it by then; the engine interrupts one that still runs shortly
    * after. Up to 5,000 an attempt ends within the lease it began under and within the drain at shutdown. A longer
    * attempt may be interrupted by either, or run concurrently with the next owner's attempt, so that the peer receives
    * it twice.
@@ -74,7 +74,7 @@ export interface Channel {
   /**
    * Runs last within the transaction that records the final status of these deliveries, to update counters that must
    * agree with the log and to delete payloads that are no longer needed. Called exactly once for each delivery, also
-   * with `failed` for one that retention removes while it is queued, but not for deliveries cancelled because their
+   * with `failed` for a delivery that retention removes while it is queued, but not for deliveries cancelled because their
    * destination was removed. Without this hook, results need no explicit transaction.
    */
   readonly onCompleted?: (list: ReadonlyArray<CompletedDelivery>) => Effect.Effect<void, SqlError.SqlError>

@@ -99,7 +99,7 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
         permits: MAX_CONCURRENT,
         onTimeout: permitTimeout
       })
-      /** Duplicates on one replica wait here, where they hold neither a connection nor a permit of the organization. */
+      /** Duplicates on one replica wait here and hold neither a connection nor a permit of the organization. */
       const withKeyPermit = makeKeyedSemaphore({
         permits: 1,
         timeout: WAIT_MILLIS,

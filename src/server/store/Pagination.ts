@@ -10,7 +10,7 @@ export interface Page<Item, Id> {
 /** The most bytes of items in a page. A larger first item is a page of its own. */
 export const MAX_PAGE_BYTES = 8 * 2 ** 20
 
-/** The number of rows to select: one more than the page, which tells whether there is another page. */
+/** The number of rows to select: one more than the page, which shows whether there is another page. */
 export const rowLimit = (request: PageRequest<string>): number => (request.limit ?? DEFAULT_LIMIT) + 1
 
 /** An SQL condition, starting with AND, for rows whose id in `column` is below the cursor. Empty for the first page. */

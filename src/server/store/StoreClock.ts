@@ -35,7 +35,7 @@ export class StoreClock extends Context.Service<
         const [row] = yield* sql<{ readonly now: Date }>`SELECT clock_timestamp() AS now`
         const after = clock.currentTimeMillisUnsafe()
         // Assume that the database took the timestamp in the middle of the round trip, as NTP does. A smaller offset than half the round trip
-        // cannot be told from none.
+        // cannot be distinguished from none.
         const roundTrip = after - before
         // The earlier measurement is more accurate than a slow one.
         if (row === undefined || (isMeasured && roundTrip > SLOW_MILLIS)) return

@@ -180,7 +180,10 @@ export const makeHub = (options: HubOptions): Hub => {
     )
   }
 
-  /** A read can raise the newest number, and lowers one that a premature signal set, unless another signal came during the read. */
+  /**
+   * A read can raise the newest number. If a premature signal has raised it too far, a read lowers it again, unless another signal arrived
+   * during the read.
+   */
   const updateNewest = (followed: FollowedSession, newestAtStart: number, result: ReadResult): void => {
     if (result._tag === "EventsRead") followed.newest = Math.max(followed.newest, result.newest)
     if (result._tag === "UpToDate" && followed.newest === newestAtStart) followed.newest = result.newest

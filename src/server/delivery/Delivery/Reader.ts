@@ -27,7 +27,7 @@ const STABLE_AFTER_MILLIS = 2_000
 const REREAD_INTERVAL_MILLIS = 100
 const REREAD_COST_FACTOR = 10
 
-/** New rows per shard in one read, so that accepting those of all shards does not block the event loop for long. */
+/** New rows per shard in one read, so that accepting the rows of all shards does not block the event loop for long. */
 const TAIL_ROWS = 250
 
 /** Lanes refilled by one statement. */

@@ -55,7 +55,7 @@ export interface OwnedShard {
   /** The highest row number that was read. */
   watermark: number
   /**
-   * Earlier values of `watermark`: the one below which no row is expected any more, and the one that will replace it.
+   * Earlier values of `watermark`. Below `stableWatermark` no new row is expected; `nextStableWatermark` will replace it.
    * `stableSince` is when they last moved, in milliseconds on the monotonic clock.
    */
   stableWatermark: number
@@ -99,13 +99,13 @@ export interface Shards {
   /** Whether other replicas own shards or may own them. */
   readonly hasPeers: () => boolean
   /**
-   * Renews leases, then claims or releases shards. Returns the released ones. Also if it fails halfway, `owned` shows
-   * what it changed.
+   * Renews leases, then claims or releases shards. Returns the released ones. `owned` reflects its changes even if it
+   * fails halfway.
    */
   readonly rebalance: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
   /**
    * Starts the drain: no attempt starts any more, and each shard is released once nothing of it is unfinished.
-   * Deregisters this replica, so that the others no longer count it and claim what is released.
+   * Deregisters this replica, so that the others no longer count it and claim its released shards.
    */
   readonly startDraining: Effect.Effect<void, SqlError.SqlError>
   /** Releases the draining shards with nothing unfinished; returns them. */
@@ -182,8 +182,8 @@ export const makeShards = (sql: SqlClient.SqlClient, clock: Clock.Clock, options
       if (epochs.get(one.shard) === one.epoch) one.leaseUntil = before + leaseMillis
       else owned.delete(one.shard)
     }
-    // Claimed by a statement whose response was lost, or released by one that never ran: released, and claimed like any
-    // other shard later.
+    // Owned in the database but not in memory: claimed by a statement whose response was lost, or released by one that
+    // never ran. These shards are released now, and claimed like any other shard later.
     const unknown = [...epochs.keys()].filter((shard) => !owned.has(shard))
     if (unknown.length > 0) yield* releaseShards(unknown)
   })

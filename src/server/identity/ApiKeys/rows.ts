@@ -117,7 +117,7 @@ export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number,
     LIMIT ${limit}
   `)
 
-/** Ids of the organization's usable keys that have all of `scopes`: at most two, enough to tell whether a key is the last one. */
+/** Ids of the organization's usable keys that have all of `scopes`: at most two, enough to detect the last one. */
 export const usableAdminKeys = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
