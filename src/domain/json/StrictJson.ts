@@ -28,7 +28,7 @@ export interface ScanOptions {
 
 const DEFAULT_MAX_DEPTH = 64
 
-/** Maximum length of a pointer. A longer one is replaced by that of the closest ancestor that fits. */
+/** Maximum length of a pointer. A longer one is replaced by the pointer of the closest ancestor that fits. */
 const MAX_POINTER_LENGTH = 1024
 
 /** Digits that every double preserves, and the most digits needed to distinguish two doubles. */
@@ -220,7 +220,7 @@ const numberEnd = (text: string, start: number): number => {
 }
 
 /**
- * Returns what is lost when a number becomes a double. Integers must stay exact; fractions may have the 17 digits that many programs print.
+ * Returns the problem of a number that loses information as a double. Integers must stay exact; fractions may have the 17 digits that many programs print.
  * Text that is not a number has no problem here.
  */
 const numberProblem = (text: string, start: number, end: number): JsonProblem | undefined => {

@@ -134,7 +134,7 @@ class RedactionWalk {
       const kept = freeName(members, clean)
       this.#visit(kept, () => {
         if (clean !== key) this.#countField()
-        // Under the name it keeps, so that a second redaction decides alike.
+        // Classified by the redacted name, so that a second redaction has the same result.
         members.set(kept, this.value(inner, clean))
       })
     }

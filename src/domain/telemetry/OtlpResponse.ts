@@ -20,7 +20,7 @@ export type ExportOutcome = Extract<
 /** OTLP/HTTP, "Retryable Response Codes". Any other client or server error must not be retried. */
 const retryable: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
-/** Maximum length of a response body, in bytes: OTLP 1.11 asks for a limit, and a valid response is far smaller. */
+/** Maximum length of a response body, in bytes: OTLP 1.11 requires a limit, and a valid response is far smaller. */
 export const MAX_RESPONSE_BYTES = 64 * 1024
 
 /** The likely cause of a status, for the operator. */

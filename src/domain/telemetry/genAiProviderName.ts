@@ -15,7 +15,7 @@ const wellKnown: ReadonlyMap<string, string> = new Map([
 
 /**
  * Returns the value of `gen_ai.provider.name` for a provider. An unknown server with OpenAI's protocol is `openai`, as the conventions
- * require of a client that cannot tell.
+ * require of a client that cannot identify the provider.
  */
 export const genAiProviderName = (provider: Provider): string =>
   provider.kind === "examples"

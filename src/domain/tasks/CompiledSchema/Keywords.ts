@@ -61,7 +61,7 @@ export const unsupportedKeywords: ReadonlyMap<string, string> = new Map([
   ["$async", "Asynchronous schemas are not supported"]
 ])
 
-/** Keywords whose schemas apply only where they are referred to. */
+/** Keywords whose schemas apply only through references. */
 export const definitions: ReadonlySet<string> = new Set(["$defs", "definitions"])
 
 /** Keywords beside which the validator loses track of the evaluated items, so that `unevaluatedItems` gives wrong results. */
