@@ -19,7 +19,7 @@ export class Email extends Context.Service<
   {
     /** Whether a mail server is configured and the organization has a recipient. */
     readonly hasRecipients: (org_id: OrgId) => Effect.Effect<boolean>
-    /** Queues a mail for each event with an email and each of its recipients, within the caller's transaction. */
+    /** Queues an email to each recipient of each event that is sent by email, within the caller's transaction. */
     readonly publish: (
       org_id: OrgId,
       events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
@@ -27,7 +27,7 @@ export class Email extends Context.Service<
     ) => Effect.Effect<void, SqlError.SqlError>
   }
 >()("countersign/server/notifications/Email") {
-  /** Without settings no mail is sent and no statement is run. */
+  /** Without settings no email is sent and no statement is run. */
   static readonly layer = (
     settings: MailSettings | undefined
   ): Layer.Layer<Email, never, Delivery | SqlClient.SqlClient | StoreClock> =>

@@ -110,7 +110,7 @@ export class Notifications extends Context.Service<
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
      * Queues events within the caller's transaction: stores the bytes that will be signed, a delivery for each active endpoint that
-     * subscribes to the event, and a mail for each recipient. Events without subscribers and recipients are not stored.
+     * subscribes to the event, and an email for each recipient. Events without subscribers and recipients are not stored.
      */
     readonly publish: (
       org_id: OrgId,

@@ -91,7 +91,7 @@ describe("Email", () => {
         yield* person("root@example.org", { preset: "admin" })
         yield* person("decides@example.org", { scopes: ["approvals.decide"] })
         yield* person("agent@example.org", { preset: "runtime" })
-        // A person with two keys gets one mail, whatever the case of the address.
+        // A person with two keys gets one email, whatever the case of the address.
         yield* person("Ada@Example.org", { preset: "reviewer" })
         const approval_id = yield* ask()
         yield* Effect.promise(() => server.arrived(3))
@@ -131,7 +131,7 @@ describe("Email", () => {
         const of = (subject: RegExp) => recipients(server.received, subject)
         assert.deepStrictEqual(of(/^Approval requested: /), both)
         assert.deepStrictEqual(of(/^Approval escalated to admins: /), ["root@example.org"])
-        // Near the end of the reviewers' window everyone gets a mail, near the end of the admins' window the admin.
+        // Near the end of the reviewers' window everyone gets an email, near the end of the admins' window the admin.
         assert.deepStrictEqual(of(/^Approval expires 2/), [
           "ada@example.org",
           "root@example.org",
@@ -168,7 +168,7 @@ describe("Email", () => {
     )
   )
 
-  it.live("revoked and expired keys get no mail, and decisions are not mailed", () =>
+  it.live("revoked and expired keys get no email, and decisions are not mailed", () =>
     withMail(({ admin, ask, person, server }) =>
       Effect.gen(function* () {
         const countersign = yield* Countersign

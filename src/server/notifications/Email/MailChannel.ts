@@ -24,7 +24,7 @@ export interface MailOptions {
 }
 
 /**
- * Retries after 10 s with exponential backoff for two hours: greylisting accepts a message after some minutes, and an older mail no longer
+ * Retries after 10 s with exponential backoff for two hours: greylisting accepts a message after some minutes, and an older email no longer
  * helps its reader. The cooldown of a failing server is 10 s, doubling to 5 min.
  */
 const mailPolicy: ChannelPolicy = {
@@ -43,9 +43,9 @@ const mailPolicy: ChannelPolicy = {
 }
 
 /**
- * The destination of all mail: the mail server, so that a new server starts with a clean health. All mail is in the shard of that name,
- * so that one replica sends it all and `MAX_CONNECTIONS` holds across replicas. Each organization has a lane of its own in that shard,
- * and does not wait for other organizations' mail.
+ * The destination of all email: the mail server, so that a new server starts with a clean health. All email is in the shard of that name,
+ * so that one replica sends all of it and `MAX_CONNECTIONS` holds across replicas. Each organization has a lane of its own in that shard,
+ * and does not wait for other organizations' email.
  */
 export const mailDestination = ({ url }: MailSettings): string => {
   const { host } = new URL(Redacted.value(url))
@@ -53,7 +53,7 @@ export const mailDestination = ({ url }: MailSettings): string => {
 }
 
 /**
- * Mail to reviewers and admins: a delivery channel. A mail is rendered when it is sent, from the current approval and key: none is sent
+ * Email to reviewers and admins: a delivery channel. An email is rendered when it is sent, from the current approval and key: none is sent
  * for an approval that was decided in the meantime, nor to the holder of a key that was revoked.
  */
 export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: MailOptions) {
@@ -101,7 +101,7 @@ export const make = Effect.fnUntraced(function* ({ mail, policy, publicUrl }: Ma
   } satisfies Channel
 })
 
-/** Why a mail is no longer to be sent; null if it is. */
+/** Why an email must not be sent any more; null if it can be sent. */
 const whyObsolete = ({ email, status, type, usable }: LoadedMail): string | null => {
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
   return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null

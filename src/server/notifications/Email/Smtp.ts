@@ -2,7 +2,7 @@ import { Effect, identity, Redacted, Schema, type Scope } from "effect"
 import { createTransport } from "nodemailer"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 
-/** The operator's mail server and the sender of all mail. */
+/** The operator's mail server and the sender of all email. */
 export interface MailSettings {
   /** `smtp://` or `smtps://`, with user and password if the server requires them. */
   readonly url: Redacted.Redacted
@@ -10,22 +10,22 @@ export interface MailSettings {
   readonly from: string
 }
 
-/** One mail to one recipient. */
+/** One email to one recipient. */
 export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
   readonly html: string
-  /** The same for every attempt, so that mail programs show a duplicate once. */
+  /** The same for every attempt, so that email clients show a duplicate once. */
   readonly messageId: string
-  /** Message id that all mails about one approval reference, so that mail programs show them as one thread. */
+  /** Message id that all emails about one approval reference, so that email clients show them as one thread. */
   readonly thread: string
   readonly date: Date
 }
 
-/** Sends mail. */
+/** Sends email. */
 export interface Smtp {
-  /** Interruption closes the connection that the mail is sent on. */
+  /** Interruption closes the connection that the email is sent on. */
   readonly send: (mail: Mail) => Effect.Effect<AttemptOutcome>
 }
 
@@ -118,7 +118,7 @@ const SmtpFailure = Schema.Struct({
 const decodeFailure = Schema.decodeUnknownOption(SmtpFailure)
 
 /**
- * The outcome of a failed attempt. A reply about this mail or its recipient is a fault of the delivery alone: 4xx is retried (as
+ * The outcome of a failed attempt. A reply about this email or its recipient is a fault of the delivery alone: 4xx is retried (as
  * greylisting needs), 5xx is final (RFC 5321, section 4.2.1). Every other failure is a fault of the server or its configuration, and is
  * retried.
  */

@@ -52,7 +52,7 @@ export interface MailRow {
   readonly occurred_at: Date
 }
 
-/** Inserts mails. */
+/** Inserts emails. */
 export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<MailRow>) =>
   sql`INSERT INTO approval_mail ${sql.insert(Arr.map(rows, (row) => ({ ...row })))}`
 
@@ -83,7 +83,7 @@ const Loaded = Schema.Struct({
 })
 const loadedRows = rowsOf(Loaded)
 
-/** A mail with the current state of its approval, key and organization; none if it was removed. */
+/** An email with the current state of its approval, key and organization; none if it was removed. */
 export const loadMail = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

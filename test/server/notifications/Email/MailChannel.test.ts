@@ -118,7 +118,7 @@ const test = <E>(
 ) => it.live(name, () => Effect.suspend(effect).pipe(Effect.provide(Layer.fresh(TestDatabase.layerSql))))
 
 describe("MailChannel", () => {
-  test("a greylisted mail is retried with the same message id", () =>
+  test("a greylisted email is retried with the same message id", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ message: (nth) => (nth < 3 ? 451 : undefined) })
       yield* Effect.gen(function* () {
@@ -139,7 +139,7 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port))
     }))
 
-  test("a mail whose result was lost is sent again with the same message id", () =>
+  test("an email whose result was lost is sent again with the same message id", () =>
     Effect.gen(function* () {
       let last = ""
       const server = yield* mailServer()
@@ -161,7 +161,7 @@ describe("MailChannel", () => {
       assert.strictEqual(server.received[1]?.headers.get("message-id"), last)
     }))
 
-  test("an unknown recipient fails its own delivery immediately and does not affect other mail", () =>
+  test("an unknown recipient fails its own delivery immediately and does not affect other email", () =>
     Effect.gen(function* () {
       const server = yield* mailServer({ recipient: (_, nth) => (nth <= 10 ? 550 : undefined) })
       const policy = quickPolicy({
@@ -187,7 +187,7 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port, policy))
     }))
 
-  test("a failing server gets a cooldown and one log line, and queued mail is sent when it works again", () =>
+  test("a failing server gets a cooldown and one log line, and queued email is sent when it works again", () =>
     Effect.gen(function* () {
       const lines: Array<unknown> = []
       const capture = Logger.make(({ message }) => void lines.push(message))
@@ -210,7 +210,7 @@ describe("MailChannel", () => {
       ])
     }))
 
-  test("no mail is sent for an approval that was decided meanwhile, or to a key that was revoked meanwhile", () =>
+  test("no email is sent for an approval that was decided meanwhile, or to a key that was revoked meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       const retry = { ...quickPolicy().retry, delaysMillis: [50] }
@@ -234,7 +234,7 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port, quickPolicy({ retry })))
     }))
 
-  test("a transaction that rolls back queues no mail", () =>
+  test("a transaction that rolls back queues no email", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       yield* Effect.gen(function* () {
@@ -246,7 +246,7 @@ describe("MailChannel", () => {
       }).pipe(withMail(server.port))
     }))
 
-  test("retention removes expired mail", () =>
+  test("retention removes expired email", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       yield* Effect.gen(function* () {

@@ -38,7 +38,7 @@ const retry = (error: string, status: number | null) =>
   ({ _tag: "Retry", error, status, retryAfter: null }) as const
 
 describe("Smtp", () => {
-  it.live("an accepted mail is delivered", () =>
+  it.live("an accepted email is delivered", () =>
     Effect.gen(function* () {
       const { outcome, received } = yield* sendToServer({})
       assert.deepStrictEqual(outcome, { _tag: "Delivered", status: 250 })
@@ -51,7 +51,7 @@ describe("Smtp", () => {
     })
   )
 
-  it.live("a deferred mail is retried, a rejected one is not, and neither is a fault of the server", () =>
+  it.live("a deferred email is retried, a rejected one is not, and neither is a fault of the server", () =>
     Effect.gen(function* () {
       const greylisted = yield* sendToServer({ recipient: () => 451 })
       assert.deepStrictEqual(greylisted.outcome, {
@@ -190,7 +190,7 @@ describe("Smtp", () => {
     )
   )
 
-  it.live("a connection is reused for several mails", () =>
+  it.live("a connection is reused for several emails", () =>
     Effect.scoped(
       Effect.gen(function* () {
         const server = yield* mailServer({ recipient: (_, nth) => (nth === 2 ? 550 : undefined) })
@@ -201,7 +201,7 @@ describe("Smtp", () => {
         for (const expected of ["Delivered", "Failed", "Delivered", "Delivered", "Delivered"]) {
           assert.strictEqual((yield* smtp.send(mail))._tag, expected)
         }
-        // A connection may still be finishing one mail when the next one needs a connection.
+        // A connection may still be finishing one email when the next one needs a connection.
         assert.isAtMost(server.connections(), 2)
       })
     )
