@@ -110,13 +110,13 @@ export default comments({
     }
   ],
   approval_mail: [
-    "Approval email to send, one row per event and recipient. The text is written from the approval when the mail is sent.",
+    "Approval email to send, one row per event and recipient. The text is written from the approval when the email is sent.",
     {
       ...orgId,
-      event_id: "Id of the mail as a delivery event.",
-      type: "Event type that the mail is about.",
-      approval_id: "Approval that the mail is about.",
-      key_id: "API key whose address receives the mail.",
+      event_id: "Id of the email as a delivery event.",
+      type: "Event type that the email is about.",
+      approval_id: "Approval that the email is about.",
+      key_id: "API key whose address receives the email.",
       occurred_at: "When the event happened."
     }
   ],

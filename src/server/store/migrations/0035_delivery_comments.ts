@@ -1,7 +1,7 @@
 import { comments, createdBy, orgId } from "./comments.ts"
 
 const destination = {
-  destination_id: "Webhook endpoint, mailbox or telemetry destination that the delivery goes to."
+  destination_id: "Webhook endpoint, mail server or telemetry destination that the delivery goes to."
 }
 
 /** Comments on the delivery engine and telemetry export. */
@@ -13,7 +13,7 @@ export default comments({
       ...destination,
       delivery_id: "Id, ordered by creation time.",
       channel: "Channel: webhook, mail or otlp.",
-      event_id: "Event that is delivered.",
+      event_id: "Approval event, email or batch of spans that is delivered.",
       label: "Short description for lists, such as the event type.",
       status: "pending, delivered, partial or failed.",
       attempts: "Attempts so far.",
@@ -22,7 +22,7 @@ export default comments({
         "Error of the last attempt, or why there was none, such as a full queue; null: not attempted yet, or delivered.",
       created_at: "When the delivery was enqueued.",
       finished_at: "When it was delivered or failed; null while pending.",
-      size: "Units that it carries, such as spans; 1 for a webhook or a mail.",
+      size: "Units that it carries, such as spans; 1 for a webhook or an email.",
       rejected: "Units that the destination rejected.",
       status_code: "Response status of the last attempt; null: no response, or not attempted yet."
     }
@@ -36,7 +36,7 @@ export default comments({
       ...destination,
       delivery_id: "Delivery to attempt.",
       channel: "Channel of the delivery.",
-      event_id: "Event that is delivered.",
+      event_id: "Approval event, email or batch of spans that is delivered.",
       due_at: "When the next attempt is due.",
       expires_at: "After this time no attempt starts; null: the delivery does not expire.",
       attempt: "Attempts made so far: the number of the next one, from 0.",
