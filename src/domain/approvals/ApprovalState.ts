@@ -167,8 +167,8 @@ export const nextTransitionAt = (state: ApprovalState): Timestamp | null => {
 }
 
 const expiringAt = (state: ApprovalState): Timestamp => {
-  const opened = state.stage === "reviewer" ? state.requested_at : state.review_deadline_at
-  const quarter = Duration.times(DateTime.distance(opened, state.expires_at), 0.25)
+  const windowStart = state.stage === "reviewer" ? state.requested_at : state.review_deadline_at
+  const quarter = Duration.times(DateTime.distance(windowStart, state.expires_at), 0.25)
   return DateTime.subtractDuration(
     state.expires_at,
     state.expiring_seconds === null ? quarter : Duration.seconds(state.expiring_seconds)

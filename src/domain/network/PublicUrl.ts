@@ -181,8 +181,8 @@ export class PublicUrl {
 }
 
 /**
- * Returns the hint of a stored URL, whatever the current rules say about it. Text that is not a URL, which no stored URL is, yields the
- * mask alone.
+ * Returns the hint of a stored URL, without applying the current rules. For text that is not a URL, which is never stored, returns the mask
+ * alone.
  */
 export const urlHint = (text: string): string => {
   const url = URL.parse(text)

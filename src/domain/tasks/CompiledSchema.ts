@@ -59,8 +59,8 @@ const makeCheck = (prepared: Blueprint): CompiledSchema["check"] => {
   const meter = new Meter()
   const validate = makeValidator(prepared, meter)
   return (value, at = "#", shared) => {
-    const given = Math.min(workFor(value), Math.max(0, shared?.left ?? Number.POSITIVE_INFINITY))
-    meter.left = given
+    const limit = Math.min(workFor(value), Math.max(0, shared?.left ?? Number.POSITIVE_INFINITY))
+    meter.left = limit
     try {
       return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
     } catch (error) {
@@ -73,7 +73,7 @@ const makeCheck = (prepared: Blueprint): CompiledSchema["check"] => {
       }
       throw error
     } finally {
-      if (shared !== undefined) shared.left -= given - meter.left
+      if (shared !== undefined) shared.left -= limit - meter.left
       validate.errors = null
     }
   }

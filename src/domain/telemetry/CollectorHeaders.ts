@@ -66,12 +66,12 @@ const details: Readonly<Record<HeaderRefusal, string>> = {
 export const checkCollectorHeaders = (
   headers: ReadonlyArray<readonly [name: string, value: string]>
 ): ReadonlyArray<HeaderFault> => {
-  const whole = (refusal: "TooMany" | "TooLarge"): ReadonlyArray<HeaderFault> => [
+  const refuseAll = (refusal: "TooMany" | "TooLarge"): ReadonlyArray<HeaderFault> => [
     { refusal, pointer: "#/headers", detail: details[refusal] }
   ]
-  if (headers.length > MAX_HEADERS) return whole("TooMany")
+  if (headers.length > MAX_HEADERS) return refuseAll("TooMany")
   const characters = headers.reduce((sum, [name, text]) => sum + name.length + text.length, 0)
-  if (characters > MAX_HEADER_CHARACTERS) return whole("TooLarge")
+  if (characters > MAX_HEADER_CHARACTERS) return refuseAll("TooLarge")
 
   const seen = new Set<string>()
   return headers.flatMap(([name, text], index) => {

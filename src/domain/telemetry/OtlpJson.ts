@@ -82,14 +82,14 @@ const cachedAttribute = (name: string): CachedAttribute => {
   const found = cachedAttributes.get(name)
   if (found !== undefined) return found
   const before = flat([`,{"key":`, quote(name), `,"value":`])
-  const made: CachedAttribute = {
+  const attribute: CachedAttribute = {
     before,
     beforeInt: flat([before, `{"intValue":"`]),
     value: undefined,
     text: ""
   }
-  if (cachedAttributes.size < MAX_KNOWN) cachedAttributes.set(name, made)
-  return made
+  if (cachedAttributes.size < MAX_KNOWN) cachedAttributes.set(name, attribute)
+  return attribute
 }
 
 /** Joins pieces into one flat string, which later concatenations copy as a unit. */

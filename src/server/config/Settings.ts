@@ -108,10 +108,11 @@ export const decode = (
 /** The first fault in full, followed by the names of the other invalid variables. */
 const settingsInvalid = (faults: ReadonlyArray<VariableFault>): SettingsInvalid => {
   const [first, ...others] = faults
-  const rest = others.length === 0 ? "" : ` (also invalid: ${others.map((one) => one.variable).join(", ")})`
+  const alsoInvalid =
+    others.length === 0 ? "" : ` (also invalid: ${others.map((one) => one.variable).join(", ")})`
   return new SettingsInvalid({
     variable: first?.variable ?? "",
-    message: `${first?.variable} ${first?.fault}${rest}`
+    message: `${first?.variable} ${first?.fault}${alsoInvalid}`
   })
 }
 

@@ -136,13 +136,13 @@ export class Delivery extends Context.Service<
       Delivery,
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
-        const own = yield* Layer.build(layerDedicatedPool(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
+        const engineClient = yield* Layer.build(layerDedicatedPool(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
         const leases = Context.get(
           yield* Layer.build(layerDedicatedPool(LEASE_CONNECTIONS)),
           SqlClient.SqlClient
         )
         return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
-          Effect.provide(own)
+          Effect.provide(engineClient)
         )
       })
     )

@@ -95,9 +95,9 @@ const makeSend = (
   const parse = (text: string): ReturnType<typeof PublicUrl.parse> => {
     const cached = parsed.get(text)
     if (cached !== undefined) return cached
-    const made = PublicUrl.parse(text, rule)
-    parsed.set(text, made, 1)
-    return made
+    const result = PublicUrl.parse(text, rule)
+    parsed.set(text, result, 1)
+    return result
   }
 
   const now = (): number => monotonicMillis(clock)

@@ -45,7 +45,7 @@ const MAX_CONCURRENT = 4
 const TIME_SLICE = Duration.seconds(30)
 
 /**
- * How often a worker polls for comparisons that this replica was not notified of: created by another replica, or left behind by one that
+ * How often a worker polls for comparisons that this replica was not notified of: those that another replica created, or was running when it
  * crashed.
  */
 const POLL_INTERVAL = Duration.seconds(2)

@@ -25,8 +25,8 @@ const valueAt = (text: string, start: number, isQuoted: boolean, sign: string): 
   const forms = [...(isQuoted ? [quoted] : []), sign === "=" ? inQuery : inText]
   for (const form of forms) {
     form.lastIndex = start
-    const given = form.exec(text)?.[0]
-    if (given !== undefined && !(form === quoted && /\s/.test(given))) return given
+    const assigned = form.exec(text)?.[0]
+    if (assigned !== undefined && !(form === quoted && /\s/.test(assigned))) return assigned
   }
   return undefined
 }
@@ -47,12 +47,12 @@ export const findAssignments = (text: string): ReadonlyArray<TextRange> => {
     const start = match.index + whole.length
     if (kind === undefined || (sign.trim() === "to" && !isChange(text, match.index))) continue
     const isQuoted = /["'`]$/.test(whole)
-    const given = valueAt(text, start, isQuoted, sign)
-    if (given === undefined) {
+    const assigned = valueAt(text, start, isQuoted, sign)
+    if (assigned === undefined) {
       assignment.lastIndex = Math.max(start - 1, match.index + 1)
       continue
     }
-    const bare = isQuoted || sign === "=" ? given : trimTrailing(given, ".!?:")
+    const bare = isQuoted || sign === "=" ? assigned : trimTrailing(assigned, ".!?:")
     const isCode = isQuoted || (sign === "=" && text.charAt(start - 1) === "=")
     if (!isFalsePositive(kind, name, sign.trim(), bare, isQuoted) && isSecretValue(kind, bare, isCode))
       found.push({ start, end: start + bare.length })
@@ -69,15 +69,15 @@ const isFalsePositive = (
   kind: NameKind,
   name: string,
   sign: string,
-  given: string,
+  assigned: string,
   isQuoted: boolean
 ): boolean =>
-  (sign === "-" && !looksRandom(given)) ||
+  (sign === "-" && !looksRandom(assigned)) ||
   (sign === "" && kind === "pass") ||
   (!isQuoted &&
-    (isExpression(given) ||
-      /[_.](?:passw(?:or)?d|pwd|pass|secret|token|key)$/i.test(given) ||
-      name.toLowerCase().endsWith(given.toLowerCase())))
+    (isExpression(assigned) ||
+      /[_.](?:passw(?:or)?d|pwd|pass|secret|token|key)$/i.test(assigned) ||
+      name.toLowerCase().endsWith(assigned.toLowerCase())))
 
 /** Number of characters inspected before a name. */
 const BEFORE = 48
@@ -127,16 +127,16 @@ const MIN_SECRET = 10
  */
 const MIN_WORDS = 8
 
-const isSecretValue = (kind: NameKind, given: string, isCode: boolean): boolean => {
-  if (isPlaceholder(given) || isKnownFormat(given) || isPath(given)) return false
-  if (kind === "key") return given.length >= MIN_SECRET && isOpaque(given)
-  if (kind === "token") return given.length >= MIN_SECRET && isOpaque(given) && !isIdentifier(given)
-  if (given.length < MIN_PASSWORD) return false
-  if (/^[0-9]{1,4}[-./:][0-9]{1,2}[-./:]?[0-9:TZ.]*$/.test(given)) return false
-  if (kind === "pass" && isWordLike(given) && (!isCode || /[^0-9A-Za-z]/.test(given))) return false
+const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean): boolean => {
+  if (isPlaceholder(assigned) || isKnownFormat(assigned) || isPath(assigned)) return false
+  if (kind === "key") return assigned.length >= MIN_SECRET && isOpaque(assigned)
+  if (kind === "token") return assigned.length >= MIN_SECRET && isOpaque(assigned) && !isIdentifier(assigned)
+  if (assigned.length < MIN_PASSWORD) return false
+  if (/^[0-9]{1,4}[-./:][0-9]{1,2}[-./:]?[0-9:TZ.]*$/.test(assigned)) return false
+  if (kind === "pass" && isWordLike(assigned) && (!isCode || /[^0-9A-Za-z]/.test(assigned))) return false
   return (
-    (hasLetter(given) && (hasDigit(given) || hasSign(given))) ||
-    (isCode && given.length >= MIN_WORDS && !/[./]/.test(given))
+    (hasLetter(assigned) && (hasDigit(assigned) || hasSign(assigned))) ||
+    (isCode && assigned.length >= MIN_WORDS && !/[./]/.test(assigned))
   )
 }
 

@@ -23,14 +23,14 @@ export const findCommandOptions = (text: string): ReadonlyArray<TextRange> => {
   for (const { form, needs } of options) {
     if (!needs.test(text)) continue
     for (const match of text.matchAll(form)) {
-      const given = match[1] ?? ""
+      const value = match[1] ?? ""
       const end = match.index + match[0].length
       if (
-        !isPlaceholder(given) &&
-        hasLetter(given) &&
-        (hasDigit(given) || looksRandom(given) || hasSign(given))
+        !isPlaceholder(value) &&
+        hasLetter(value) &&
+        (hasDigit(value) || looksRandom(value) || hasSign(value))
       ) {
-        found.push({ start: end - given.length, end })
+        found.push({ start: end - value.length, end })
       }
     }
   }

@@ -16,19 +16,23 @@ const MIN_TEXT = 8
 /** Finds the secrets of a text as ordered, disjoint ranges. Linear in the text's length. */
 export const findSecrets = (text: string, known: KnownValues, layer = 0): ReadonlyArray<TextRange> => {
   if (text.length < MIN_TEXT) return []
-  const clear = normalizeText(text)
-  const base = clear ?? { text }
-  const whole = joinLines(base, false)
+  const normalized = normalizeText(text)
+  const base = normalized ?? { text }
+  const joined = joinLines(base, false)
   // Known values and checksummed keys never occur by chance, so they are found across any line break.
-  const all = joinLines(base, true)
+  const fullyJoined = joinLines(base, true)
   // Spread into arrays, not into call arguments: a text may contain more findings than the stack holds.
   return mergeRanges([
     ...findInView({ text }, known, layer),
-    ...(clear === undefined ? [] : findInView(clear, known, layer).map((span) => toOriginal(clear, span))),
-    ...(whole === undefined ? [] : findInView(whole, known, layer).map((span) => toOriginal(whole, span))),
-    ...(all === undefined
+    ...(normalized === undefined
       ? []
-      : [...known.find(all), ...findApiKeys(all.text)].map((span) => toOriginal(all, span)))
+      : findInView(normalized, known, layer).map((span) => toOriginal(normalized, span))),
+    ...(joined === undefined ? [] : findInView(joined, known, layer).map((span) => toOriginal(joined, span))),
+    ...(fullyJoined === undefined
+      ? []
+      : [...known.find(fullyJoined), ...findApiKeys(fullyJoined.text)].map((span) =>
+          toOriginal(fullyJoined, span)
+        ))
   ])
 }
 

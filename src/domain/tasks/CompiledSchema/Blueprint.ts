@@ -116,7 +116,7 @@ class SchemaPreparer {
       this.#visited.set(name, node)
       if (this.#visited.size > MAX_SCHEMAS)
         return yield* fault(place, `The schema has more than ${MAX_SCHEMAS} subschemas`)
-      const kept: Array<readonly [string, unknown]> = []
+      const members: Array<readonly [string, unknown]> = []
       let units = 1
       let weighs = false
       for (const [keyword, value] of Object.entries(schema)) {
@@ -134,11 +134,11 @@ class SchemaPreparer {
         if (kind === "value") {
           yield* this.#value(keyword, value, here, name)
           units += Math.ceil(JSON.stringify(value).length / CHARACTERS_PER_UNIT)
-          kept.push([keyword, value])
+          members.push([keyword, value])
         } else if (kind === "schema") {
           if (inPlace.has(keyword)) node.sameValue.push(nameOf(here))
           units++
-          kept.push([keyword, yield* this.#schema(value, here, depth + 1)])
+          members.push([keyword, yield* this.#schema(value, here, depth + 1)])
         } else if (Predicate.isReadonlyObject(value) || Array.isArray(value)) {
           if (kind === "list" && Object.keys(value).length > MAX_BRANCHES) {
             return yield* fault(here, `${keyword} has more than ${MAX_BRANCHES} schemas`)
@@ -155,10 +155,10 @@ class SchemaPreparer {
             parts.push([part, yield* this.#schema(inner, there, depth + 1)])
           }
           // `fromEntries` creates own properties for all names, including `__proto__`.
-          kept.push([keyword, kind === "list" ? parts.map(([, part]) => part) : Object.fromEntries(parts)])
+          members.push([keyword, kind === "list" ? parts.map(([, part]) => part) : Object.fromEntries(parts)])
         }
       }
-      const priced = Object.fromEntries([...kept, [WORK, { units, weighs } satisfies Work]])
+      const priced = Object.fromEntries([...members, [WORK, { units, weighs } satisfies Work]])
       const to: unknown = priced["$ref"]
       if (typeof to === "string") {
         this.#references.push({ place: [...place, "$ref"], from: name, to, priced })
@@ -176,9 +176,9 @@ class SchemaPreparer {
       case "pattern":
         return this.#pattern(value, place)
       case "$anchor": {
-        const taken = this.#anchors.has(value)
+        const isDuplicate = this.#anchors.has(value)
         this.#anchors.set(value, owner)
-        return taken ? fault(place, "The anchor is already used by another schema") : Result.void
+        return isDuplicate ? fault(place, "The anchor is already used by another schema") : Result.void
       }
       default:
         return Result.void

@@ -21,14 +21,14 @@ export const faultsOf = (errors: ReadonlyArray<ErrorObject>, at: string): Readon
 
 const placeOf = ({ instancePath, keyword, params }: ErrorObject): ReadonlyArray<string> => {
   const place = instancePath.split("/").slice(1).map(JsonPointer.unescapeToken)
-  const own: unknown =
+  const last: unknown =
     params["missingProperty"] ??
     params["additionalProperty"] ??
     params["unevaluatedProperty"] ??
     params["propertyName"] ??
     // The first surplus item.
     (surplusItems.has(keyword) ? (params["limit"] ?? params["len"]) : undefined)
-  return typeof own === "string" || typeof own === "number" ? [...place, String(own)] : place
+  return typeof last === "string" || typeof last === "number" ? [...place, String(last)] : place
 }
 
 const surplusItems = new Set(["items", "additionalItems", "unevaluatedItems", "maxItems"])

@@ -29,15 +29,15 @@ export interface ReadTracker {
 export const makeReadTracker = (): ReadTracker => {
   const written = new Map<number, { readonly attempt: number; readonly tick: number }>()
   /** The ticks at which the reads in flight began, oldest first. */
-  const begun = new Set<number>()
+  const inFlight = new Set<number>()
   let tick = 0
 
   const begin = () => {
     const began = tick++
-    begun.add(began)
+    inFlight.add(began)
     return () => {
-      begun.delete(began)
-      const [oldest] = begun
+      inFlight.delete(began)
+      const [oldest] = inFlight
       for (const [seq, entry] of written) {
         if (oldest !== undefined && entry.tick > oldest) break
         written.delete(seq)
@@ -55,7 +55,7 @@ export const makeReadTracker = (): ReadTracker => {
     recorded: (seq, attempt) => {
       // Deleted before it is set, so that the map stays in the order of ticks.
       written.delete(seq)
-      if (begun.size > 0) written.set(seq, { attempt, tick: tick++ })
+      if (inFlight.size > 0) written.set(seq, { attempt, tick: tick++ })
     },
     isStale: (seq, attempt) => {
       const entry = written.get(seq)
@@ -63,7 +63,7 @@ export const makeReadTracker = (): ReadTracker => {
     },
     moment: () => tick++,
     allBeganAfter: (moment) => {
-      const [oldest] = begun
+      const [oldest] = inFlight
       return oldest === undefined || oldest > moment
     }
   }

@@ -84,16 +84,16 @@ export interface OwnedShard {
  * requires the epoch it read (a fencing token). The writes of a former owner match no row.
  *
  * `effect/cluster` was evaluated first. Its shard locks carry no epoch, so no statement could distinguish a former
- * owner's late write from the current owner's. With advisory locks they depend on a session, which a transaction pooler
- * does not keep, and occupy a connection; and a dead process's locks are free only after its session timed out. Two
- * small tables give what is needed here.
+ * owner's late write from the current owner's. Its advisory locks depend on a session, which a transaction pooler does
+ * not keep, and occupy a connection; a dead process's locks are released only after its session timed out. Here, two
+ * small tables suffice.
  */
 export interface Shards {
   /** The owned shards, by number; each time a shard is gained it gets a new object. */
   readonly owned: ReadonlyMap<number, OwnedShard>
   /**
-   * Whether an attempt may start that was read under this ownership: it is the current one, it is not draining, and
-   * enough of its lease is left.
+   * Whether an attempt of a delivery that was read under this ownership may start: the ownership is current and not
+   * draining, and enough of the lease is left.
    */
   readonly canStart: (one: OwnedShard, now: number) => boolean
   /** Whether other replicas own shards or may own them. */

@@ -112,10 +112,10 @@ export const makeConnections = (
     const isFresh = ({ until }: KeptPool): boolean => clock.monotonicTimeNanosUnsafe() < until
 
     const sweep = Effect.sync(() => {
-      for (const [key, kept] of pools.entries()) {
-        if (isFresh(kept)) continue
+      for (const [key, cached] of pools.entries()) {
+        if (isFresh(cached)) continue
         pools.delete(key)
-        retire(kept)
+        retire(cached)
       }
     })
 
@@ -132,16 +132,16 @@ export const makeConnections = (
 
     return {
       has: (destination, url, address) => {
-        const kept = pools.get(keyOf(destination, url, address))
-        return kept !== undefined && isFresh(kept)
+        const cached = pools.get(keyOf(destination, url, address))
+        return cached !== undefined && isFresh(cached)
       },
       to: (destination, url, address) => {
         const key = keyOf(destination, url, address)
-        const kept = pools.get(key)
-        if (kept !== undefined) {
-          if (isFresh(kept)) return kept.pool
+        const cached = pools.get(key)
+        if (cached !== undefined) {
+          if (isFresh(cached)) return cached.pool
           pools.delete(key)
-          retire(kept)
+          retire(cached)
         }
         const pool = makePool(url, address, trust)
         pools.set(key, { pool, until: clock.monotonicTimeNanosUnsafe() + reuseNanos }, 1)

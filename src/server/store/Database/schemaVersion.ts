@@ -39,9 +39,9 @@ export class SchemaNewer extends Schema.TaggedError<SchemaNewer>()("SchemaNewer"
 /** Fails unless the database has exactly the schema of this version. For commands that must not migrate. */
 export const requireSameSchema = Effect.gen(function* () {
   const store = yield* newestMigration(yield* SqlClient.SqlClient)
-  const both = { store, known: latestMigration }
-  if (store < latestMigration) return yield* new SchemaOlder(both)
-  if (store > latestMigration) return yield* new SchemaNewer(both)
+  const versions = { store, known: latestMigration }
+  if (store < latestMigration) return yield* new SchemaOlder(versions)
+  if (store > latestMigration) return yield* new SchemaNewer(versions)
 })
 
 /** Logs a warning if a newer version has migrated the database, which is normal only during a roll-out. */

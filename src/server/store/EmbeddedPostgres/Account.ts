@@ -58,11 +58,12 @@ export const serverAccount = Effect.fn("EmbeddedPostgres.serverAccount")(functio
   cluster: string
 ): Effect.fn.Return<Account | undefined, EmbeddedPostgresFailed> {
   // Windows has no numeric accounts.
-  const own = process.getuid?.()
-  if (own === undefined) return undefined
+  const processUid = process.getuid?.()
+  if (processUid === undefined) return undefined
   const owner = yield* ownerOf(cluster)
-  if (own === 0) return owner !== undefined && owner.uid !== 0 ? owner : yield* findUnprivilegedAccount()
-  if (owner !== undefined && owner.uid !== own) {
+  if (processUid === 0)
+    return owner !== undefined && owner.uid !== 0 ? owner : yield* findUnprivilegedAccount()
+  if (owner !== undefined && owner.uid !== processUid) {
     return yield* new EmbeddedPostgresFailed({
       phrase: `${cluster} belongs to another account (uid ${owner.uid}): start this service as that account, ${OTHER_OPTIONS}`
     })

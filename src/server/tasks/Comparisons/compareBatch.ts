@@ -135,14 +135,14 @@ const outcomeOf = (
       })
     )
     const duration_ms = Math.round((yield* monotonicNow) - startedAt)
-    const end: ProviderAnswer | NoAnswer = result._tag === "Success" ? result.success : result.failure
-    const spent = { ...end.usage, cost: costOf(side.provider, end.usage), duration_ms }
-    if (!("answer" in end)) {
-      return { answer: null, agrees: false, disagreeing: [], failure: end.detail, ...spent }
+    const answered: ProviderAnswer | NoAnswer = result._tag === "Success" ? result.success : result.failure
+    const spent = { ...answered.usage, cost: costOf(side.provider, answered.usage), duration_ms }
+    if (!("answer" in answered)) {
+      return { answer: null, agrees: false, disagreeing: [], failure: answered.detail, ...spent }
     }
-    const { agrees, fields } = compareAnswers(example.answer, end.answer)
+    const { agrees, fields } = compareAnswers(example.answer, answered.answer)
     const disagreeing = fields.filter(([, agrees]) => !agrees).map(([field]) => field)
-    return { answer: end.answer, agrees, disagreeing, failure: null, ...spent }
+    return { answer: answered.answer, agrees, disagreeing, failure: null, ...spent }
   })
 
 /** Every top-level field of the expected answer and of both sides' answers. */

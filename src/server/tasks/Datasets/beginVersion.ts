@@ -97,9 +97,9 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
     characters = 0
     const digests = new Set(examples.map(({ digest }) => digest))
     // A first version has no examples to replace.
-    const same = base === null ? [] : yield* findSameInputs(sql, org_id, version, [...digests])
+    const sameInputs = base === null ? [] : yield* findSameInputs(sql, org_id, version, [...digests])
     // If an earlier batch contained the same input, it has already ended the base's example; both count as its replacement.
-    const ending = same.filter(({ ended }) => !ended)
+    const ending = sameInputs.filter(({ ended }) => !ended)
     // In chunks, because corrections of a few bytes may replace examples of megabytes.
     for (const chunk of chunksByBytes(ending)) {
       const ids = chunk.map(({ example_id }) => example_id)
@@ -107,7 +107,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
         content.remove(digestMember(old.input, old.answer))
     }
     for (const { example } of examples) content.add(digestMember(example.input, example.answer))
-    const inherited = new Map(same.map(({ digest, rare_tokens }) => [digest, rare_tokens]))
+    const inherited = new Map(sameInputs.map(({ digest, rare_tokens }) => [digest, rare_tokens]))
     const replacing = examples.filter(({ digest }) => inherited.has(digest)).length
     replaced += replacing
     added += examples.length - replacing
