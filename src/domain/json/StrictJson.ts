@@ -220,8 +220,8 @@ const numberEnd = (text: string, start: number): number => {
 }
 
 /**
- * Returns the problem of a number that loses information as a double. Integers must stay exact; fractions may have the 17 digits that many programs print.
- * Text that is not a number has no problem here.
+ * Returns the problem of a number that loses information as a double. Integers must stay exact; fractions may have the 17 digits that many
+ * programs print. Text that is not a number has no problem here.
  */
 const numberProblem = (text: string, start: number, end: number): JsonProblem | undefined => {
   // The shortest text that leaves the range is `9e308`.

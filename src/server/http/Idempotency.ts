@@ -24,8 +24,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 /**
  * Operations with a key that one replica runs concurrently for an organization. Each holds a connection of the pool until it ends, and a
- * duplicate holds one while it waits for the first request. The limit leaves connections for other organizations. DNS lookups run before, without
- * a connection.
+ * duplicate holds one while it waits for the first request. The limit leaves connections for other organizations. DNS lookups run before that,
+ * without a connection.
  */
 const MAX_CONCURRENT = 4
 

@@ -23,6 +23,6 @@ export const layerKeys = (store: StoreSettings) => layerKeysOf.pipe(Layer.provid
 export const layerBootstrapKeys = (store: StoreSettings) =>
   layerKeysOf.pipe(Layer.provide(layerMigrated), Layer.provide(layerStore(store)))
 
-/** The database and its checked master keys, for re-encrypting the stored secrets. */
+/** The database and its checked master keys, for resealing the stored secrets. */
 export const layerSecrets = (store: StoreSettings) =>
   MasterKeys.layerCheckMasterKeys.pipe(Layer.provideMerge(layerMatchingStore(store)))

@@ -51,7 +51,7 @@ export const makeValidator = (
     before: "$ref",
     code: ({ data, gen, it, schema: work }) => {
       if (!isWork(work)) return
-      // Errors inside `anyOf` and similar keywords may be discarded later, and the code of a referenced schema does not have the pointer of its use.
+      // Errors inside `anyOf` and similar keywords may be discarded later, and those of a referenced schema lack the pointer of its use.
       const errorsAreFinal = !recurs && it.compositeRule !== true && it.schemaEnv === it.schemaEnv.root
       const found = errorsAreFinal ? _`vErrors` : _``
       const counted = gen.scopeValue("obj", { ref: meter })

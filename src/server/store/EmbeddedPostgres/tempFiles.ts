@@ -5,8 +5,8 @@ import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem } from "./EmbeddedPostgresFailed.ts"
 
 /**
- * The temporary path for creating `target`. A file or directory that takes time to create is created under this name, which contains the process
- * id, and then renamed. If the process is killed before, the next start removes the temporary file.
+ * The temporary path for creating `target`. A file or directory that takes time to create is created under this name, which contains the
+ * process id, and then renamed. If the process is killed before, the next start removes the temporary file.
  */
 export const tempPathFor = (target: string): string =>
   `${target}.new-${process.pid}-${Buffer.from(SecureRandom.randomBytesUnsafe(6)).toString("hex")}`
