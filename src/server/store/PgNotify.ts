@@ -1,6 +1,6 @@
 /**
  * PostgreSQL's LISTEN/NOTIFY on one channel, between the replicas. Notifications are hints that save time: nothing depends on their arrival.
- * A listener reads the tables itself each time it begins to listen, and polls them besides.
+ * A listener reads the tables itself each time it starts to listen, and also polls them.
  */
 import { PgClient } from "@effect/sql-pg"
 import { type Duration, Effect, type Latch, Queue } from "effect"

@@ -63,7 +63,7 @@ export interface OwnedShard {
   stableSince: number
   /** Attempts in flight or not yet recorded, plus destinations whose health is not yet stored. */
   unfinished: number
-  /** Released to another owner as soon as nothing is unfinished. */
+  /** Released to another owner as soon as it has no unfinished work. */
   draining: boolean
 }
 
@@ -104,11 +104,11 @@ export interface Shards {
    */
   readonly rebalance: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
   /**
-   * Starts the drain: no attempt starts any more, and each shard is released once nothing of it is unfinished.
+   * Starts the drain: no attempt starts any more, and each shard is released once it has no unfinished work.
    * Deregisters this replica, so that the others no longer count it and claim its released shards.
    */
   readonly startDraining: Effect.Effect<void, SqlError.SqlError>
-  /** Releases the draining shards with nothing unfinished; returns them. */
+  /** Releases the draining shards without unfinished work; returns them. */
   readonly releaseDrained: Effect.Effect<ReadonlyArray<number>, SqlError.SqlError>
   /** Releases everything that this replica still owns; the last step of shutdown. */
   readonly releaseAll: Effect.Effect<void, SqlError.SqlError>

@@ -11,7 +11,7 @@ const RELEASE_TIMEOUT_MILLIS = 3_000
 const DRAIN_POLL_MILLIS = 20
 
 /**
- * Graceful shutdown of the engine: stops starting attempts, releases each shard once nothing of it is unfinished, and
+ * Graceful shutdown of the engine: stops starting attempts, releases each shard once it has no unfinished work, and
  * after `drainMillis` releases all that are left.
  */
 export const drain = (shards: Shards, wakeups: Wakeups, drainMillis: number): Effect.Effect<void> => {
