@@ -193,7 +193,7 @@ export const makeRetention = (
     maintainPartitions(sql, DateTime.subtractDuration(today, options.keep), today)
   )
 
-  /** Logs the longest transaction that this role may see. Until it ends, deliveries continue, but the engine's tables grow. */
+  /** Logs the longest transaction visible to this role. Until it ends, deliveries continue, but the tables grow. */
   const warnOfLongTransaction = Effect.gen(function* () {
     const [oldest] = yield* sql<{ readonly pid: number; readonly name: string; readonly seconds: number }>`
       SELECT pid::int AS pid, application_name AS name, extract(epoch FROM now() - xact_start)::int AS seconds
