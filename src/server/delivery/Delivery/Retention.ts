@@ -206,7 +206,7 @@ export const makeRetention = (
     `
     if (oldest === undefined) return
     yield* Effect.logWarning(
-      `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it completed`,
+      `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it ends`,
       { pid: oldest.pid, application_name: oldest.name }
     )
   })
