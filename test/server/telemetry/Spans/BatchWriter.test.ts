@@ -58,6 +58,6 @@ describe("BatchWriter", () => {
     while (writer.append(span)) bytes += span.length
     assert.isAbove(bytes, 0.9 * MEBIBYTE)
     // Everything but the last incomplete piece is compressed.
-    assert.isBelow(writer.held, 2 * 128 * 1024 + MEBIBYTE / 10)
+    assert.isBelow(writer.memoryBytes, 2 * 128 * 1024 + MEBIBYTE / 10)
   })
 })
