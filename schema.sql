@@ -43,7 +43,7 @@ COMMENT ON COLUMN agent_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN agent_sessions.session_id IS 'Id, ses_….';
 COMMENT ON COLUMN agent_sessions.task_id IS 'Task that the session works on; null: none.';
 COMMENT ON COLUMN agent_sessions.trace_id IS 'W3C trace id of the session''s spans.';
-COMMENT ON COLUMN agent_sessions.metadata IS 'JSON object from the caller; null: none.';
+COMMENT ON COLUMN agent_sessions.metadata IS 'JSON object from the caller.';
 COMMENT ON COLUMN agent_sessions.created_at IS 'When the session was opened.';
 COMMENT ON COLUMN agent_sessions.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN agent_sessions.created_by_name IS 'Name of that key at the time.';
@@ -75,13 +75,13 @@ COMMENT ON TABLE api_keys IS 'API keys of people, agents and programs. A key is 
 COMMENT ON COLUMN api_keys.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN api_keys.key_id IS 'Id, key_….';
 COMMENT ON COLUMN api_keys.public_id IS 'Public part of the key, which finds the row of a presented key.';
-COMMENT ON COLUMN api_keys.digest IS 'SHA-256 digest of the secret part.';
+COMMENT ON COLUMN api_keys.digest IS 'SHA-256 digest of the whole key.';
 COMMENT ON COLUMN api_keys.name IS 'Name shown wherever the key has acted.';
-COMMENT ON COLUMN api_keys.preset IS 'Preset whose current scopes the key has; null: only its own scopes.';
-COMMENT ON COLUMN api_keys.scopes IS 'Scopes of its own; null: those of its preset.';
+COMMENT ON COLUMN api_keys.preset IS 'Preset that the key was created with; null: none.';
+COMMENT ON COLUMN api_keys.scopes IS 'Scopes of the key; null: all current scopes of its preset.';
 COMMENT ON COLUMN api_keys.email IS 'Address that receives approval email; null: none.';
 COMMENT ON COLUMN api_keys.created_at IS 'When the key was created.';
-COMMENT ON COLUMN api_keys.expires_at IS 'From when the key is rejected; null: never.';
+COMMENT ON COLUMN api_keys.expires_at IS 'When the key expires; null: never.';
 COMMENT ON COLUMN api_keys.revoked_at IS 'When the key was revoked; null: not revoked.';
 COMMENT ON COLUMN api_keys.created_by_id IS 'API key that created the row; null: the operator, on the command line or at the first start.';
 COMMENT ON COLUMN api_keys.created_by_name IS 'Name of that key at the time; null: the operator.';
@@ -112,12 +112,12 @@ CREATE TABLE approval_mail (
   occurred_at timestamp with time zone NOT NULL,
   CONSTRAINT approval_mail_pkey PRIMARY KEY (org_id, event_id)
 );
-COMMENT ON TABLE approval_mail IS 'Approval email to send, one row per event and recipient. The text is written from the approval when the mail is sent.';
+COMMENT ON TABLE approval_mail IS 'Approval email to send, one row per event and recipient. The text is written from the approval when the email is sent.';
 COMMENT ON COLUMN approval_mail.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN approval_mail.event_id IS 'Id of the mail as a delivery event.';
-COMMENT ON COLUMN approval_mail.type IS 'Event type that the mail is about.';
-COMMENT ON COLUMN approval_mail.approval_id IS 'Approval that the mail is about.';
-COMMENT ON COLUMN approval_mail.key_id IS 'API key whose address receives the mail.';
+COMMENT ON COLUMN approval_mail.event_id IS 'Id of the email as a delivery event.';
+COMMENT ON COLUMN approval_mail.type IS 'Event type that the email is about.';
+COMMENT ON COLUMN approval_mail.approval_id IS 'Approval that the email is about.';
+COMMENT ON COLUMN approval_mail.key_id IS 'API key whose address receives the email.';
 COMMENT ON COLUMN approval_mail.occurred_at IS 'When the event happened.';
 
 CREATE TABLE approval_rules (
@@ -182,26 +182,26 @@ COMMENT ON COLUMN approvals.task_id IS 'Task of the step; null: none.';
 COMMENT ON COLUMN approvals.tool IS 'Tool that the agent wants to use.';
 COMMENT ON COLUMN approvals.action_class IS 'Class of the action.';
 COMMENT ON COLUMN approvals.arguments IS 'Arguments of the tool; null: none were sent.';
-COMMENT ON COLUMN approvals.arguments_digest IS 'Digest of the arguments.';
+COMMENT ON COLUMN approvals.arguments_digest IS 'Digest of the step: its ids, tool, action class and arguments.';
 COMMENT ON COLUMN approvals.status IS 'pending, approved, rejected or expired.';
 COMMENT ON COLUMN approvals.stage IS 'Who may decide now: reviewer, or admin after the escalation.';
 COMMENT ON COLUMN approvals.requested_at IS 'When the approval was requested.';
 COMMENT ON COLUMN approvals.requested_by_id IS 'API key of the agent, which may not decide unless self_approval is set.';
 COMMENT ON COLUMN approvals.review_deadline_at IS 'End of the review window.';
 COMMENT ON COLUMN approvals.escalation_deadline_at IS 'End of the escalation window; null: the rule does not escalate.';
-COMMENT ON COLUMN approvals.expires_at IS 'When the last window ends.';
-COMMENT ON COLUMN approvals.expiring_seconds IS 'How long before the end of a window to warn, in seconds; null: a quarter of the window.';
+COMMENT ON COLUMN approvals.expires_at IS 'End of the current window: review_deadline_at, or escalation_deadline_at after an escalation.';
+COMMENT ON COLUMN approvals.expiring_seconds IS 'How long before the end of a window to warn, in seconds; 0: no warning; null: a quarter of the window.';
 COMMENT ON COLUMN approvals.expiring_notified IS 'Whether the warning for the current window was sent.';
-COMMENT ON COLUMN approvals.escalated_at IS 'When the approval was escalated; null: not.';
+COMMENT ON COLUMN approvals.escalated_at IS 'When the approval was escalated; null: not escalated.';
 COMMENT ON COLUMN approvals.timeout_action IS 'What happens to the step if nobody decides in time: allow or reject.';
 COMMENT ON COLUMN approvals.self_approval IS 'Whether the requesting key may decide.';
 COMMENT ON COLUMN approvals.outcome IS 'What happened to the step: allow or reject; null while pending.';
-COMMENT ON COLUMN approvals.decision_source IS 'What decided: human, timeout or session_closed; null while pending.';
-COMMENT ON COLUMN approvals.decided_at IS 'When it was decided; null while pending.';
+COMMENT ON COLUMN approvals.decision_source IS 'What closed the approval: human, timeout or session_closed; null while pending.';
+COMMENT ON COLUMN approvals.decided_at IS 'When the approval was closed; null while pending.';
 COMMENT ON COLUMN approvals.decided_by_id IS 'API key that decided; null: no person did.';
 COMMENT ON COLUMN approvals.decided_by_name IS 'Name of that key at the time; null: no person did.';
 COMMENT ON COLUMN approvals.comment IS 'Comment of the reviewer; null: none.';
-COMMENT ON COLUMN approvals.next_due_at IS 'When the scheduler must act next (warn, escalate or expire); null: never.';
+COMMENT ON COLUMN approvals.next_due_at IS 'When the next transition by time is due (warn, escalate or expire); null: closed.';
 COMMENT ON COLUMN approvals.arguments_bytes IS 'Length of the arguments as text, in bytes; pages are limited by it.';
 
 CREATE TABLE audit_log (
@@ -223,7 +223,7 @@ CREATE INDEX audit_log_age ON audit_log USING brin (occurred_at) WITH (pages_per
 CREATE INDEX audit_log_target ON audit_log USING btree (org_id, target_id, entry_id);
 COMMENT ON TABLE audit_log IS 'Append-only log of changes, each written in the transaction of the change. A trigger rejects updates and early deletes.';
 COMMENT ON COLUMN audit_log.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN audit_log.entry_id IS 'Id, in the order of time.';
+COMMENT ON COLUMN audit_log.entry_id IS 'Id, ordered by creation time.';
 COMMENT ON COLUMN audit_log.action IS 'What was done, such as key.revoked.';
 COMMENT ON COLUMN audit_log.target_id IS 'Id of the resource that was changed.';
 COMMENT ON COLUMN audit_log.actor_id IS 'API key that did it; null: the operator or the service itself.';
@@ -244,8 +244,8 @@ COMMENT ON TABLE comparison_results IS 'Results of a comparison, one row per exa
 COMMENT ON COLUMN comparison_results.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN comparison_results.comparison_id IS 'Comparison of the result.';
 COMMENT ON COLUMN comparison_results.example_id IS 'Example that was compared.';
-COMMENT ON COLUMN comparison_results.candidate IS 'Answer or failure of the candidate, with its verdict.';
-COMMENT ON COLUMN comparison_results.live IS 'Answer or failure of the live release, with its verdict.';
+COMMENT ON COLUMN comparison_results.candidate IS 'Outcome of the candidate: answer or failure, agreement with the example, and usage.';
+COMMENT ON COLUMN comparison_results.live IS 'Outcome of the live release: answer or failure, agreement with the example, and usage.';
 
 CREATE TABLE comparisons (
   org_id text COLLATE "C" NOT NULL,
@@ -288,9 +288,9 @@ COMMENT ON COLUMN comparisons.status IS 'running or completed.';
 COMMENT ON COLUMN comparisons.example_count IS 'Examples to compare.';
 COMMENT ON COLUMN comparisons.compared IS 'Examples compared so far.';
 COMMENT ON COLUMN comparisons.last_example_id IS 'Example that was compared last; null: none yet. The next replica resumes after it.';
-COMMENT ON COLUMN comparisons.tally IS 'Wins, losses and ties so far, as a JSON object.';
-COMMENT ON COLUMN comparisons.lease_epoch IS 'Fencing token: raised by each change of the lease owner.';
-COMMENT ON COLUMN comparisons.lease_until IS 'When the lease ends; null: not leased.';
+COMMENT ON COLUMN comparisons.tally IS 'Counts so far, as a JSON object: agreement, failures, usage and classes of both sides, and agreement by field.';
+COMMENT ON COLUMN comparisons.lease_epoch IS 'Fencing token: raised by each claim.';
+COMMENT ON COLUMN comparisons.lease_until IS 'When the lease ends or ended; null: never claimed.';
 COMMENT ON COLUMN comparisons.created_at IS 'When the comparison was started.';
 COMMENT ON COLUMN comparisons.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN comparisons.created_by_name IS 'Name of that key at the time.';
@@ -311,7 +311,7 @@ COMMENT ON COLUMN console_sessions.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN console_sessions.digest IS 'SHA-256 digest of the session token in the cookie.';
 COMMENT ON COLUMN console_sessions.key_id IS 'API key that signed in; the session ends with it.';
 COMMENT ON COLUMN console_sessions.created_at IS 'When the browser signed in.';
-COMMENT ON COLUMN console_sessions.expires_at IS 'From when the session is rejected.';
+COMMENT ON COLUMN console_sessions.expires_at IS 'When the session expires.';
 
 CREATE TABLE dataset_examples (
   org_id text COLLATE "C" NOT NULL,
@@ -342,9 +342,9 @@ COMMENT ON COLUMN dataset_examples.input IS 'Input of the example.';
 COMMENT ON COLUMN dataset_examples.answer IS 'Answer of the example.';
 COMMENT ON COLUMN dataset_examples.bytes IS 'Size of input and answer as text, in bytes; reads are chunked by it.';
 COMMENT ON COLUMN dataset_examples.input_digest IS 'Digest of the task id and the input, which finds an equal input.';
-COMMENT ON COLUMN dataset_examples.source_feedback_id IS 'Feedback that the example came from; null: imported.';
+COMMENT ON COLUMN dataset_examples.source_feedback_id IS 'Feedback whose correction became the example; null: created or imported directly.';
 COMMENT ON COLUMN dataset_examples.tokens IS 'Hashes of the words of the input.';
-COMMENT ON COLUMN dataset_examples.rare_tokens IS 'Hashes of those words that few examples of the task have, for the nearest-example search.';
+COMMENT ON COLUMN dataset_examples.rare_tokens IS 'Keys, from task and word hash, of the words that few examples had when this one was added; indexed for the nearest-example search.';
 
 CREATE TABLE dataset_words (
   org_id text COLLATE "C" NOT NULL,
@@ -380,10 +380,10 @@ COMMENT ON COLUMN datasets.task_id IS 'Task of the dataset.';
 COMMENT ON COLUMN datasets.version IS 'Number of the version, from 1.';
 COMMENT ON COLUMN datasets.base_dataset_id IS 'Version that it was derived from; null: none.';
 COMMENT ON COLUMN datasets.example_count IS 'Examples in the version.';
-COMMENT ON COLUMN datasets.content_state IS 'State of the incremental content digest, from which the next version goes on.';
+COMMENT ON COLUMN datasets.content_state IS 'State of the incremental content digest, which the next version continues.';
 COMMENT ON COLUMN datasets.content_digest IS 'Digest of all examples of the version.';
-COMMENT ON COLUMN datasets.last_example_id IS 'Newest example id when the version was made; later examples belong to later versions.';
-COMMENT ON COLUMN datasets.created_at IS 'When the version was made.';
+COMMENT ON COLUMN datasets.last_example_id IS 'Newest example of the version; examples with later ids belong to later versions.';
+COMMENT ON COLUMN datasets.created_at IS 'When the version was created.';
 COMMENT ON COLUMN datasets.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN datasets.created_by_name IS 'Name of that key at the time.';
 
@@ -408,20 +408,20 @@ CREATE TABLE deliveries (
 ) WITH (fillfactor=70);
 COMMENT ON TABLE deliveries IS 'Log of deliveries: one event to one destination. Columns that change are in no index, so that updates stay on their page (HOT).';
 COMMENT ON COLUMN deliveries.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN deliveries.destination_id IS 'Webhook endpoint, mailbox or telemetry destination that the delivery goes to.';
-COMMENT ON COLUMN deliveries.delivery_id IS 'Id, in the order of time.';
+COMMENT ON COLUMN deliveries.destination_id IS 'Webhook endpoint, mail server or telemetry destination that the delivery goes to.';
+COMMENT ON COLUMN deliveries.delivery_id IS 'Id, ordered by creation time.';
 COMMENT ON COLUMN deliveries.channel IS 'Channel: webhook, mail or otlp.';
-COMMENT ON COLUMN deliveries.event_id IS 'Event that is delivered.';
+COMMENT ON COLUMN deliveries.event_id IS 'Approval event, email or batch of spans that is delivered.';
 COMMENT ON COLUMN deliveries.label IS 'Short description for lists, such as the event type.';
 COMMENT ON COLUMN deliveries.status IS 'pending, delivered, partial or failed.';
 COMMENT ON COLUMN deliveries.attempts IS 'Attempts so far.';
 COMMENT ON COLUMN deliveries.replays IS 'How often the delivery was replayed.';
-COMMENT ON COLUMN deliveries.last_error IS 'Error of the last failed attempt; null: none.';
+COMMENT ON COLUMN deliveries.last_error IS 'Error of the last attempt, or why there was none, such as a full queue; null: not attempted yet, or delivered.';
 COMMENT ON COLUMN deliveries.created_at IS 'When the delivery was enqueued.';
 COMMENT ON COLUMN deliveries.finished_at IS 'When it was delivered or failed; null while pending.';
-COMMENT ON COLUMN deliveries.size IS 'Units that it carries, such as spans; 1 for a webhook or a mail.';
+COMMENT ON COLUMN deliveries.size IS 'Units that it carries, such as spans; 1 for a webhook or an email.';
 COMMENT ON COLUMN deliveries.rejected IS 'Units that the destination rejected.';
-COMMENT ON COLUMN deliveries.status_code IS 'Last response status; null: no response.';
+COMMENT ON COLUMN deliveries.status_code IS 'Response status of the last attempt; null: no response, or not attempted yet.';
 
 CREATE TABLE delivery_attempts (
   org_id text COLLATE "C" NOT NULL,
@@ -437,7 +437,7 @@ CREATE INDEX delivery_attempts_delivery ON ONLY delivery_attempts USING btree (o
 CREATE INDEX delivery_attempts_errors ON ONLY delivery_attempts USING btree (org_id, destination_id, started_at) WHERE (error IS NOT NULL);
 COMMENT ON TABLE delivery_attempts IS 'Log of attempts, partitioned by time so that retention drops whole partitions.';
 COMMENT ON COLUMN delivery_attempts.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN delivery_attempts.destination_id IS 'Webhook endpoint, mailbox or telemetry destination that the delivery goes to.';
+COMMENT ON COLUMN delivery_attempts.destination_id IS 'Webhook endpoint, mail server or telemetry destination that the delivery goes to.';
 COMMENT ON COLUMN delivery_attempts.delivery_id IS 'Delivery that was attempted.';
 COMMENT ON COLUMN delivery_attempts.attempt IS 'Number of the attempt.';
 COMMENT ON COLUMN delivery_attempts.started_at IS 'When the attempt started.';
@@ -455,11 +455,11 @@ CREATE TABLE delivery_destinations (
   cooldown_until timestamp with time zone,
   CONSTRAINT delivery_destinations_pkey PRIMARY KEY (org_id, destination_id)
 ) WITH (fillfactor=70);
-COMMENT ON TABLE delivery_destinations IS 'Health of destinations (circuit breaker). Healthy destinations have no row.';
+COMMENT ON TABLE delivery_destinations IS 'Health of destinations (circuit breaker). A destination that has never failed has no row.';
 COMMENT ON COLUMN delivery_destinations.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN delivery_destinations.destination_id IS 'Destination.';
 COMMENT ON COLUMN delivery_destinations.consecutive_failures IS 'Failed attempts since the last success.';
-COMMENT ON COLUMN delivery_destinations.cooldown_round IS 'Cooldowns since the last success; each is twice as long as the one before.';
+COMMENT ON COLUMN delivery_destinations.cooldown_round IS 'Cooldowns since the last success; each is twice as long as the one before, up to a maximum.';
 COMMENT ON COLUMN delivery_destinations.cooldown_until IS 'End of the current cooldown, after which one attempt probes; null: none.';
 
 CREATE TABLE delivery_owners (
@@ -468,8 +468,8 @@ CREATE TABLE delivery_owners (
   CONSTRAINT delivery_owners_pkey PRIMARY KEY (owner)
 );
 COMMENT ON TABLE delivery_owners IS 'Heartbeats of the replicas that process deliveries.';
-COMMENT ON COLUMN delivery_owners.owner IS 'Random id of the process.';
-COMMENT ON COLUMN delivery_owners.lease_until IS 'Until when the replica counts without another heartbeat.';
+COMMENT ON COLUMN delivery_owners.owner IS 'Random id of the replica.';
+COMMENT ON COLUMN delivery_owners.lease_until IS 'When the replica''s leases end; moved by each heartbeat, so it also shows how recent that is.';
 
 CREATE TABLE delivery_queue (
   shard smallint NOT NULL,
@@ -490,10 +490,10 @@ COMMENT ON TABLE delivery_queue IS 'Pending deliveries, without payloads. Rows a
 COMMENT ON COLUMN delivery_queue.shard IS 'Shard of the destination; each shard is processed by the replica that owns it.';
 COMMENT ON COLUMN delivery_queue.seq IS 'Position in the queue, from one sequence, so that the order of writing is the same for all replicas.';
 COMMENT ON COLUMN delivery_queue.org_id IS 'Organization that owns the row.';
-COMMENT ON COLUMN delivery_queue.destination_id IS 'Webhook endpoint, mailbox or telemetry destination that the delivery goes to.';
+COMMENT ON COLUMN delivery_queue.destination_id IS 'Webhook endpoint, mail server or telemetry destination that the delivery goes to.';
 COMMENT ON COLUMN delivery_queue.delivery_id IS 'Delivery to attempt.';
 COMMENT ON COLUMN delivery_queue.channel IS 'Channel of the delivery.';
-COMMENT ON COLUMN delivery_queue.event_id IS 'Event that is delivered.';
+COMMENT ON COLUMN delivery_queue.event_id IS 'Approval event, email or batch of spans that is delivered.';
 COMMENT ON COLUMN delivery_queue.due_at IS 'When the next attempt is due.';
 COMMENT ON COLUMN delivery_queue.attempt IS 'Attempts made so far: the number of the next one, from 0.';
 COMMENT ON COLUMN delivery_queue.first_attempt IS 'Value of attempt at the enqueue or the last replay; retries are counted from it.';
@@ -508,7 +508,7 @@ CREATE TABLE delivery_shards (
 ) WITH (fillfactor=50);
 COMMENT ON TABLE delivery_shards IS 'Leases on the shards of the delivery queue, one row per shard.';
 COMMENT ON COLUMN delivery_shards.shard IS 'Number of the shard.';
-COMMENT ON COLUMN delivery_shards.owner IS 'Process that owns the shard; null: none.';
+COMMENT ON COLUMN delivery_shards.owner IS 'Replica that owns the shard; null: none.';
 COMMENT ON COLUMN delivery_shards.epoch IS 'Fencing token: raised by each change of owner, so that writes of a former owner are rejected.';
 COMMENT ON COLUMN delivery_shards.lease_until IS 'When the lease ends; null: not leased.';
 
@@ -548,7 +548,7 @@ COMMENT ON COLUMN feedback.score IS '-1, 0 or 1.';
 COMMENT ON COLUMN feedback.correction IS 'Corrected answer, redacted; null: none. Never changes.';
 COMMENT ON COLUMN feedback.bytes IS 'Size of the correction as text, in bytes; 0: none.';
 COMMENT ON COLUMN feedback.status IS 'recorded (no correction), pending, staged, rejected, promoted or superseded.';
-COMMENT ON COLUMN feedback.redaction_warning IS 'What the redaction found suspicious, for the reviewer; null: nothing.';
+COMMENT ON COLUMN feedback.redaction_warning IS 'Names the fields from which redaction removed values; null: none.';
 COMMENT ON COLUMN feedback.created_at IS 'When the feedback was given.';
 COMMENT ON COLUMN feedback.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN feedback.created_by_name IS 'Name of that key at the time.';
@@ -556,9 +556,9 @@ COMMENT ON COLUMN feedback.reviewed_at IS 'When the correction was reviewed; nul
 COMMENT ON COLUMN feedback.reviewed_by_id IS 'API key of the reviewer; null: not yet.';
 COMMENT ON COLUMN feedback.reviewed_by_name IS 'Name of that key at the time; null: not yet.';
 COMMENT ON COLUMN feedback.review_note IS 'Note of the reviewer to the submitter; null: none.';
-COMMENT ON COLUMN feedback.input_digest IS 'Digest of the run''s input, set when the correction is staged; null before.';
+COMMENT ON COLUMN feedback.input_digest IS 'Digest of the task id and the run''s input, as in dataset_examples, set when the correction is staged; null: not staged.';
 COMMENT ON COLUMN feedback.dataset_id IS 'Dataset version that the correction was promoted into; null: not promoted.';
-COMMENT ON COLUMN feedback.input_bytes IS 'Size of the run''s input as text, in bytes, set when the correction is staged; null before.';
+COMMENT ON COLUMN feedback.input_bytes IS 'Size of the run''s input as text, in bytes, set when the correction is staged; null: not staged.';
 
 CREATE TABLE governed_steps (
   org_id text COLLATE "C" NOT NULL,
@@ -593,7 +593,7 @@ COMMENT ON COLUMN governed_steps.task_id IS 'Task that the step belongs to; null
 COMMENT ON COLUMN governed_steps.tool IS 'Tool that the agent wants to use.';
 COMMENT ON COLUMN governed_steps.action_class IS 'Class of the action, which rules match on.';
 COMMENT ON COLUMN governed_steps.arguments IS 'Arguments of the tool; null: none were sent.';
-COMMENT ON COLUMN governed_steps.arguments_digest IS 'Digest of the arguments, by which a repeated request is recognized.';
+COMMENT ON COLUMN governed_steps.arguments_digest IS 'Digest of the step: its ids, tool, action class and arguments. A repeated request must have the same.';
 COMMENT ON COLUMN governed_steps.rule_id IS 'Rule that decided; null: no rule matched.';
 COMMENT ON COLUMN governed_steps.decision IS 'Decision when the step was requested: allow, reject or pending (needs approval).';
 COMMENT ON COLUMN governed_steps.reason IS 'Explanation of the decision for the agent.';
@@ -604,7 +604,7 @@ COMMENT ON COLUMN governed_steps.outcome_status IS 'Outcome that the agent repor
 COMMENT ON COLUMN governed_steps.outcome_result IS 'Result that the agent reported; null: none.';
 COMMENT ON COLUMN governed_steps.outcome_error IS 'Error that the agent reported; null: none.';
 COMMENT ON COLUMN governed_steps.outcome_at IS 'When the outcome was reported; null: none yet.';
-COMMENT ON COLUMN governed_steps.last_decision IS 'Decision that the agent was given last; null: the one in decision.';
+COMMENT ON COLUMN governed_steps.last_decision IS 'Decision of the last response to the agent; null: the same as decision.';
 
 CREATE TABLE idempotency_keys (
   org_id text COLLATE "C" NOT NULL,
@@ -616,13 +616,13 @@ CREATE TABLE idempotency_keys (
   CONSTRAINT idempotency_keys_pkey PRIMARY KEY (org_id, operation, key)
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys USING btree (created_at);
-COMMENT ON TABLE idempotency_keys IS 'Idempotency keys of requests and the sealed answers to repeat. Kept for 24 hours.';
+COMMENT ON TABLE idempotency_keys IS 'Idempotency keys of requests and the sealed responses to repeat. Kept for 24 hours.';
 COMMENT ON COLUMN idempotency_keys.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN idempotency_keys.operation IS 'Operation that the key was sent to, group.endpoint.';
 COMMENT ON COLUMN idempotency_keys.key IS 'Value of the Idempotency-Key header.';
-COMMENT ON COLUMN idempotency_keys.fingerprint IS 'SHA-256 digest of the caller, the URL and the body: a different request with the same key is rejected.';
+COMMENT ON COLUMN idempotency_keys.fingerprint IS 'SHA-256 digest of the caller and the request: a different request with the same key is rejected.';
 COMMENT ON COLUMN idempotency_keys.created_at IS 'When the key was claimed.';
-COMMENT ON COLUMN idempotency_keys.answer IS 'Sealed status, headers and body; null: the request is in progress.';
+COMMENT ON COLUMN idempotency_keys.answer IS 'Sealed response; null: the request is in progress.';
 
 CREATE TABLE master_keys (
   key_id text COLLATE "C" NOT NULL,
@@ -631,7 +631,7 @@ CREATE TABLE master_keys (
 );
 COMMENT ON TABLE master_keys IS 'Master keys that have sealed a secret in this database. A start without one that is still needed is refused.';
 COMMENT ON COLUMN master_keys.key_id IS 'Id derived from the key by a digest; the key itself is never stored.';
-COMMENT ON COLUMN master_keys.first_used_at IS 'When a process with this key first started.';
+COMMENT ON COLUMN master_keys.first_used_at IS 'When a replica first started with this key as the sealing key.';
 
 CREATE TABLE notification_endpoints (
   org_id text COLLATE "C" NOT NULL,
@@ -656,7 +656,7 @@ COMMENT ON COLUMN notification_endpoints.url IS 'Sealed URL.';
 COMMENT ON COLUMN notification_endpoints.url_hint IS 'URL without secrets, for display.';
 COMMENT ON COLUMN notification_endpoints.secret IS 'Sealed signing secret.';
 COMMENT ON COLUMN notification_endpoints.events IS 'Event types that the endpoint receives.';
-COMMENT ON COLUMN notification_endpoints.active IS 'Whether events are delivered; false after 410 Gone or when switched off.';
+COMMENT ON COLUMN notification_endpoints.active IS 'Whether events are delivered; false after 410 Gone or when disabled by the API.';
 COMMENT ON COLUMN notification_endpoints.created_at IS 'When the endpoint was created.';
 COMMENT ON COLUMN notification_endpoints.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN notification_endpoints.created_by_name IS 'Name of that key at the time.';
@@ -706,7 +706,7 @@ CREATE TABLE releases (
   CONSTRAINT releases_pkey PRIMARY KEY (org_id, release_id)
 );
 CREATE INDEX releases_task ON releases USING btree (org_id, task_id, release_id DESC);
-COMMENT ON TABLE releases IS 'Releases of a task: an immutable copy of what answers runs.';
+COMMENT ON TABLE releases IS 'Releases of a task: the instructions, provider and dataset version that answer runs. Immutable, except that the first release gets the first dataset version.';
 COMMENT ON COLUMN releases.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN releases.release_id IS 'Id, rel_….';
 COMMENT ON COLUMN releases.task_id IS 'Task of the release.';
@@ -757,8 +757,8 @@ COMMENT ON COLUMN runs.dataset_id IS 'Dataset version that the release used; nul
 COMMENT ON COLUMN runs.session_id IS 'Session that the run belongs to; null: none.';
 COMMENT ON COLUMN runs.source IS 'provider: the service called the model; logged: the caller did.';
 COMMENT ON COLUMN runs.status IS 'succeeded or failed.';
-COMMENT ON COLUMN runs.input IS 'Input, redacted.';
-COMMENT ON COLUMN runs.answer IS 'Answer, redacted; null: the run failed.';
+COMMENT ON COLUMN runs.input IS 'Input, as sent by the caller.';
+COMMENT ON COLUMN runs.answer IS 'Answer; null: the run failed.';
 COMMENT ON COLUMN runs.failure IS 'Why the run failed; null: it succeeded.';
 COMMENT ON COLUMN runs.metadata IS 'JSON object from the caller.';
 COMMENT ON COLUMN runs.provider IS 'Kind of provider.';
@@ -767,8 +767,8 @@ COMMENT ON COLUMN runs.input_tokens IS 'Tokens sent to the model.';
 COMMENT ON COLUMN runs.output_tokens IS 'Tokens generated by the model.';
 COMMENT ON COLUMN runs.provider_calls IS 'Calls to the provider, retries included.';
 COMMENT ON COLUMN runs.duration_ms IS 'Duration of the run, in milliseconds.';
-COMMENT ON COLUMN runs.caller_traceparent IS 'The caller''s traceparent header; null: none was sent.';
-COMMENT ON COLUMN runs.created_at IS 'When the run was logged.';
+COMMENT ON COLUMN runs.caller_traceparent IS 'The caller''s traceparent header; null: none, or not valid.';
+COMMENT ON COLUMN runs.created_at IS 'When the run started.';
 COMMENT ON COLUMN runs.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN runs.created_by_name IS 'Name of that key at the time.';
 
@@ -806,7 +806,7 @@ COMMENT ON TABLE session_events IS 'Events of sessions, streamed to clients and 
 COMMENT ON COLUMN session_events.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN session_events.session_id IS 'Session of the event.';
 COMMENT ON COLUMN session_events.number IS 'Position in the session, from 1 without gaps; the id of the event in the stream.';
-COMMENT ON COLUMN session_events.type IS 'Event type, such as step.decided.';
+COMMENT ON COLUMN session_events.type IS 'Event type, such as step:governed.';
 COMMENT ON COLUMN session_events.step_id IS 'Step of the event; null: about the session itself.';
 COMMENT ON COLUMN session_events.occurred_at IS 'When it happened.';
 COMMENT ON COLUMN session_events.data IS 'Payload of the event, as streamed.';
@@ -835,17 +835,17 @@ COMMENT ON TABLE tasks IS 'Tasks: instructions, schemas and a provider, answered
 COMMENT ON COLUMN tasks.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN tasks.task_id IS 'Id, tsk_….';
 COMMENT ON COLUMN tasks.name IS 'Name for people.';
-COMMENT ON COLUMN tasks.instructions IS 'Instructions of the task as edited; runs use those of the live release.';
+COMMENT ON COLUMN tasks.instructions IS 'Working copy of the instructions; runs use those of the live release.';
 COMMENT ON COLUMN tasks.input_schema IS 'JSON Schema of inputs.';
 COMMENT ON COLUMN tasks.answer_schema IS 'JSON Schema of answers.';
 COMMENT ON COLUMN tasks.input_schema_digest IS 'Digest of the input schema, the cache key of its compiled form.';
 COMMENT ON COLUMN tasks.answer_schema_digest IS 'Digest of the answer schema, the cache key of its compiled form.';
-COMMENT ON COLUMN tasks.provider IS 'Provider settings as edited, without its key.';
-COMMENT ON COLUMN tasks.revision IS 'Raised with each change, for optimistic concurrency.';
+COMMENT ON COLUMN tasks.provider IS 'Working copy of the provider settings, without the API key.';
+COMMENT ON COLUMN tasks.revision IS 'Raised with each change of instructions or provider. A promotion updates them only if it is unchanged since the comparison.';
 COMMENT ON COLUMN tasks.live_release_id IS 'Release that answers runs.';
 COMMENT ON COLUMN tasks.dataset_id IS 'Newest dataset version; null: none yet.';
 COMMENT ON COLUMN tasks.dataset_version IS 'Number of the newest dataset version; 0: none yet.';
-COMMENT ON COLUMN tasks.first_run_at IS 'When the first run was logged; null: none yet. Schemas are fixed from then on.';
+COMMENT ON COLUMN tasks.first_run_at IS 'When the first run locked the schemas; null: no run yet, or a dataset version locked them before.';
 COMMENT ON COLUMN tasks.created_at IS 'When the task was created.';
 COMMENT ON COLUMN tasks.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN tasks.created_by_name IS 'Name of that key at the time.';
@@ -859,12 +859,12 @@ CREATE TABLE telemetry_batches (
   delivery_id text COLLATE "C",
   CONSTRAINT telemetry_batches_pkey PRIMARY KEY (org_id, batch_id)
 ) WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0);
-COMMENT ON TABLE telemetry_batches IS 'Batches of spans on their way to a collector.';
+COMMENT ON TABLE telemetry_batches IS 'Batches of spans that wait for delivery, or failed and can be replayed. A batch is deleted when the collector has accepted it or it is too old to be replayed.';
 COMMENT ON COLUMN telemetry_batches.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN telemetry_batches.batch_id IS 'Id of the batch as a delivery event.';
 COMMENT ON COLUMN telemetry_batches.destination_id IS 'Telemetry destination of the batch.';
 COMMENT ON COLUMN telemetry_batches.spans IS 'Number of spans.';
-COMMENT ON COLUMN telemetry_batches.payload IS 'Sealed, compressed OTLP request. Removed when it is accepted or too old to be replayed.';
+COMMENT ON COLUMN telemetry_batches.payload IS 'Sealed, compressed OTLP request.';
 COMMENT ON COLUMN telemetry_batches.delivery_id IS 'Delivery of the batch; null: it is older than this column, and the log had no delivery for it.';
 
 CREATE TABLE telemetry_destinations (
@@ -889,13 +889,13 @@ COMMENT ON COLUMN telemetry_destinations.destination_id IS 'Id, the destination 
 COMMENT ON COLUMN telemetry_destinations.url IS 'Sealed URL.';
 COMMENT ON COLUMN telemetry_destinations.url_hint IS 'URL without secrets, for display.';
 COMMENT ON COLUMN telemetry_destinations.headers IS 'Sealed request headers.';
-COMMENT ON COLUMN telemetry_destinations.content IS 'Whether spans carry inputs and answers.';
+COMMENT ON COLUMN telemetry_destinations.content IS 'Whether spans carry content: inputs, answers, arguments and results.';
 COMMENT ON COLUMN telemetry_destinations.created_at IS 'When the destination was created.';
 COMMENT ON COLUMN telemetry_destinations.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN telemetry_destinations.created_by_name IS 'Name of that key at the time.';
-COMMENT ON COLUMN telemetry_destinations.last_delivered_at IS 'When the collector last accepted spans; null: never.';
+COMMENT ON COLUMN telemetry_destinations.last_delivered_at IS 'When the collector last accepted a whole batch; null: never.';
 COMMENT ON COLUMN telemetry_destinations.waiting_spans IS 'Spans that wait to be delivered.';
-COMMENT ON COLUMN telemetry_destinations.dropped_spans IS 'Spans that were dropped because the queue was full or the destination failed for good.';
+COMMENT ON COLUMN telemetry_destinations.dropped_spans IS 'Spans that exceeded a limit, were rejected by the collector, or can no longer be replayed.';
 COMMENT ON COLUMN telemetry_destinations.tested_at IS 'When a test was last sent; null: never.';
 
 CREATE TRIGGER audit_log_append_only BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION audit_log_append_only();
