@@ -157,7 +157,7 @@ describe("Settings from an invalid value: the error names the variable and what 
     ["COUNTERSIGN_SMTP_URL", "https://u:hunter2@mail", /smtps:\/\/user/],
     ["COUNTERSIGN_MAIL_FROM", "nobody", /address such as/],
     ["COUNTERSIGN_METRICS_TOKEN", "hunter2", /bearer token: 16/],
-    ["COUNTERSIGN_DNS_SERVERS", "ns.example", /no address such as 9\.9\.9\.9/],
+    ["COUNTERSIGN_DNS_SERVERS", "ns.example", /not an address such as 9\.9\.9\.9/],
     ["COUNTERSIGN_EGRESS_ALLOW", "127.0.0.1", /address and port/],
     ["COUNTERSIGN_EGRESS_HTTP", "yes", /true or false/],
     ["COUNTERSIGN_EGRESS_DENY", "10.0.0.0/33", /which is not a network/],
