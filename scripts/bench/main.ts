@@ -17,6 +17,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   egress: () => import("./egress.ts"),
   guard: () => import("./guard.ts"),
   feedback: () => import("./feedback.ts"),
+  steps: async (parts) => (await import("./steps.ts")).run(parts),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),

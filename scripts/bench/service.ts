@@ -27,8 +27,15 @@ export interface Store {
   readonly url: Redacted.Redacted
   /** Creates a migrated database and returns its URL. */
   readonly database: (name: string) => Promise<Redacted.Redacted>
-  /** Processor time of all server processes so far, in seconds. Linux only, else NaN. */
-  readonly processorSeconds: () => number
+  /** Creates an empty database, or a copy of one without connections, and returns its URL. The service migrates it when it starts. */
+  readonly create: (name: string, template?: string) => Promise<Redacted.Redacted>
+  /**
+   * Processor time of all server processes so far, in seconds, without the present connections to the databases `except`: what another
+   * side does in its own database while it is not measured. Linux only, else NaN.
+   */
+  readonly processorSeconds: (except?: ReadonlyArray<string>) => number
+  /** Memory of all server processes in MB; each page that they share counts once (PSS). Linux only, else NaN. */
+  readonly megabytes: () => number
   readonly dispose: () => Promise<void>
 }
 
@@ -43,20 +50,23 @@ export const startStore = async (): Promise<Store> => {
     other.pathname = `/${name}`
     return Redacted.make(other.href)
   }
+  const create = async (name: string, template?: string) => {
+    const statement = `CREATE DATABASE ${name}${template === undefined ? "" : ` TEMPLATE ${template}`}`
+    await Effect.runPromise(
+      Effect.scoped(Effect.flatMap(PgConnection.make({ url }), (connection) => connection.query(statement)))
+    )
+    return named(name)
+  }
   return {
     url,
     database: async (name) => {
-      await Effect.runPromise(
-        Effect.scoped(
-          Effect.flatMap(PgConnection.make({ url }), (connection) =>
-            connection.query(`CREATE DATABASE ${name}`)
-          )
-        )
-      )
+      await create(name)
       await Effect.runPromise(Effect.provide(migrate, Database.layer({ url: named(name) })))
       return named(name)
     },
-    processorSeconds: () => secondsOfFamily(pid),
+    create,
+    processorSeconds: (except = []) => secondsOfFamily(pid, except),
+    megabytes: () => proportionalMegabytesOfFamily(pid),
     dispose: async () => {
       await runtime.dispose()
       rmSync(dataDir, { recursive: true, force: true })
@@ -67,8 +77,11 @@ export const startStore = async (): Promise<Store> => {
 /** Unit of the times in `/proc`, in ticks per second. Linux reports 100 whatever the kernel's own tick rate is. */
 const TICKS = 100
 
-/** Processor seconds of a process, its children, and its children's terminated children. */
-const secondsOfFamily = (parent: number): number => {
+/**
+ * Processor seconds of a process, its children, and its children's terminated children. Leaves out PostgreSQL's connections to the databases
+ * `except`, which PostgreSQL names in the command line of their process.
+ */
+const secondsOfFamily = (parent: number, except: ReadonlyArray<string>): number => {
   let ticks = Number.NaN
   try {
     ticks = 0
@@ -76,12 +89,40 @@ const secondsOfFamily = (parent: number): number => {
       if (!/^\d+$/.test(name)) continue
       const fields = statOf(name)
       if (Number(name) === parent) for (const at of [11, 12, 13, 14]) ticks += Number(fields[at])
-      else if (Number(fields[1]) === parent) ticks += Number(fields[11]) + Number(fields[12])
+      else if (Number(fields[1]) === parent && !(except.length > 0 && isConnectedTo(name, except))) {
+        ticks += Number(fields[11]) + Number(fields[12])
+      }
     }
   } catch {
     return Number.NaN
   }
   return ticks / TICKS
+}
+
+/** Whether a PostgreSQL process serves a connection to one of these databases. */
+const isConnectedTo = (pid: string, databases: ReadonlyArray<string>): boolean => {
+  try {
+    const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split(/[ \0]/)
+    return databases.some((database) => words.includes(database))
+  } catch {
+    return false
+  }
+}
+
+/** Proportional set size of a process and its children, in MB. */
+const proportionalMegabytesOfFamily = (parent: number): number => {
+  let kilobytes = Number.NaN
+  try {
+    kilobytes = 0
+    for (const name of readdirSync("/proc")) {
+      if (!/^\d+$/.test(name)) continue
+      if (Number(name) !== parent && Number(statOf(name)[1]) !== parent) continue
+      kilobytes += Number(/^Pss:\s+(\d+) kB/m.exec(readFileSync(`/proc/${name}/smaps_rollup`, "utf8"))?.[1])
+    }
+  } catch {
+    return Number.NaN
+  }
+  return kilobytes / 1024
 }
 
 /** The fields of `/proc/PID/stat` from the state on. Empty if the process has ended. */
@@ -106,11 +147,11 @@ export interface Service {
 /** Starts `countersign serve` on a database and waits until it is ready. `BENCH_MAIN` names the entry point of another build. */
 export const startService = async (
   databaseUrl: Redacted.Redacted,
-  environment: Readonly<Record<string, string>> = {}
+  environment: Readonly<Record<string, string>> = {},
+  main: string = process.env["BENCH_MAIN"] ?? "src/main.ts"
 ): Promise<Service> => {
   const { key } = await Effect.runPromise(ApiKeyFormat.generateApiKey)
   const port = await freePort()
-  const main = process.env["BENCH_MAIN"] ?? "src/main.ts"
   const child = spawn(process.execPath, ["--max-semi-space-size=8", main, "serve"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {

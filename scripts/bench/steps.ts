@@ -1,0 +1,27 @@
+/**
+ * Governed steps, decisions and logged runs: `npm run bench -- steps [allowed|waiting|decide|resume|run …]`; without a part, all.
+ *
+ * This service beside a bare Fastify and `pg` handler that does the same work by the same statements in one round trip. Each has a process
+ * of its own, and a database of its own on one PostgreSQL server with fsync on; both databases start with the same content. Rounds are
+ * interleaved, the warm-up is left out. Processor time is that of the side's process and of all PostgreSQL processes during the side's own
+ * rounds, per request; connections of other sides, which only poll meanwhile, are not counted. `BENCH_BEFORE` names the entry point of an
+ * earlier build to measure as a third side.
+ */
+import { machine } from "./measure.ts"
+import { cases } from "./steps/cases.ts"
+import { startSides } from "./steps/sides.ts"
+
+/** Runs the named cases one after another. */
+export const run = async (names: ReadonlyArray<string>): Promise<void> => {
+  const unknown = names.find((name) => !Object.hasOwn(cases, name))
+  if (unknown !== undefined) {
+    throw new Error(`Unknown part ${unknown}. Available: ${Object.keys(cases).join(", ")}`)
+  }
+  console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
+  const sides = await startSides()
+  try {
+    for (const name of names.length === 0 ? Object.keys(cases) : names) await cases[name]?.(sides)
+  } finally {
+    await sides.dispose()
+  }
+}
