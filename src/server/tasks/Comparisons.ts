@@ -17,7 +17,7 @@ import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
-import { claimComparison, releaseLease, renewLease } from "./Comparisons/lease.ts"
+import { claimComparison, countClaimable, releaseLease, renewLease } from "./Comparisons/lease.ts"
 import { recordBatch } from "./Comparisons/recordBatch.ts"
 import {
   type ComparisonRow,
@@ -45,8 +45,8 @@ const MAX_CONCURRENT = 4
 const TIME_SLICE = Duration.seconds(30)
 
 /**
- * How often a worker polls for comparisons that this replica was not notified of: those that another replica created, or was running when it
- * crashed.
+ * How often a replica polls for comparisons that its workers were not woken for: those that another replica created, or was running when it
+ * crashed. One poll serves all workers.
  */
 const POLL_INTERVAL = Duration.seconds(2)
 
@@ -95,8 +95,10 @@ export class Comparisons extends Context.Service<
     >
     /** Claims one comparison and works on it until it is finished or the time slice is over. None if no comparison is claimable. */
     readonly runOnce: Effect.Effect<Option.Option<ComparisonRun>>
-    /** Completes when this replica has created a comparison. */
-    readonly awaitCreated: Effect.Effect<void>
+    /** Finds claimable comparisons and wakes a worker for each, up to the number of workers. Returns how many. */
+    readonly poll: Effect.Effect<number>
+    /** Completes when this replica has created a comparison, or found a claimable one. */
+    readonly awaitClaimable: Effect.Effect<void>
   }
 >()("countersign/server/tasks/Comparisons") {
   static readonly layer = (options: ComparisonsOptions = {}) =>
@@ -112,7 +114,7 @@ export class Comparisons extends Context.Service<
         const providers = yield* Providers
         const schemas = yield* CompiledSchemas
         const tasks = yield* Tasks
-        const created = yield* Queue.sliding<void>(MAX_CONCURRENT)
+        const wakeUps = yield* Queue.sliding<void>(MAX_CONCURRENT)
 
         const compile = (schema: JsonSchema) => Effect.orDie(schemas.compile(schema))
 
@@ -158,9 +160,19 @@ export class Comparisons extends Context.Service<
           })
         }).pipe(Effect.withSpan("Comparisons.runOnce"))
 
+        const poll = Effect.gen(function* () {
+          const claimable = yield* countClaimable(sql, yield* clock.now, MAX_CONCURRENT)
+          yield* Queue.offerAll(
+            wakeUps,
+            Array.from({ length: claimable }, () => undefined)
+          )
+          return claimable
+        }).pipe(Effect.orDie)
+
         return Comparisons.of({
           runOnce,
-          awaitCreated: Queue.take(created),
+          poll,
+          awaitClaimable: Queue.take(wakeUps),
           list: Effect.fn("Comparisons.list")(function* (task_id, request) {
             const { org_id } = yield* Authorized("tasks.read")
             const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
@@ -230,7 +242,7 @@ export class Comparisons extends Context.Service<
                   task_id,
                   dataset_id: row.dataset_id
                 })
-                yield* sql.afterCommit(Effect.asVoid(Queue.offer(created, undefined)))
+                yield* sql.afterCommit(Effect.asVoid(Queue.offer(wakeUps, undefined)))
                 return toComparison(row)
               })
             )
@@ -253,11 +265,16 @@ export class Comparisons extends Context.Service<
             onSome: ({ compared }) => ({ counts: { compared }, next: 0 })
           })
         ),
-        every: POLL_INTERVAL,
-        wakeUp: comparisons.awaitCreated,
+        wakeUp: comparisons.awaitClaimable,
         retryAfter: RETRY_DELAY
       })
-      yield* startWorkers(Array.from({ length: MAX_CONCURRENT }, () => worker))
+      const poller = runWorker({
+        name: "comparison_poll",
+        runOnce: Effect.map(comparisons.poll, (claimable) => ({ counts: { claimable } })),
+        every: POLL_INTERVAL,
+        retryAfter: RETRY_DELAY
+      })
+      yield* startWorkers([poller, ...Array.from({ length: MAX_CONCURRENT }, () => worker)])
     })
   )
 }

@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 import type { ClientCalls } from "../../../src/client/Client.ts"
 import type { ComparisonId } from "../../../src/domain/Ids.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
@@ -114,6 +116,30 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         assert.strictEqual(refused._tag, "NOT_FOUND")
         assert.deepStrictEqual(pointersOf(refused), ["#/comparison_id"])
       })
+  )
+
+  it.effect("a comparison whose replica crashed is found by the poll and completed", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* createTeamClients("orphan")
+      const { params } = yield* createSortingTask(admin, ["where is my parcel", "shipping"])
+      const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
+      yield* awaitCompleted(admin, comparison.id)
+      const sql = yield* SqlClient.SqlClient
+      // As a killed replica leaves it: running, without progress, its lease expired.
+      yield* transaction(
+        Effect.andThen(
+          sql`DELETE FROM comparison_results WHERE comparison_id = ${comparison.id}`,
+          sql`
+            UPDATE comparisons
+            SET status = 'running', finished_at = NULL, compared = 0, last_example_id = NULL,
+              lease_until = now() - interval '1 second'
+            WHERE comparison_id = ${comparison.id}
+          `
+        )
+      )
+      const done = yield* awaitCompleted(admin, comparison.id)
+      assert.lengthOf(done.results, 1)
+    })
   )
 
   it.effect("the results of a comparison are read in pages", () =>

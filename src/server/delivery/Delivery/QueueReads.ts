@@ -42,6 +42,13 @@ export const makeQueueReads = (sql: SqlClient.SqlClient) => {
       LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
     `,
 
+    /** Returns those of the shards that have rows. */
+    nonEmpty: (shards: ReadonlyArray<number>) => sql<{ readonly shard: number }>`
+      SELECT s.shard::int AS shard
+      FROM unnest(${int4Array(shards)}::smallint[]) AS s (shard)
+      WHERE EXISTS (SELECT FROM delivery_queue q WHERE q.shard = s.shard)
+    `,
+
     /**
      * Reads one page of a shard's lanes, starting after the lane `after`, as a skip scan (a loose index scan): one
      * index probe a lane instead of one a row. Returns the first row of each lane that has something to do within the

@@ -38,7 +38,7 @@ const TAIL_PAUSE_MILLIS = 4
 
 /** How often the queue is read. */
 export interface ReaderOptions {
-  /** Interval between reads of the tail without a signal, in milliseconds. */
+  /** Interval between reads of the tail without a signal, in milliseconds, while another replica may add rows. */
   readonly pollMillis: number
   /** Interval between sweeps over the first rows of all lanes, in milliseconds. */
   readonly sweepMillis: number
@@ -135,11 +135,11 @@ export const makeReader = (
       })
     })
 
-    /** How long until the tail is read without a signal, in milliseconds. */
-    const tailWait = (): number =>
-      rereadPending
-        ? Math.min(options.pollMillis, Math.max(0, rereadDue - monotonicMillis(clock)))
-        : options.pollMillis
+    /** How long until the tail is read without a signal, in milliseconds. A lone replica adds all rows itself, so the sweep's interval is enough. */
+    const tailWait = (): number => {
+      const poll = shards.hasPeers() ? options.pollMillis : options.sweepMillis
+      return rereadPending ? Math.min(poll, Math.max(0, rereadDue - monotonicMillis(clock))) : poll
+    }
 
     let swept: ReadonlyMap<string, ChannelSweep> = new Map()
 
@@ -160,7 +160,8 @@ export const makeReader = (
 
     const sweep = Effect.gen(function* () {
       const found = new Map<string, ChannelSweep>()
-      for (const shard of [...shards.owned.keys()]) yield* sweepShard(shard, found)
+      // While the queue is empty, this is the only statement.
+      for (const { shard } of yield* queue.nonEmpty([...shards.owned.keys()])) yield* sweepShard(shard, found)
       swept = found
     })
 

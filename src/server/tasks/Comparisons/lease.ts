@@ -28,6 +28,19 @@ export const claimComparison = (sql: SqlClient.SqlClient, now: Timestamp, lease:
     RETURNING ${sql.literal(comparisonColumns)}
   `)
 
+/** Counts the running comparisons without a live lease, up to `limit`. */
+export const countClaimable = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM (
+      SELECT
+      FROM comparisons
+      WHERE status = 'running'
+        AND (lease_until IS NULL OR lease_until <= ${toDate(now)})
+      LIMIT ${limit}
+    ) claimable
+  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+
 /** Extends the lease until a time, if this epoch still owns the comparison. Returns whether it does. */
 export const renewLease = (sql: SqlClient.SqlClient, row: ComparisonRow, until: Timestamp) =>
   sql`
