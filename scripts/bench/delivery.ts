@@ -1,10 +1,19 @@
-/** The delivery engine: `npm run bench -- delivery [compare|backlog|growth|fairness …]`; without a part, all four. */
+/** The delivery engine: `npm run bench -- delivery [compare|backlog|growth|fairness|events|alone …]`; without a part, all of them. */
+import { alone } from "./delivery/alone.ts"
 import { backlog } from "./delivery/backlog.ts"
 import { compare } from "./delivery/compare.ts"
+import { events } from "./delivery/events.ts"
 import { fairness } from "./delivery/fairness.ts"
 import { growth } from "./delivery/growth.ts"
 
-const parts: Readonly<Record<string, () => Promise<void>>> = { compare, backlog, fairness, growth }
+const parts: Readonly<Record<string, () => Promise<void>>> = {
+  compare,
+  backlog,
+  fairness,
+  growth,
+  events,
+  alone
+}
 
 /** Runs the named parts one after another. */
 export const run = async (names: ReadonlyArray<string>): Promise<void> => {

@@ -32,7 +32,10 @@ export interface Round {
 /** The set-up of one run. */
 export interface Harness {
   readonly store: Store
-  /** `prepare` runs on the side's database before its process starts. */
+  /**
+   * `prepare` runs on the side's database before its process starts. `BENCH_BUILD` in the environment names the bundle of another build
+   * of the side, to compare the two.
+   */
   readonly start: (
     name: SideName,
     environment?: Readonly<Record<string, string>>,
@@ -55,7 +58,8 @@ const ReceiverMessage = Schema.Union([
 const decodeReceiverMessage = Schema.decodeUnknownSync(ReceiverMessage)
 const decodeReply = Schema.decodeUnknownSync(Reply)
 
-const startReceiver = async () => {
+/** Starts the receiver in a process of its own. */
+export const startReceiver = async () => {
   const child = fork(here("receiver.ts"))
   let count = 0
   let waiting = { count: Infinity, done: () => {} }
@@ -152,7 +156,7 @@ export const startHarness = async (): Promise<Harness> => {
     start: async (name, environment = {}, prepare) => {
       const url = await store.database(`bench_${name.toLowerCase()}_${runners.length}`)
       await prepare?.(url)
-      const runner = await startSide(name, fileOf(name), url, {
+      const runner = await startSide(name, environment["BENCH_BUILD"] ?? fileOf(name), url, {
         BENCH_PORT: String(receiver.port),
         ...environment
       })

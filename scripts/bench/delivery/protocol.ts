@@ -12,13 +12,27 @@ const Publish = Schema.TaggedStruct("Publish", { events: Schema.Int })
 const PublishAtRate = Schema.TaggedStruct("PublishAtRate", { perSecond: Schema.Number, millis: Schema.Int })
 /** Queues deliveries for an endpoint that accepts requests and never answers. Answered by `Settled` once they are committed. */
 const QueueForHanging = Schema.TaggedStruct("QueueForHanging", { deliveries: Schema.Int })
+/** Queues deliveries that fall due one after another, `perSecond`, from `afterMillis` on. Answered by `Settled` once they are committed. */
+const QueueAhead = Schema.TaggedStruct("QueueAhead", {
+  deliveries: Schema.Int,
+  perSecond: Schema.Number,
+  afterMillis: Schema.Int
+})
 /** Answered by `Settled` once everything is sent and recorded. */
 const Settle = Schema.TaggedStruct("Settle", {})
 /** Answered by `Usage`. */
 const Measure = Schema.TaggedStruct("Measure", {})
 const Stop = Schema.TaggedStruct("Stop", {})
 
-export const Command = Schema.Union([Publish, PublishAtRate, QueueForHanging, Settle, Measure, Stop])
+export const Command = Schema.Union([
+  Publish,
+  PublishAtRate,
+  QueueForHanging,
+  QueueAhead,
+  Settle,
+  Measure,
+  Stop
+])
 export type Command = typeof Command.Type
 
 /** `list` has the id of each event with the time right after its commit. */
@@ -46,6 +60,7 @@ export interface Side {
   /** Publishes events in one transaction. */
   readonly publish: (events: number) => Promise<Committed>
   readonly queueForHanging?: (deliveries: number) => Promise<void>
+  readonly queueAhead?: (deliveries: number, perSecond: number, afterMillis: number) => Promise<void>
   /** Completes once everything is sent and recorded. */
   readonly settled: () => Promise<void>
   readonly stop: () => Promise<void>
@@ -85,6 +100,9 @@ export const serveSide = (side: Side): void => {
       }
       case "QueueForHanging":
         await side.queueForHanging?.(command.deliveries)
+        return reply({ _tag: "Settled", at: nowMicros() })
+      case "QueueAhead":
+        await side.queueAhead?.(command.deliveries, command.perSecond, command.afterMillis)
         return reply({ _tag: "Settled", at: nowMicros() })
       case "Settle":
         await side.settled()

@@ -2,7 +2,7 @@
 import { Array as Arr, DateTime, Effect, Layer, ManagedRuntime, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
-import { EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
+import { DeliveryId, EndpointId, EventId, OrgId } from "../../../../src/domain/Ids.ts"
 import { parseAllowedNetworks } from "../../../../src/domain/network/PublicAddress.ts"
 import { generateSigningSecret } from "../../../../src/domain/delivery/WebhookSignature.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
@@ -175,7 +175,53 @@ const queueForHanging = Effect.fnUntraced(function* (deliveries: number) {
   }
 })
 
+/** Queues deliveries by statements of its own, as another replica would: enqueueing them is not part of what this process does. */
+const queueAhead = Effect.fnUntraced(function* (deliveries: number, perSecond: number, afterMillis: number) {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* Effect.forEach(Arr.range(0, deliveries - 1), (index) =>
+    Effect.gen(function* () {
+      const {
+        endpoint: destination_id,
+        org_id,
+        shard
+      } = yield* Effect.fromNullishOr(lanes[index % lanes.length])
+      const event_id = yield* EventId.generate
+      return { org_id, destination_id, shard, event_id, delivery_id: yield* DeliveryId.generate }
+    })
+  )
+  const column = (name: "org_id" | "destination_id" | "event_id" | "delivery_id") =>
+    rows.map((row) => row[name])
+  yield* transaction(
+    sql`
+      WITH given AS (
+        SELECT *
+        FROM unnest(
+          ${rows.map(({ shard }) => shard)}::smallint[], ${column("org_id")}::text[], ${column("destination_id")}::text[],
+          ${column("event_id")}::text[], ${column("delivery_id")}::text[]
+        ) WITH ORDINALITY AS g (shard, org_id, destination_id, event_id, delivery_id, place)
+      ), events AS (
+        INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
+        SELECT org_id, event_id, 'approval.requested', 'apr', ${Buffer.from(body)}::bytea, now()
+        FROM given
+      ), logged AS (
+        INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+        SELECT org_id, destination_id, delivery_id, ${WebhookChannel.WEBHOOK}, event_id, 'bench', 'pending', now()
+        FROM given
+      )
+      INSERT INTO delivery_queue
+        (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
+      SELECT
+        shard, org_id, destination_id, delivery_id, ${WebhookChannel.WEBHOOK}, event_id,
+        now() + (${afterMillis}::float8 + place * 1000 / ${perSecond}::float8) * interval '1 millisecond', 0, 0
+      FROM given
+      ORDER BY place
+    `
+  )
+})
+
 serveSide({
+  queueAhead: (deliveries, perSecond, afterMillis) =>
+    runtime.runPromise(queueAhead(deliveries, perSecond, afterMillis)),
   queueForHanging: (deliveries) => runtime.runPromise(queueForHanging(deliveries)),
   publish: (events) => runtime.runPromise(publish(events)),
   settled: () => pollUntilDone(() => runtime.runPromise(hasQueued)),

@@ -1,4 +1,4 @@
-import { Clock, Effect, FiberSet, type Latch, Queue, type Scope } from "effect"
+import { Clock, Effect, FiberSet, Latch, Queue, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
 import * as Cooldown from "../../../domain/delivery/Cooldown.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
@@ -15,6 +15,9 @@ import { makeSlots, type SlotOptions } from "./Slots.ts"
 
 /** Results waiting to be recorded; beyond this, each result waits for space in a fiber of its own. */
 const MAX_RESULTS = 4_096
+
+/** Results that are a batch worth recording at once; fewer wait a moment for others. */
+export const FULL_BATCH = 32
 
 /** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
 const RELOAD_MILLIS = 1_000
@@ -50,6 +53,10 @@ export interface Dispatcher {
   readonly beginRead: ReadTracker["begin"]
   /** Results for the finisher to record. */
   readonly results: Queue.Dequeue<AttemptResult>
+  /** Open while `FULL_BATCH` results or more wait. */
+  readonly hasFullBatch: Latch.Latch
+  /** Takes up to `limit` results, and waits for the first. */
+  readonly takeResults: (limit: number) => Effect.Effect<ReadonlyArray<AttemptResult>>
   readonly acknowledge: (list: ReadonlyArray<RecordedAttempt>) => void
   /**
    * Marks a result that cannot be recorded: this replica does not send the delivery again, and the shard is no longer
@@ -105,6 +112,7 @@ export const makeDispatcher = (
     const clock = yield* Clock.Clock
     const fork = yield* FiberSet.makeRuntime<never, unknown, SqlError.SqlError>()
     const results = yield* Queue.bounded<AttemptResult>(MAX_RESULTS)
+    const fullBatch = Latch.makeUnsafe(false)
     const reads = makeReadTracker()
     const slots = makeSlots(options)
     const readyLanes = new Set<Lane>()
@@ -143,6 +151,7 @@ export const makeDispatcher = (
 
     const publish = (result: AttemptResult): void => {
       if (!Queue.offerUnsafe(results, result)) fork(Queue.offer(results, result))
+      if (Queue.sizeUnsafe(results) >= FULL_BATCH) fullBatch.openUnsafe()
     }
 
     /** Takes a delivery out of its lane. Its shard stays here until the result is recorded. */
@@ -292,6 +301,12 @@ export const makeDispatcher = (
       trackRead: reads.track,
       beginRead: reads.begin,
       results,
+      hasFullBatch: fullBatch,
+      takeResults: (limit) =>
+        Effect.map(Queue.takeBetween(results, 1, limit), (taken) => {
+          if (Queue.sizeUnsafe(results) < FULL_BATCH) fullBatch.closeUnsafe()
+          return taken
+        }),
       acknowledge: (list) => {
         for (const { retryAt, result } of list) {
           const { delivery, lane } = result

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Queue } from "effect"
+import { Deferred, Effect, Fiber, Queue } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { TestClock } from "effect/testing"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import type { AttemptOutcome } from "../../../../src/domain/delivery/DeliveryState.ts"
 import type { Channel } from "../../../../src/server/delivery/Delivery.ts"
-import { makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
+import { FULL_BATCH, makeDispatcher } from "../../../../src/server/delivery/Delivery/Dispatcher.ts"
 import type { OwnedShard } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { defaultSlots } from "../../../../src/server/delivery/Delivery/Slots.ts"
 import {
@@ -164,6 +164,29 @@ describe("Dispatcher", () => {
       dispatcher.offer([queueRow({ seq: 1, attempt: 1, left_ms: -1 }), queueRow({ seq: 2, left_ms: -1 })], 0)
       assert.strictEqual((yield* Queue.take(dispatcher.results)).delivery.seq, 1)
       assert.strictEqual((yield* Queue.take(attempts)).delivery.event_id, queueRow({ seq: 2 }).event_id)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("results are worth recording at once when a full batch waits, until it is taken", () =>
+    Effect.gen(function* () {
+      const { attempts, channel } = yield* manualChannel(quickPolicy({ concurrency: FULL_BATCH }))
+      const { dispatcher } = yield* setUp(channel)
+      const waiting = yield* Effect.forkChild(dispatcher.hasFullBatch.await)
+      dispatcher.offer(
+        Array.from({ length: FULL_BATCH }, (_, index) => queueRow({ seq: index + 1 })),
+        0
+      )
+      const others = yield* Queue.takeN(attempts, FULL_BATCH - 1)
+      const last = yield* Queue.take(attempts)
+      for (const one of others) yield* one.complete(delivered)
+      yield* Effect.yieldNow
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* last.complete(delivered)
+      yield* Fiber.join(waiting)
+      assert.lengthOf(yield* dispatcher.takeResults(FULL_BATCH), FULL_BATCH)
+      const next = yield* Effect.forkChild(dispatcher.hasFullBatch.await)
+      yield* Effect.yieldNow
+      assert.isUndefined(next.pollUnsafe())
     }).pipe(Effect.scoped)
   )
 
