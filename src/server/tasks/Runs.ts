@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
@@ -11,17 +11,27 @@ import {
 } from "../../api/Problems.ts"
 import type { NewRun } from "../../api/Tasks.ts"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
-import type { OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
+import type { OrgId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { addUsage, noUsage } from "../../domain/tasks/Provider.ts"
 import type { TaskRun } from "../../domain/tasks/Run.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
+import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { atomic } from "../store/transaction.ts"
 import { type NoAnswer, type ProviderAnswer, type ProviderCall, Providers } from "./Providers.ts"
-import { beginRun, type RunHandle } from "./Runs/runLog.ts"
+import { beginRun, type RunHandle, type RunInput } from "./Runs/runLog.ts"
 import { type SaveResponse, makeRunIdempotency } from "./Runs/runIdempotency.ts"
-import { type FinishedRun, lockSchemas, type RunPlan, readRunPlan } from "./Runs/rows.ts"
+import {
+  type FinishedRun,
+  insertRuns,
+  lockSchemas,
+  type LoggedRunPlan,
+  type NewRunRow,
+  readRunPlan,
+  type RunPlan
+} from "./Runs/rows.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -41,6 +51,15 @@ export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect
   "countersign/server/tasks/Runs/RunFinished",
   { defaultValue: () => () => Effect.void }
 )
+
+/** Runs that one statement logs. */
+const MAX_BATCH = 64
+
+/** Characters of JSON above which a run is logged by a statement of its own. */
+const LARGE_RUN = 64 * 1024
+
+/** Cached plans, over all organizations: some 10 MB. */
+const MAX_CACHED_PLANS = 10_000
 
 /** Runs tasks and logs the runs. */
 export class Runs extends Context.Service<
@@ -73,6 +92,21 @@ export class Runs extends Context.Service<
       const schemas = yield* CompiledSchemas
       const onFinished = yield* RunFinished
 
+      /**
+       * Plans by organization and task, for runs whose answer the caller supplies. The statement that logs such a run checks the plan, so a
+       * plan that is out of date is never used. Only plans with locked schemas, which no longer change.
+       */
+      const plans = new LruCache<LoggedRunPlan>({ entries: MAX_CACHED_PLANS, weight: MAX_CACHED_PLANS })
+      const planKey = (org_id: OrgId, task_id: TaskId): string => `${org_id} ${task_id}`
+
+      // Batched, because runs are logged at a high rate.
+      const insert = yield* makeStatementBatcher({
+        maxBatch: MAX_BATCH,
+        isLarge: ({ answer, input, metadata, saveResponse }: NewRunRow) =>
+          saveResponse !== undefined || input.length + (answer?.length ?? 0) + metadata.length > LARGE_RUN,
+        run: (rows) => insertRuns(sql, rows)
+      })
+
       const schemaOf = (
         org_id: OrgId,
         task_id: TaskId,
@@ -84,24 +118,28 @@ export class Runs extends Context.Service<
           Effect.map(readSchemas(sql, org_id, task_id), (stored) => stored[column])
         )
 
-      /**
-       * Reads the plan of a run and validates the input, and the answer if the caller supplies it. From then on the task's schemas cannot
-       * change.
-       */
-      const plan = Effect.fnUntraced(function* (
+      /** Validates the input, and the answer if the caller supplies it. Returns the compiled answer schema. */
+      const validate = Effect.fnUntraced(function* (
         org_id: OrgId,
         task_id: TaskId,
-        session_id: SessionId | null,
+        digests: Pick<RunPlan, "input_schema_digest" | "answer_schema_digest">,
         { answer, input }: NewRun
       ) {
+        const inputs = yield* schemaOf(org_id, task_id, digests.input_schema_digest, "input_schema")
+        const answers = yield* schemaOf(org_id, task_id, digests.answer_schema_digest, "answer_schema")
+        yield* check(inputs, input, "#/input")
+        if (answer !== undefined) yield* check(answers, answer, "#/answer")
+        return answers
+      })
+
+      /** Reads the plan of a run and validates the request. From then on the task's schemas cannot change. */
+      const readPlan = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, request: NewRun) {
+        const session_id = request.session_id ?? null
         for (;;) {
           const task = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id))
           if (task === undefined) return yield* notFound("task")
           if (!task.session_exists) return yield* notFound("session", "#/session_id")
-          const inputs = yield* schemaOf(org_id, task_id, task.input_schema_digest, "input_schema")
-          const answers = yield* schemaOf(org_id, task_id, task.answer_schema_digest, "answer_schema")
-          yield* check(inputs, input, "#/input")
-          if (answer !== undefined) yield* check(answers, answer, "#/answer")
+          const answers = yield* validate(org_id, task_id, task, request)
           if (task.schemas_locked) return { task, answers }
           // The first run locks the schemas. If they have just changed, the input is validated again with the new ones.
           if (yield* atomically(lockSchemas(sql, org_id, task_id, task, yield* clock.now))) {
@@ -158,6 +196,42 @@ export class Runs extends Context.Service<
           )
         })
 
+      /** Logs an answer of the caller: by the cached plan, or, if there is none or it is out of date, by the plan that it reads. */
+      const logAnswer = Effect.fnUntraced(function* (
+        input: Omit<RunInput, "plan" | "isPlanCached">,
+        answer: JsonObject
+      ) {
+        const { principal, request, task_id } = input
+        const { org_id } = principal
+        const key = planKey(org_id, task_id)
+        const cached = plans.get(key)
+        if (cached !== undefined) {
+          yield* validate(org_id, task_id, cached, request)
+          const run = yield* beginRun(insert, clock, onFinished, {
+            ...input,
+            plan: cached,
+            isPlanCached: true
+          })
+          const response = yield* run.logSuppliedAnswer(answer)
+          if (Option.isSome(response)) return response.value
+          plans.delete(key)
+        }
+        const { task } = yield* readPlan(org_id, task_id, request)
+        const { answer_schema_digest, dataset_id, input_schema_digest, provider, release_id, task_name } =
+          task
+        const plan = {
+          task_name,
+          input_schema_digest,
+          answer_schema_digest,
+          release_id,
+          provider,
+          dataset_id
+        }
+        plans.set(key, plan, 1)
+        const run = yield* beginRun(insert, clock, onFinished, { ...input, plan, isPlanCached: false })
+        return Option.getOrThrow(yield* run.logSuppliedAnswer(answer))
+      })
+
       /** Performs and logs a run. The statement that logs it also stores the response, with the fragment of `saveResponse`. */
       const perform = Effect.fnUntraced(function* (
         principal: Principal,
@@ -166,23 +240,23 @@ export class Runs extends Context.Service<
         { traceparent }: RunHeaders,
         saveResponse?: SaveResponse
       ) {
+        const input = { principal, task_id, request, traceparent, saveResponse }
+        if (request.answer !== undefined) return yield* logAnswer(input, request.answer)
         const { org_id } = principal
-        const planned = yield* plan(org_id, task_id, request.session_id ?? null, request)
-        const run = yield* beginRun(sql, clock, onFinished, {
-          principal,
-          task_id,
-          request,
-          traceparent,
+        const planned = yield* readPlan(org_id, task_id, request)
+        const run = yield* beginRun(insert, clock, onFinished, {
+          ...input,
           plan: planned.task,
-          saveResponse
+          isPlanCached: false
         })
-        return request.answer === undefined
-          ? yield* answerRun(run, (onCall) => callProvider(org_id, task_id, request.input, planned, onCall))
-          : yield* run.logSuppliedAnswer(request.answer)
+        return yield* answerRun(run, (onCall) =>
+          callProvider(org_id, task_id, request.input, planned, onCall)
+        )
       })
 
       return Runs.of({
-        run: Effect.fn("Runs.run")(function* (task_id, request, headers) {
+        // Untraced, because runs are logged at a high rate.
+        run: Effect.fnUntraced(function* (task_id, request, headers) {
           const principal = yield* Authorized("tasks.run")
           const key = headers["idempotency-key"]
           if (key === undefined) return yield* perform(principal, task_id, request, headers)

@@ -1,5 +1,5 @@
-import { Effect } from "effect"
-import type { SqlClient } from "effect/sql"
+import { Effect, Option } from "effect"
+import type { SqlError } from "effect/sql"
 import type { NewRun } from "../../../api/Tasks.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../domain/Ids.ts"
@@ -10,7 +10,7 @@ import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { SaveResponse } from "./runIdempotency.ts"
-import { type FinishedRun, insertRun, type RunPlan } from "./rows.ts"
+import { type FinishedRun, type LoggedRunPlan, type NewRunRow, toNewRunRow } from "./rows.ts"
 
 /** The input of {@link beginRun}. */
 export interface RunInput {
@@ -18,7 +18,9 @@ export interface RunInput {
   readonly task_id: TaskId
   readonly request: NewRun
   readonly traceparent: string | undefined
-  readonly plan: RunPlan
+  readonly plan: LoggedRunPlan
+  /** Whether the plan was not read for this run, so that the statement that logs the run must check it. */
+  readonly isPlanCached: boolean
   /** Makes the statement that stores the response under the idempotency key, as part of the statement that logs the run. */
   readonly saveResponse: SaveResponse | undefined
 }
@@ -27,17 +29,17 @@ export interface RunInput {
 export interface RunHandle {
   readonly trace_id: TraceId
   readonly logProviderAnswer: (answer: ProviderAnswer) => Effect.Effect<TaskRun>
-  /** Logs an answer that the caller supplied. */
-  readonly logSuppliedAnswer: (answer: JsonObject) => Effect.Effect<TaskRun>
+  /** Logs an answer that the caller supplied. None: the cached plan is out of date, and nothing was logged. */
+  readonly logSuppliedAnswer: (answer: JsonObject) => Effect.Effect<Option.Option<TaskRun>>
   readonly logFailure: (failure: string, spent: Pick<FinishedRun, "usage" | "calls">) => Effect.Effect<void>
 }
 
-/** Begins a run. Calls `onFinished` after the run is logged. */
+/** Begins a run. Calls `onFinished` after the run is logged. `insert` returns whether the run was logged. */
 export const beginRun = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
+  insert: (row: NewRunRow) => Effect.Effect<boolean, SqlError.SqlError>,
   clock: StoreClock["Service"],
   onFinished: (run: FinishedRun) => Effect.Effect<void>,
-  { plan, principal, request, saveResponse, task_id, traceparent }: RunInput
+  { isPlanCached, plan, principal, request, saveResponse, task_id, traceparent }: RunInput
 ) {
   const startedAt = yield* monotonicNow
   const run = {
@@ -62,28 +64,36 @@ export const beginRun = Effect.fnUntraced(function* (
     response?: TaskRun
   ) {
     const finished = { ...run, ...outcome, duration_ms: Math.round((yield* monotonicNow) - startedAt) }
-    const saved = response === undefined ? undefined : yield* saveResponse?.(response) ?? Effect.undefined
-    yield* Effect.orDie(insertRun(sql, finished, saved))
-    yield* onFinished(finished)
+    const row = toNewRunRow(finished, {
+      cachedPlan: isPlanCached ? plan : null,
+      saveResponse:
+        response === undefined || saveResponse === undefined ? undefined : yield* saveResponse(response)
+    })
+    const isLogged = yield* Effect.orDie(insert(row))
+    if (isLogged) yield* onFinished(finished)
+    return isLogged
   })
 
-  const logSuccess = (
-    source: FinishedRun["source"],
-    answer: JsonObject,
-    usage: Usage,
-    calls: FinishedRun["calls"]
-  ) => {
+  const responseWith = (answer: JsonObject, usage: Usage): TaskRun => {
     const { created_at, dataset_id, release_id, trace_id } = run
-    const response: TaskRun = { trace_id, task_id, release_id, dataset_id, answer, usage, created_at }
-    return Effect.as(log({ source, answer, failure: null, usage, calls }, response), response)
+    return { trace_id, task_id, release_id, dataset_id, answer, usage, created_at }
   }
 
   const handle: RunHandle = {
     trace_id: run.trace_id,
-    logProviderAnswer: ({ answer, calls, usage }) => logSuccess("provider", answer, usage, calls),
-    logSuppliedAnswer: (answer) => logSuccess("logged", answer, noUsage, []),
+    logProviderAnswer: ({ answer, calls, usage }) => {
+      const response = responseWith(answer, usage)
+      return Effect.as(log({ source: "provider", answer, failure: null, usage, calls }, response), response)
+    },
+    logSuppliedAnswer: (answer) => {
+      const response = responseWith(answer, noUsage)
+      return Effect.map(
+        log({ source: "logged", answer, failure: null, usage: noUsage, calls: [] }, response),
+        (isLogged) => (isLogged ? Option.some(response) : Option.none())
+      )
+    },
     logFailure: (failure, { calls, usage }) =>
-      log({ source: "provider", answer: null, failure, usage, calls })
+      Effect.asVoid(log({ source: "provider", answer: null, failure, usage, calls }))
   }
   return handle
 })
