@@ -18,6 +18,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   guard: () => import("./guard.ts"),
   feedback: () => import("./feedback.ts"),
   steps: async (parts) => (await import("./steps.ts")).run(parts),
+  accept: async (parts) => (await import("./accept.ts")).run(parts),
   delivery: async (parts) => (await import("./delivery.ts")).run(parts),
   datasets: () => import("./datasets.ts"),
   telemetry: async (parts) => (await import("./telemetry.ts")).run(parts),

@@ -144,7 +144,10 @@ export interface Service {
   readonly ended: Promise<unknown>
 }
 
-/** Starts `countersign serve` on a database and waits until it is ready. `BENCH_MAIN` names the entry point of another build. */
+/**
+ * Starts `countersign serve` on a database and waits until it is ready. `BENCH_MAIN` names the entry point of another build. With
+ * `BENCH_PROFILE`, the service writes a processor profile into that directory when it ends.
+ */
 export const startService = async (
   databaseUrl: Redacted.Redacted,
   environment: Readonly<Record<string, string>> = {},
@@ -152,7 +155,9 @@ export const startService = async (
 ): Promise<Service> => {
   const { key } = await Effect.runPromise(ApiKeyFormat.generateApiKey)
   const port = await freePort()
-  const child = spawn(process.execPath, ["--max-semi-space-size=8", main, "serve"], {
+  const profiles = process.env["BENCH_PROFILE"]
+  const profiling = profiles === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profiles}`]
+  const child = spawn(process.execPath, ["--max-semi-space-size=8", ...profiling, main, "serve"], {
     stdio: ["ignore", "pipe", "inherit"],
     env: {
       PATH: process.env["PATH"],

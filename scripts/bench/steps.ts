@@ -1,5 +1,5 @@
 /**
- * Governed steps, decisions and logged runs: `npm run bench -- steps [allowed|waiting|decide|resume|run …]`; without a part, all.
+ * Governed steps, decisions and logged runs: `npm run bench -- steps [allowed|waiting|decide|resume|run|burst|memory …]`; without a part, all.
  *
  * This service beside a bare Fastify and `pg` handler that does the same work by the same statements in one round trip. Each has a process
  * of its own, and a database of its own on one PostgreSQL server with fsync on; both databases start with the same content. Rounds are
@@ -20,7 +20,9 @@ export const run = async (names: ReadonlyArray<string>): Promise<void> => {
   console.log(`\n${machine()}, PostgreSQL 18 embedded, fsync on`)
   const sides = await startSides()
   try {
-    for (const name of names.length === 0 ? Object.keys(cases) : names) await cases[name]?.(sides)
+    for (const [name, run] of Object.entries(cases)) {
+      if (names.length === 0 || names.includes(name)) await run(sides)
+    }
   } finally {
     await sides.dispose()
   }

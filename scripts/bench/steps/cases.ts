@@ -1,26 +1,13 @@
 /** The cases of the `steps` benchmark, by name. */
-import { uuidV7Hex } from "../../../src/domain/Ids.ts"
+import { alternate, atMost, line, peakMegabytes, quantile, residentMegabytes } from "../measure.ts"
+import { reportLatency, startDelivering } from "../accept/deliveries.ts"
 import { type Load, measure, report } from "./load.ts"
-import { type InsertedStep, insertSteps, run, stepBody, type Tool, tools } from "./seed.ts"
-import { MANY, type Request, type Side, type Sides } from "./sides.ts"
+import { decision, forInserted, newSteps, PREPARED, repeated } from "./requests.ts"
+import { run, type Tool, tools } from "./seed.ts"
+import { MANY, type Side, type Sides } from "./sides.ts"
 
 const concurrent = { callers: MANY, millis: 1_000, rounds: 5 }
 const alone = { ...concurrent, callers: 1 }
-
-/** Prepared steps per round, and the most steps of a round that waits: so many deliveries are queued for each endpoint at most. */
-const BATCH = 1_500
-
-/** Steps that are requested for the first time, spread over the first `sessions` sessions. */
-const newSteps =
-  (tool: Tool, sessions: number) =>
-  async ({ seed }: Side): Promise<() => Request> => {
-    let count = 0
-    return () => ({
-      path: `/v1/agent-sessions/${seed.sessions[count++ % sessions] ?? ""}/steps`,
-      key: seed.agent.secret,
-      body: stepBody(`step ${uuidV7Hex()}`, tool)
-    })
-  }
 
 /** Empties the queue, so that no round starts with the deliveries of the one before. */
 const withEmptyQueue =
@@ -29,33 +16,6 @@ const withEmptyQueue =
     await side.sql.query("DELETE FROM delivery_queue")
     return await prepare(side)
   }
-
-/** One request for each step that is inserted before the round. */
-const forInserted =
-  (
-    state: "pending" | "approved" | "answered",
-    request: (side: Side, step: InsertedStep) => Request
-  ): Load["prepare"] =>
-  async (side) => {
-    const steps = (await insertSteps(side.sql, side.seed, BATCH, state)).values()
-    return () => {
-      const { value } = steps.next()
-      if (value === undefined) throw new Error("A round needs more steps than were inserted for it")
-      return request(side, value)
-    }
-  }
-
-const repeated = ({ seed }: Side, { body, session_id }: InsertedStep): Request => ({
-  path: `/v1/agent-sessions/${session_id}/steps`,
-  key: seed.agent.secret,
-  body
-})
-
-const decision = ({ seed }: Side, { approval_id }: InsertedStep): Request => ({
-  path: `/v1/agent-approvals/${approval_id}/decide`,
-  key: seed.reviewer.secret,
-  body: JSON.stringify({ decision: "approve", comment: "Checked against the contract" })
-})
 
 const allowed = async ({ all }: Sides) => {
   const limits = { processor: 600, ratio: 50 }
@@ -71,31 +31,50 @@ const allowed = async ({ all }: Sides) => {
   )
 }
 
+const queuedOnly = "3 endpoints, in cooldown: deliveries are queued and not sent"
+
 const waiting = async ({ all }: Sides) =>
   report(
-    "A step that waits for a person, 16 callers, 200 sessions; 3 endpoints, in cooldown: deliveries are queued and not sent",
+    `A step that waits for a person, 16 callers, 200 sessions; ${queuedOnly}`,
     await measure(all, {
       ...concurrent,
-      limit: BATCH,
+      limit: PREPARED,
       prepare: withEmptyQueue(newSteps(tools.waiting, 200))
     }),
     { processor: 900, perSecond: 1_200 }
   )
 
-const decide = async ({ all }: Sides) =>
+const decide = async ({ all }: Sides) => {
   report(
-    "A decision, 16 callers, 200 sessions; 3 endpoints, in cooldown: deliveries are queued and not sent",
+    `A decision, 16 callers, 200 sessions; ${queuedOnly}`,
     await measure(all, {
       ...concurrent,
-      limit: BATCH,
+      limit: PREPARED,
       prepare: withEmptyQueue(forInserted("pending", decision))
     }),
     { processor: 800 }
   )
+  const delivering = await startDelivering()
+  try {
+    await reportLatency(
+      "A decision and its event, one endpoint on this machine",
+      delivering,
+      {
+        prepare: forInserted("pending", decision),
+        idOf: ({ path }) => path.split("/")[3] ?? "",
+        eventIds:
+          "SELECT approval_id AS id, event_id FROM approval_events WHERE approval_id = ANY ($1) AND type = 'approval.approved'"
+      },
+      { fromRequest: { p50: 10 } }
+    )
+  } finally {
+    await delivering.dispose()
+  }
+}
 
 const resume = async ({ all }: Sides) => {
   const load = (state: "approved" | "answered") =>
-    measure(all, { ...concurrent, limit: BATCH, prepare: forInserted(state, repeated) })
+    measure(all, { ...concurrent, limit: PREPARED, prepare: forInserted(state, repeated) })
   report(
     "A decided step is requested again, the first time after its decision, 16 callers (the bare handler needs two round trips)",
     await load("approved"),
@@ -106,24 +85,115 @@ const resume = async ({ all }: Sides) => {
   })
 }
 
+const newRuns: Load["prepare"] = async ({ seed }) => {
+  const body = JSON.stringify({ ...run, metadata: { agent: "bench" } })
+  return () => ({ path: `/v1/tasks/${seed.task_id}/run`, key: seed.agent.secret, body })
+}
+
 const logRun = async ({ all }: Sides) =>
   report(
     "A run is logged with its answer, 16 callers",
-    await measure(all, {
-      ...concurrent,
-      prepare: async ({ seed }) => {
-        const body = JSON.stringify({ ...run, metadata: { agent: "bench" } })
-        return () => ({ path: `/v1/tasks/${seed.task_id}/run`, key: seed.agent.secret, body })
-      }
-    }),
+    await measure(all, { ...concurrent, prepare: newRuns }),
     { processor: 400 }
   )
 
-/** The cases in the order in which they run. */
+/** Concurrent steps of a burst, and bursts per side. */
+const BURST = 25
+const BURSTS = 20
+
+/** The steps of a burst take the time of two lone steps, which is one commit that they wait for and one of their own, and their processor time. */
+const burstLimit = (lone: number): number => 2 * lone + BURST * 0.6
+
+const burst = async ({ all }: Sides) => {
+  const lone = all.map(() => new Array<number>())
+  const timed = async (side: Side, steps: number): Promise<number> => {
+    const next = await newSteps(tools.allowed, 1)(side)
+    const begin = performance.now()
+    await Promise.all(Array.from({ length: steps }, () => side.send(next())))
+    return performance.now() - begin
+  }
+  const bursts = await alternate(
+    all.map((side, index) => async () => {
+      for (let count = 0; count < 5; count++) lone[index]?.push(await timed(side, 1))
+      return await timed(side, BURST)
+    }),
+    { warmUp: 5, rounds: BURSTS }
+  )
+  console.log(`\n${BURST} steps of one session at once, allowed by a rule, ${BURSTS} interleaved bursts\n`)
+  for (const [index, { name }] of all.entries()) {
+    const one = lone[index] ?? []
+    const whole = bursts[index] ?? []
+    console.log(line(`${name}, one step alone`, one, "ms   "))
+    const title = `${name}, all ${BURST}`
+    const limit = Math.round(burstLimit(quantile(one, 0.5)) * 10) / 10
+    console.log(index === 0 ? atMost(title, whole, limit, "ms   ") : line(title, whole, "ms   "))
+  }
+}
+
+/** The load under which memory is measured, and the pause between samples, which take a while themselves. */
+const MEMORY_MILLIS = 12_000
+const SAMPLE_MILLIS = 1_000
+
+/** Memory of this service and PostgreSQL under all kinds of requests at once. The other sides are stopped: their connections take memory. */
+const memory = async ({ all, store }: Sides) => {
+  const [side, ...others] = all
+  if (side === undefined) return
+  for (const other of others) await other.stop()
+  const kinds = [
+    newSteps(tools.allowed, 200),
+    newSteps(tools.waiting, 200),
+    forInserted("pending", decision),
+    forInserted("approved", repeated),
+    newRuns
+  ]
+  const samples: Array<{ readonly service: number; readonly postgres: number }> = []
+  const sampling = setInterval(
+    () => samples.push({ service: residentMegabytes(side.pid), postgres: store.megabytes() }),
+    SAMPLE_MILLIS
+  )
+  let done = 0
+  for (const begin = performance.now(); performance.now() - begin < MEMORY_MILLIS;) {
+    await side.sql.query("DELETE FROM delivery_queue")
+    const sources = await Promise.all(kinds.map((prepare) => prepare(side)))
+    const requests = Array.from({ length: PREPARED }, (_, index) => sources[index % sources.length])
+    const queue = requests.values()
+    await Promise.all(
+      Array.from({ length: MANY }, async () => {
+        for (const next of queue) if (next !== undefined) await side.send(next())
+      })
+    )
+    done += PREPARED
+  }
+  clearInterval(sampling)
+  console.log(
+    `\nMemory under ${done} steps, decisions, resumes and runs, 16 callers; a shared page counts once\n`
+  )
+  console.log(
+    line(
+      "the service, resident",
+      samples.map(({ service }) => service),
+      "MB   "
+    )
+  )
+  console.log(line("    at its peak", [peakMegabytes(side.pid)], "MB   "))
+  console.log(
+    line(
+      "all PostgreSQL processes",
+      samples.map(({ postgres }) => postgres),
+      "MB   "
+    )
+  )
+  const both = samples.map(({ postgres, service }) => service + postgres)
+  console.log(atMost("both, at most", [Math.max(...both)], 300, "MB   "))
+}
+
+/** The cases in the order in which they run. `memory` is the last: it stops the other sides. */
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
   allowed,
   waiting,
   decide,
   resume,
-  run: logRun
+  run: logRun,
+  burst,
+  memory
 }

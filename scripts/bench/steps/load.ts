@@ -11,6 +11,8 @@ export interface Load {
   readonly limit?: number
   /** Runs before each round of a side, unmeasured, and returns the source of its requests. */
   readonly prepare: (side: Side) => Promise<() => Request>
+  /** Completes when the work of the round's requests is done; it is measured too. Absent: with the last answer. */
+  readonly settle?: (side: Side) => Promise<void>
 }
 
 /** The measured rounds of one side. */
@@ -45,6 +47,7 @@ const runRound = async (side: Side, load: Load): Promise<Round> => {
       }
     })
   )
+  await load.settle?.(side)
   const seconds = (performance.now() - begin) / 1_000
   const after = side.usage()
   const each = (kind: "service" | "postgres") => ((after[kind] - before[kind]) * 1e6) / latencies.length

@@ -35,6 +35,7 @@ export interface Seed {
   /** Decides approvals. */
   readonly reviewer: SeedKey
   readonly sessions: ReadonlyArray<string>
+  readonly endpoints: ReadonlyArray<string>
   readonly task_id: string
   /** The rule that makes a step wait. */
   readonly rule_id: string
@@ -66,13 +67,15 @@ const task = {
   }
 }
 
-const seedByApi = (service: Service, endpoints: ReadonlyArray<string>) =>
+const seedByApi = (service: Service, urls: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const client = yield* Client
     const agent = yield* client.api_keys.create({ payload: { name: "agent", preset: "admin" } })
     const reviewer = yield* client.api_keys.create({ payload: { name: "reviewer", preset: "reviewer" } })
     const replaced = yield* client.approval_rules.replace({ payload: { rules } })
-    for (const url of endpoints) yield* client.notification_endpoints.create({ payload: { url } })
+    const endpoints = yield* Effect.forEach(urls, (url) =>
+      client.notification_endpoints.create({ payload: { url } })
+    )
     const sessions = yield* Effect.replicateEffect(
       client.sessions.create({ payload: { metadata: { agent: "bench" } } }),
       SESSIONS,
@@ -85,6 +88,7 @@ const seedByApi = (service: Service, endpoints: ReadonlyArray<string>) =>
       agent: { id: agent.key.id, name: agent.key.name, secret: agent.secret },
       reviewer: { id: reviewer.key.id, name: reviewer.key.name, secret: reviewer.secret },
       sessions: sessions.map(({ session_id }) => session_id),
+      endpoints: endpoints.map(({ endpoint }) => endpoint.id),
       task_id,
       rule_id: replaced.rules.at(-1)?.id ?? ""
     }
@@ -95,14 +99,18 @@ const seedByApi = (service: Service, endpoints: ReadonlyArray<string>) =>
     Effect.runPromise
   )
 
-/**
- * Seeds an empty database through a service of its own, which is stopped then. With `endpoints`, their destinations are in cooldown for a
- * day, as after failures: deliveries are queued and nothing is sent.
- */
+/** Webhook endpoints to register. */
+export interface SeedEndpoints {
+  readonly urls: ReadonlyArray<string>
+  /** Whether they are in cooldown for a day, as after failures: deliveries are queued and nothing is sent. */
+  readonly inCooldown: boolean
+}
+
+/** Seeds an empty database through a service of its own, which is stopped then. */
 export const seed = async (
   url: Redacted.Redacted,
   main: string | undefined,
-  endpoints: ReadonlyArray<string>
+  endpoints: SeedEndpoints
 ): Promise<Seed> => {
   const masterKey = { COUNTERSIGN_MASTER_KEY: randomBytes(32).toString("base64") }
   const environment = {
@@ -112,16 +120,18 @@ export const seed = async (
     COUNTERSIGN_EGRESS_HTTP: "true"
   }
   const service = await startService(url, environment, main)
-  const created = await seedByApi(service, endpoints)
+  const created = await seedByApi(service, endpoints.urls)
   service.child.kill("SIGTERM")
   await service.ended
   const sql = new pg.Pool({ connectionString: Redacted.value(url), max: 1 })
   const { rows } = await sql.query<{ org_id: string }>("SELECT org_id FROM organizations")
   const seeded = { ...created, org_id: rows[0]?.org_id ?? "", environment }
-  await sql.query(
-    `INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
-     SELECT org_id, endpoint_id, 5, 1, now() + interval '1 day' FROM notification_endpoints`
-  )
+  if (endpoints.inCooldown) {
+    await sql.query(
+      `INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
+       SELECT org_id, endpoint_id, 5, 1, now() + interval '1 day' FROM notification_endpoints`
+    )
+  }
   await insertSteps(sql, seeded, HISTORY, "answered")
   await sql.query("VACUUM ANALYZE")
   await sql.end()

@@ -1,4 +1,4 @@
-/** The sides of the `steps` benchmark: this service, the bare handler, and, if `BENCH_BEFORE` names its entry point, an earlier build. */
+/** The sides of the benchmark: this service, the bare handler, and, if `BENCH_BEFORE` names its entry point, an earlier build. */
 import { Redacted } from "effect"
 import { spawn } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -7,12 +7,12 @@ import pg from "pg"
 import { Pool } from "undici"
 import { processorSeconds } from "../measure.ts"
 import { freePort, startService, startStore, type Store } from "../service.ts"
-import { seed, type Seed } from "./seed.ts"
+import { seed, type Seed, type SeedEndpoints } from "./seed.ts"
 
 /** Webhook endpoints of the organization. */
 const ENDPOINTS = 3
 
-/** Most concurrent callers. */
+/** Most concurrent callers of a case of its own. */
 export const MANY = 16
 
 /** A request of the load. */
@@ -29,87 +29,83 @@ export interface Side {
   readonly seed: Seed
   /** Connections to its database, to prepare and to clean up. */
   readonly sql: pg.Pool
-  /** Sends one request and fails unless it is answered by 200. */
-  readonly send: (request: Request) => Promise<void>
+  /** Sends one request and returns the body of the response; fails if the status is no success. */
+  readonly send: (request: Request) => Promise<string>
   /** Processor seconds so far: of its process, and of PostgreSQL without the connections of the other sides. */
   readonly usage: () => { readonly service: number; readonly postgres: number }
   readonly stop: () => Promise<void>
 }
 
+/** Sides on one PostgreSQL server. */
 export interface Sides {
   readonly store: Store
-  /** First this service, last the bare handler. */
+  /** First this service, last the bare handler if it takes part. */
   readonly all: ReadonlyArray<Side>
   readonly dispose: () => Promise<void>
 }
 
-/** Starts PostgreSQL and all sides. */
+/** The databases of the sides. */
+const databases = { ours: "bench_ours", before: "bench_before", peer: "bench_peer" }
+
+/** Starts PostgreSQL with this service, an earlier build if there is one, and the bare handler. */
 export const startSides = async (): Promise<Sides> => {
+  const urls = Array.from({ length: ENDPOINTS }, (_, index) => `http://127.0.0.1:9/hook/${index}`)
+  return await onOneStore(async (store) => {
+    const { sides, template } = await startBuilds(store, () => ({ urls, inCooldown: true }))
+    const [ours] = sides
+    if (ours === undefined) return sides
+    return [...sides, await startPeer(store, ours.seed, template)]
+  })
+}
+
+/** Starts PostgreSQL with this service and an earlier build if there is one. */
+export const startServices = (endpointsOf: (side: "ours" | "before") => SeedEndpoints): Promise<Sides> =>
+  onOneStore(async (store) => (await startBuilds(store, endpointsOf)).sides)
+
+const onOneStore = async (start: (store: Store) => Promise<ReadonlyArray<Side>>): Promise<Sides> => {
   const store = await startStore()
-  const sides: Array<Side> = []
-  const dispose = async () => {
-    for (const side of sides) await side.stop()
-    await store.dispose()
-  }
   try {
-    const before = process.env["BENCH_BEFORE"]
-    const names = ["bench_ours", ...(before === undefined ? [] : ["bench_before"]), "bench_peer"]
-    const makeSide = async (
-      side: Pick<Side, "name" | "pid" | "seed"> & { readonly port: number; readonly database: string },
-      url: Redacted.Redacted,
-      stop: () => Promise<unknown>
-    ): Promise<void> => {
-      const pool = new Pool(`http://127.0.0.1:${side.port}`, { connections: MANY * 2 })
-      const sql = new pg.Pool({ connectionString: Redacted.value(url), max: 2 })
-      const others = names.filter((name) => name !== side.database)
-      sides.push({
-        ...side,
-        sql,
-        send: async ({ body, key, path }) => {
-          const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" }
-          const answer = await pool.request({ path, method: "POST", headers, body })
-          const text = await answer.body.text()
-          if (answer.statusCode !== 200)
-            throw new Error(`${side.name} answered ${answer.statusCode}: ${text}`)
-        },
-        usage: () => ({ service: processorSeconds(side.pid), postgres: store.processorSeconds(others) }),
-        stop: async () => {
-          await pool.close()
-          await sql.end()
-          await stop()
-        }
-      })
+    const all = await start(store)
+    return {
+      store,
+      all,
+      dispose: async () => {
+        for (const side of all) await side.stop()
+        await store.dispose()
+      }
     }
-    const startBuild = async (name: string, database: string, main: string | undefined) => {
-      const template = `${database}_seed`
-      const urls = Array.from({ length: ENDPOINTS }, (_, index) => `http://127.0.0.1:9/hook/${index}`)
-      const seeded = await seed(await store.create(template), main, urls)
-      const url = await store.create(database, template)
-      const service = await startService(url, seeded.environment, main)
-      await makeSide({ name, database, pid: service.pid, port: service.port, seed: seeded }, url, () => {
-        service.child.kill("SIGTERM")
-        return service.ended
-      })
-      return { seeded, template }
-    }
-    const { seeded, template } = await startBuild("countersign", "bench_ours", undefined)
-    if (before !== undefined) await startBuild("before", "bench_before", before)
-    const url = await store.create("bench_peer", template)
-    const peer = await startPeer(url, seeded)
-    await makeSide({ ...peer, name: "fastify + pg", database: "bench_peer", seed: seeded }, url, peer.stop)
-    return { store, all: sides, dispose }
   } catch (cause) {
-    await dispose()
+    await store.dispose()
     throw cause
   }
 }
 
-/** Starts the bare handler and waits until it listens. */
-const startPeer = async (url: Redacted.Redacted, { agent, org_id, reviewer }: Seed) => {
+const startBuilds = async (store: Store, endpointsOf: (side: "ours" | "before") => SeedEndpoints) => {
+  const start = async (side: "ours" | "before", name: string, main: string | undefined) => {
+    const database = databases[side]
+    const seeded = await seed(await store.create(templateOf(database)), main, endpointsOf(side))
+    const url = await store.create(database, templateOf(database))
+    const { child, ended, pid, port } = await startService(url, seeded.environment, main)
+    return makeSide(store, { name, database, url, pid, port, seed: seeded }, () => {
+      child.kill("SIGTERM")
+      return ended
+    })
+  }
+  const sides = [await start("ours", "countersign", undefined)]
+  const before = process.env["BENCH_BEFORE"]
+  if (before !== undefined) sides.push(await start("before", "before", before))
+  return { sides, template: templateOf(databases.ours) }
+}
+
+const templateOf = (database: string): string => `${database}_seed`
+
+/** Starts the bare handler on a copy of the seeded database and waits until it listens. */
+const startPeer = async (store: Store, seeded: Seed, template: string): Promise<Side> => {
+  const url = await store.create(databases.peer, template)
   const port = await freePort()
-  const keys = [agent, reviewer].map(({ id, name, secret }) => [
+  const keys = [seeded.agent, seeded.reviewer].map(({ id, name, secret }) => [
     createHash("sha256").update(secret).digest("base64"),
-    { org_id, id, name }
+    { org_id: seeded.org_id, id, name }
   ])
   const child = spawn(process.execPath, ["scripts/bench/steps/peer.ts"], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -124,12 +120,58 @@ const startPeer = async (url: Redacted.Redacted, { agent, org_id, reviewer }: Se
   const ended = once(child, "exit")
   for await (const chunk of child.stdout) if (String(chunk).includes("is ready")) break
   child.stdout.resume()
-  return {
-    port,
+  const peer = {
+    name: "fastify + pg",
+    database: databases.peer,
+    url,
     pid: child.pid ?? 0,
-    stop: () => {
-      child.kill("SIGTERM")
-      return ended
-    }
+    port,
+    seed: seeded
+  }
+  return makeSide(store, peer, () => {
+    child.kill("SIGTERM")
+    return ended
+  })
+}
+
+const makeSide = (
+  store: Store,
+  side: Pick<Side, "name" | "pid" | "seed"> & {
+    readonly port: number
+    readonly database: string
+    readonly url: Redacted.Redacted
+  },
+  stop: () => Promise<unknown>
+): Side => {
+  const pool = new Pool(`http://127.0.0.1:${side.port}`, { connections: MANY * 2 })
+  const sql = new pg.Pool({ connectionString: Redacted.value(side.url), max: 2 })
+  const others = Object.values(databases).filter((name) => name !== side.database)
+  let stopped: Promise<void> | undefined
+  const stopAll = async () => {
+    await pool.close()
+    await sql.end()
+    await stop()
+  }
+  return {
+    name: side.name,
+    pid: side.pid,
+    seed: side.seed,
+    sql,
+    send: async ({ body, key, path }) => {
+      const answer = await pool.request({
+        path,
+        method: "POST",
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(body === "" ? {} : { "content-type": "application/json" })
+        },
+        body
+      })
+      const text = await answer.body.text()
+      if (answer.statusCode >= 300) throw new Error(`${side.name} answered ${answer.statusCode}: ${text}`)
+      return text
+    },
+    usage: () => ({ service: processorSeconds(side.pid), postgres: store.processorSeconds(others) }),
+    stop: () => (stopped ??= stopAll())
   }
 }
