@@ -1,4 +1,5 @@
 /** The cases of the `steps` benchmark, by name. */
+import { setTimeout as pause } from "node:timers/promises"
 import { alternate, atMost, line, peakMegabytes, quantile, residentMegabytes } from "../measure.ts"
 import { reportLatency, startDelivering } from "../accept/deliveries.ts"
 import { type Load, measure, report } from "./load.ts"
@@ -16,6 +17,25 @@ const withEmptyQueue =
     await side.sql.query("DELETE FROM delivery_queue")
     return await prepare(side)
   }
+
+/** How long the sides are left alone, and how long of it is measured. */
+const QUIET_MILLIS = 2_000
+const REST_MILLIS = 5_000
+
+const rest = async ({ all }: Sides) => {
+  await pause(QUIET_MILLIS)
+  const before = all.map((side) => side.usage())
+  await pause(REST_MILLIS)
+  console.log(`\nAt rest for ${REST_MILLIS / 1_000} s, before the first request\n`)
+  for (const [index, side] of all.entries()) {
+    const after = side.usage()
+    const percent = (kind: "service" | "postgres") =>
+      ((after[kind] - (before[index]?.[kind] ?? Number.NaN)) * 1e5) / REST_MILLIS
+    console.log(line(`${side.name}, of one processor`, [percent("service")], "%    "))
+    console.log(line("    PostgreSQL for it, of one processor", [percent("postgres")], "%    "))
+    console.log(line("    resident memory", [residentMegabytes(side.pid)], "MB   "))
+  }
+}
 
 const allowed = async ({ all }: Sides) => {
   const limits = { processor: 600, ratio: 50 }
@@ -189,6 +209,7 @@ const memory = async ({ all, store }: Sides) => {
 
 /** The cases in the order in which they run. `memory` is the last: it stops the other sides. */
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
+  rest,
   allowed,
   waiting,
   decide,

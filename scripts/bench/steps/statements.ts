@@ -125,13 +125,17 @@ const iso = (column: string): string =>
 export const decide = {
   name: "decide",
   text: `
-  WITH locked AS MATERIALIZED (
-    SELECT a.org_id, a.approval_id, a.session_id
+  WITH found AS MATERIALIZED (
+    -- By its key alone: with the other conditions beside it, the planner would scan the index of pending approvals.
+    SELECT a.org_id, a.approval_id, a.session_id, a.status, a.stage, a.expires_at, a.self_approval, a.requested_by_id
     FROM agent_sessions s
     JOIN approvals a USING (org_id, session_id)
-    WHERE org_id = $1 AND a.approval_id = $2 AND a.status = 'pending' AND a.stage = 'reviewer' AND a.expires_at > $5
-      AND (a.self_approval OR a.requested_by_id <> $6)
+    WHERE org_id = $1 AND a.approval_id = $2
     FOR NO KEY UPDATE OF s, a
+  ), locked AS MATERIALIZED (
+    SELECT org_id, approval_id, session_id
+    FROM found
+    WHERE status = 'pending' AND stage = 'reviewer' AND expires_at > $5 AND (self_approval OR requested_by_id <> $6)
   ), session AS (
     UPDATE agent_sessions s SET last_event = last_event + 1
     FROM locked
