@@ -47,6 +47,7 @@ import * as MasterKeys from "./secrets/MasterKeys.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
+import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -150,6 +151,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(
       Layer.mergeAll(
         RecentPayloads.layer,
+        RecentEvents.layer,
         Organizations.layer,
         CompiledSchemas.layer,
         KnownSecrets.layer,

@@ -9,6 +9,7 @@ import * as Database from "../../src/server/store/Database.ts"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { parseDnsServers } from "../../src/server/egress/parseDnsServers.ts"
+import { RecentEvents } from "../../src/server/notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
@@ -30,6 +31,7 @@ const layer = Delivery.layer(Effect.all([WebhookChannel.make(options)]), { lease
   Layer.provide(StoreClock.layer),
   Layer.provide(
     Layer.mergeAll(
+      RecentEvents.layer,
       SecretBox.layer({ masterKeys: [Redacted.make(masterKey)] }),
       Egress.layer({
         dnsServers: Result.getOrThrow(parseDnsServers(dnsServer)),

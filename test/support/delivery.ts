@@ -23,6 +23,7 @@ import { makeDeliveryLog } from "../../src/server/delivery/Delivery/DeliveryLog.
 import { makeReplay } from "../../src/server/delivery/Delivery/Replay.ts"
 import type { OwnedShard } from "../../src/server/delivery/Delivery/Shards.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
+import { RecentEvents } from "../../src/server/notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { endpointPlace } from "../../src/server/notifications/Notifications/rows.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
@@ -186,6 +187,7 @@ export const masterKey = Redacted.make(randomBytes(32).toString("base64"))
 /** The dependencies of the webhook channel: loopback is allowed, without TLS. */
 export const layerWebhookDependencies = Layer.mergeAll(
   Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
+  RecentEvents.layer,
   Egress.layer({
     dnsServers: [],
     allow: Result.getOrThrow(parseAllowedNetworks("127.0.0.1/32")),
@@ -212,7 +214,7 @@ export const testWithWebhooks = <E>(
   effect: () => Effect.Effect<
     void,
     E,
-    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | SecretBox | Scope.Scope
+    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | RecentEvents | SecretBox | Scope.Scope
   >
 ) =>
   it.live(

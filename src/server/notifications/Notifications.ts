@@ -39,6 +39,7 @@ import {
   updateEndpoint
 } from "./Notifications/rows.ts"
 import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
+import { RecentEvents } from "./Notifications/RecentEvents.ts"
 import { rotateSecret } from "./Notifications/rotateSecret.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -128,10 +129,11 @@ export class Notifications extends Context.Service<
       const box = yield* SecretBox
       const egress = yield* Egress
       const delivery = yield* Delivery
+      const recent = yield* RecentEvents
       const email = yield* Email
       const organizations = yield* Organizations
       const audit = yield* Audit
-      const deliveries = makeEndpointDeliveries(sql, delivery, clock, audit)
+      const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit)
 
       const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
         const health = yield* delivery.health(
@@ -255,7 +257,7 @@ export class Notifications extends Context.Service<
           )
         }),
         publish: Effect.fn("Notifications.publish")(function* (org_id, events, now) {
-          yield* publishToEndpoints(sql, delivery, org_id, events, now)
+          yield* publishToEndpoints(sql, delivery, recent, org_id, events, now)
           yield* email.publish(org_id, events, now)
         }, Effect.orDie)
       })

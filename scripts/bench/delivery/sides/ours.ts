@@ -11,6 +11,7 @@ import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { shardOf } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { Egress } from "../../../../src/server/egress/Egress.ts"
 import { endpointPlace, insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
+import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "../../../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
@@ -44,7 +45,8 @@ const services = Layer.mergeAll(
         deny: [],
         ownHost: undefined
       }),
-  StoreClock.layer
+  StoreClock.layer,
+  RecentEvents.layer
 ).pipe(Layer.provideMerge(Database.layer({ url })))
 /** Consecutive failures before a cooldown. The fairness benchmark sets it out of reach, so that attempts hang throughout. */
 const cooldownAfter = Number(process.env["BENCH_COOLDOWN_AFTER"] ?? "5")

@@ -11,6 +11,7 @@ import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/transaction.ts"
 import type { Delivery, DeliveryLogEntry, DeliveryLogDetail } from "../../delivery/Delivery.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
+import type { RecentEvents } from "./RecentEvents.ts"
 import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
@@ -24,6 +25,7 @@ const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 export const makeEndpointDeliveries = (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
+  recent: RecentEvents["Service"],
   clock: StoreClock["Service"],
   audit: Audit["Service"]
 ) => {
@@ -34,11 +36,16 @@ export const makeEndpointDeliveries = (
   })
 
   /** Runs `work` in a transaction that keeps the endpoint from being removed: a removed endpoint must have no queued deliveries. */
-  const withEndpoint = <A, E>(org_id: OrgId, id: EndpointId, work: Effect.Effect<A, E>) =>
+  const withEndpoint = <A, E>(
+    org_id: OrgId,
+    id: EndpointId,
+    work: (endpoint: { readonly active: boolean; readonly version: string }) => Effect.Effect<A, E>
+  ) =>
     atomically(
       Effect.gen(function* () {
-        if (!(yield* lockEndpointForShare(sql, org_id, id))) return yield* notFound("endpoint")
-        return yield* work
+        const endpoint = yield* lockEndpointForShare(sql, org_id, id)
+        if (endpoint === undefined) return yield* notFound("endpoint")
+        return yield* work(endpoint)
       })
     )
 
@@ -53,9 +60,7 @@ export const makeEndpointDeliveries = (
       ),
 
     replay: (principal: Principal, id: EndpointId, delivery_id: DeliveryId) =>
-      withEndpoint(
-        principal.org_id,
-        id,
+      withEndpoint(principal.org_id, id, () =>
         Effect.andThen(
           delivery.replay(principal.org_id, id, delivery_id),
           audit.record(principal, "delivery.replayed", delivery_id, { endpoint_id: id })
@@ -63,9 +68,7 @@ export const makeEndpointDeliveries = (
       ),
 
     replayWindow: (principal: Principal, id: EndpointId, { since, until }: ReplayWindow) =>
-      withEndpoint(
-        principal.org_id,
-        id,
+      withEndpoint(principal.org_id, id, () =>
         Effect.tap(
           delivery.replayWindow(principal.org_id, id, { since, until: until ?? null }),
           ({ queued, skipped }) =>
@@ -82,20 +85,14 @@ export const makeEndpointDeliveries = (
       withEndpoint(
         principal.org_id,
         id,
-        Effect.gen(function* () {
+        Effect.fnUntraced(function* ({ active, version }) {
           const { org_id } = principal
           const now = yield* clock.now
           const event_id = yield* EventId.generate
-          yield* insertEvents(sql, [
-            {
-              org_id,
-              event_id,
-              type: "test",
-              approval_id: null,
-              body: Buffer.from(testEventBody({ id: event_id, org_id, occurred_at: now })),
-              occurred_at: now
-            }
-          ])
+          const type = "test"
+          const body = Buffer.from(testEventBody({ id: event_id, org_id, occurred_at: now }))
+          yield* insertEvents(sql, [{ org_id, event_id, type, approval_id: null, body, occurred_at: now }])
+          recent.keep({ event_id, type, body }, active ? [{ endpoint_id: id, version }] : [])
           const [delivery_id] = yield* delivery.enqueue([
             { org_id, channel: WEBHOOK, destination_id: id, event_id, label: "test" }
           ])

@@ -11,6 +11,8 @@ const MAX_CACHED_ENDPOINTS = 1_000
 
 /** The sealed columns of an endpoint. */
 export interface SealedEndpoint {
+  /** The version of its row (`xmin`). */
+  readonly version: string
   readonly url: Uint8Array
   readonly secret: Uint8Array
   /** The secret before a rotation, while it still signs. */
@@ -24,10 +26,14 @@ export interface UnsealedEndpoint {
 }
 
 interface CachedEndpoint extends UnsealedEndpoint {
-  readonly sealed: SealedEndpoint
+  /** As last read; a row that changed only in other columns has a new version. */
+  sealed: SealedEndpoint
 }
 
-/** Unseals endpoints, through an LRU cache that compares the sealed bytes: a rotated secret is never served from the cache. */
+/**
+ * Unseals endpoints, through an LRU cache that compares the sealed bytes or the version of the row: a rotated secret is never served from the
+ * cache.
+ */
 export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
   const cache = new LruCache<CachedEndpoint>({ entries: MAX_CACHED_ENDPOINTS, weight: MAX_CACHED_ENDPOINTS })
 
@@ -35,8 +41,22 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
     /** The cached endpoint of a delivery, if its sealed columns are unchanged. */
     get: ({ destination_id }: DeliveryRef, sealed: SealedEndpoint): UnsealedEndpoint | undefined => {
       const cached = cache.get(destination_id)
-      return cached !== undefined && equalSealed(cached.sealed, sealed) ? cached : undefined
+      if (cached === undefined || !equalSealed(cached.sealed, sealed)) return undefined
+      cached.sealed = sealed
+      return cached
     },
+
+    /**
+     * The cached endpoint of a delivery, if its row has this version. An endpoint that signs with a previous secret is not returned: when
+     * that secret ends, its row does not change.
+     */
+    getVersion: ({ destination_id }: DeliveryRef, version: string): UnsealedEndpoint | undefined => {
+      const cached = cache.get(destination_id)
+      return cached?.sealed.version === version && cached.sealed.previousSecret === null ? cached : undefined
+    },
+
+    /** Removes an endpoint from the cache, so that its row is read before the next attempt. */
+    evict: (destination_id: string): void => void cache.delete(destination_id),
 
     /** Unseals the endpoint of a delivery and caches it. Fails if a master key is missing or the columns are corrupt. */
     unseal: Effect.fnUntraced(function* ({ destination_id, org_id }: DeliveryRef, sealed: SealedEndpoint) {

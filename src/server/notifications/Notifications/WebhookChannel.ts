@@ -19,6 +19,7 @@ import type { EgressResponse } from "../../egress/EgressResponse.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
+import { RecentEvents } from "./RecentEvents.ts"
 import { makeUnsealedEndpoints, type UnsealedEndpoint } from "./UnsealedEndpoints.ts"
 
 /** The channel name of webhook deliveries, as stored with each delivery. */
@@ -69,18 +70,22 @@ interface LoadedAttempt {
   /** The secret before a rotation, while it still signs. */
   readonly previousSecret: Uint8Array | null
   readonly active: boolean | null
+  /** The version of the endpoint's row. */
+  readonly version: string | null
 }
 
 /**
  * Signed webhooks: the delivery channel of approval events.
  *
  * - Each attempt and each replay sends the bytes that were stored with the event. Signature and timestamp are new for each attempt.
- * - Each attempt loads the endpoint again: a removed or disabled endpoint gets no further requests.
+ * - Each attempt loads the endpoint again: a removed or disabled endpoint gets no further requests. Only the first attempt right after the
+ *   commit uses the endpoint as that transaction read it (`RecentEvents`).
  * - 2xx is success. 410 Gone disables the endpoint. Every other status and every network error is retried by the channel's policy.
  */
 export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const sql = yield* SqlClient.SqlClient
   const egress = yield* Egress
+  const recent = yield* RecentEvents
   const endpoints = makeUnsealedEndpoints(yield* SecretBox)
   const clock = yield* Clock.Clock
   const policy = policyOf(options)
@@ -89,7 +94,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     maxBatch: LOAD_BATCH,
     run: (refs: ReadonlyArray<DeliveryRef>) => sql<LoadedAttempt>`
       SELECT
-        e.type, e.body, p.url, p.secret, p.active,
+        e.type, e.body, p.url, p.secret, p.active, p.xmin::text AS version,
         CASE WHEN p.previous_secret_until > now() THEN p.previous_secret END AS "previousSecret"
       FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
@@ -130,12 +135,14 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       )
     })
 
-  const load: Channel["load"] = (ref) =>
-    Effect.map(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url }) => {
-      if (url === null || secret === null) return refuse("the endpoint was removed")
-      if (active !== true) return refuse("the endpoint is disabled")
+  const loadStored = (ref: DeliveryRef) =>
+    Effect.map(loadAttempt(ref), ({ active, body, previousSecret, secret, type, url, version }) => {
+      if (url === null || secret === null || version === null || active !== true) {
+        endpoints.evict(ref.destination_id)
+        return refuse(url === null ? "the endpoint was removed" : "the endpoint is disabled")
+      }
       if (body === null || type === null) return refuse("the event was removed by retention")
-      const sealed = { url, secret, previousSecret }
+      const sealed = { url, secret, previousSecret, version }
       const cached = endpoints.get(ref, sealed)
       if (cached !== undefined) return send(ref, type, body, cached)
       return Effect.matchEffect(endpoints.unseal(ref, sealed), {
@@ -145,17 +152,29 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
       })
     })
 
+  const load: Channel["load"] = (ref) => {
+    const event = recent.take(ref)
+    const endpoint = event === undefined ? undefined : endpoints.getVersion(ref, event.version)
+    if (event === undefined || endpoint === undefined) return loadStored(ref)
+    // The commit's own fiber starts this attempt: its request is answered first.
+    return Effect.as(Effect.yieldNow, send(ref, event.type, event.body, endpoint))
+  }
+
   return {
     name: WEBHOOK,
     ids: DeliveryId,
     policy,
     load,
-    disable: (org_id, endpoint_id) => sql`
-      UPDATE notification_endpoints
-      SET active = false
-      WHERE org_id = ${org_id}
-        AND endpoint_id = ${endpoint_id}
-    `,
+    disable: (org_id, endpoint_id) =>
+      Effect.andThen(
+        Effect.sync(() => endpoints.evict(endpoint_id)),
+        sql`
+          UPDATE notification_endpoints
+          SET active = false
+          WHERE org_id = ${org_id}
+            AND endpoint_id = ${endpoint_id}
+        `
+      ),
     expire: (cutoff, limit) =>
       Effect.andThen(clearReplacedSecrets(sql, limit), expireEvents(sql, "approval_events", cutoff, limit))
   } satisfies Channel

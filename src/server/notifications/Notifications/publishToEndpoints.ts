@@ -5,6 +5,7 @@ import { EventId, type OrgId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
 import { insertEvents, findSubscribers } from "./rows.ts"
+import type { RecentEvents } from "./RecentEvents.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /**
@@ -14,6 +15,7 @@ import { WEBHOOK } from "./WebhookChannel.ts"
 export const publishToEndpoints = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
+  recent: RecentEvents["Service"],
   org_id: OrgId,
   transitions: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
   now: Timestamp
@@ -34,6 +36,12 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
   }))
   if (!Arr.isArrayNonEmpty(events)) return
   yield* insertEvents(sql, events)
+  for (const event of events) {
+    recent.keep(
+      event,
+      subscribers.filter(({ events }) => events.includes(event.type))
+    )
+  }
   yield* delivery.enqueue(
     events.flatMap(({ approval_id, event_id, type }) =>
       subscribers

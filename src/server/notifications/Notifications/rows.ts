@@ -64,18 +64,19 @@ export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint
   )
 
 /**
- * `endpointExists` that also locks the row (FOR KEY SHARE): until the transaction ends, the endpoint can be updated but not removed.
+ * Locks an endpoint's row (FOR KEY SHARE): until the transaction ends, it can be updated but not removed. Returns whether it is active and
+ * the version of its row; undefined if there is no such endpoint.
  */
 export const lockEndpointForShare = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
   Effect.map(
-    sql`
-      SELECT 1 AS found
+    sql<{ readonly active: boolean; readonly version: string }>`
+      SELECT active, xmin::text AS version
       FROM notification_endpoints
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
       FOR KEY SHARE
     `,
-    (rows) => rows.length > 0
+    (rows) => rows[0]
   )
 
 /** How many endpoints an organization has. */
@@ -161,17 +162,17 @@ export const deleteEndpoint = Effect.fnUntraced(function* (
 })
 
 const subscriberRows = rowsOf(
-  Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType) })
+  Schema.Struct({ endpoint_id: EndpointId, events: Schema.Array(ApprovalEventType), version: Schema.String })
 )
 
-/** The active endpoints that subscribe to any of these event types. */
+/** The active endpoints that subscribe to any of these event types, each with the version of its row. */
 export const findSubscribers = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   types: ReadonlyArray<ApprovalEventType>
 ) =>
   subscriberRows.all(sql`
-    SELECT endpoint_id, events
+    SELECT endpoint_id, events, xmin::text AS version
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND active

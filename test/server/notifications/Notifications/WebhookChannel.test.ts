@@ -1,10 +1,15 @@
 import { assert, describe } from "@effect/vitest"
-import { Duration, Effect } from "effect"
+import { DateTime, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { createHmac } from "node:crypto"
 import { Webhook } from "standardwebhooks"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
+import type { DeliveryRef } from "../../../../src/server/delivery/Delivery.ts"
+import { EndpointId, EventId } from "../../../../src/domain/Ids.ts"
+import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
+import { insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
+import * as WebhookChannel from "../../../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { type ScriptedReply, startScriptedServer, type SeenRequest } from "../../../support/scripted.ts"
 import {
   publishWebhookEvents,
@@ -80,6 +85,72 @@ describe("WebhookChannel", () => {
         ]
       )
     }).pipe(withWebhookEngine({ delays }))
+  )
+
+  testWithWebhooks(
+    "an event is handed to the first attempt after its transaction, which reads it only if its endpoint has changed",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const recent = yield* RecentEvents
+        const receiver = yield* startScriptedServer([ok])
+        const { load } = yield* WebhookChannel.make()
+        const { destination_id, org_id } = yield* insertEndpoint(receiver.url)
+        const endpoint_id = EndpointId.make(destination_id)
+        const ref = Effect.map(EventId.generate, (event_id) => ({
+          org_id,
+          destination_id,
+          event_id,
+          delivery_id: "ndl"
+        }))
+        const attempt = (one: DeliveryRef) => Effect.flatten(load(one))
+        const keep = ({ event_id }: DeliveryRef) =>
+          Effect.map(
+            sql<{ readonly version: string }>`
+              SELECT xmin::text AS version
+              FROM notification_endpoints
+              WHERE endpoint_id = ${endpoint_id}
+            `,
+            ([row]) =>
+              recent.keep({ event_id, type: "test", body: Buffer.from(body) }, [
+                { endpoint_id, version: row?.version ?? "" }
+              ])
+          )
+        const notStored = { _tag: "Refused", error: "the event was removed by retention" } as const
+        const sent = { _tag: "Delivered", status: 204 } as const
+        const stored = yield* ref
+        yield* insertEvents(sql, [
+          {
+            ...stored,
+            type: "test",
+            approval_id: null,
+            body: Buffer.from(body),
+            occurred_at: yield* DateTime.now
+          }
+        ])
+        // The endpoint is not in the cache yet; then it is.
+        assert.deepStrictEqual(yield* Effect.tap(attempt(stored), keep(stored)), sent)
+        const [first, second, third] = [yield* ref, yield* ref, yield* ref]
+        yield* keep(first)
+        assert.deepStrictEqual(yield* attempt(first), sent)
+        assert.deepStrictEqual(yield* attempt(first), notStored, "a later attempt reads the rows")
+        assert.deepStrictEqual(
+          receiver.seen.map((seen) => [seen.body, header(seen, "x-svc-event-type")]),
+          [
+            [body, "test"],
+            [body, "test"]
+          ]
+        )
+        yield* sql`UPDATE notification_endpoints SET active = active WHERE endpoint_id = ${endpoint_id}`
+        yield* keep(second)
+        assert.deepStrictEqual(yield* attempt(second), notStored, "its row has another version")
+        assert.deepStrictEqual(yield* attempt(stored), sent)
+        yield* keep(third)
+        yield* sql`UPDATE notification_endpoints SET active = false WHERE endpoint_id = ${endpoint_id}`
+        const disabled = { _tag: "Refused", error: "the endpoint is disabled" } as const
+        assert.deepStrictEqual(yield* attempt(stored), disabled)
+        assert.deepStrictEqual(yield* attempt(third), disabled, "this replica has read the change")
+      })
   )
 
   testWithWebhooks("redirects are not followed, and no text of the receiver is stored", () =>
