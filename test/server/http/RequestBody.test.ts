@@ -1,0 +1,112 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import * as Net from "node:net"
+import { Countersign } from "../../../src/testing/index.ts"
+import { exchange } from "../../support/rawSocket.ts"
+import { send, service } from "../../support/service.ts"
+
+const note = "a letter of two bytes: é"
+const body = Buffer.from(JSON.stringify({ metadata: { note } }))
+
+/** The head of a request with a body, on a connection that the server closes after the response. */
+const headOf = (key: Redacted.Redacted, ...lines: ReadonlyArray<string>): string =>
+  [
+    "POST /v1/agent-sessions HTTP/1.1",
+    "Host: countersign",
+    "Connection: close",
+    `Authorization: Bearer ${Redacted.value(key)}`,
+    "Content-Type: application/json",
+    ...lines,
+    "\r\n"
+  ].join("\r\n")
+
+const portOf = (url: string): number => Number(new URL(url).port)
+
+/** Sends the pieces, each after the kernel has taken the one before, and returns what the server sent until it closed the connection. */
+const sendPieces = (port: number, pieces: ReadonlyArray<string | Uint8Array>): Effect.Effect<string> =>
+  Effect.callback((resume) => {
+    const chunks: Array<Buffer> = []
+    const socket = Net.connect({ port, host: "127.0.0.1", noDelay: true })
+    socket.on("data", (chunk: Buffer) => chunks.push(chunk))
+    socket.on("error", () => undefined)
+    socket.on("close", () => resume(Effect.succeed(Buffer.concat(chunks).toString("utf8"))))
+    const next = (index: number): void => {
+      const piece = pieces[index]
+      if (piece !== undefined) socket.write(piece, () => setImmediate(next, index + 1))
+    }
+    next(0)
+    return Effect.sync(() => socket.destroy())
+  })
+
+layer(service(), { excludeTestServices: true })("RequestBody", (it) => {
+  it.effect("a body that arrives byte by byte is read whole", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const head = headOf(yield* key(), `Content-Length: ${body.length}`)
+      const bytes = Array.from(body, (byte) => Uint8Array.of(byte))
+      const text = yield* sendPieces(portOf(url), [head, ...bytes])
+      assert.include(text, "HTTP/1.1 201 Created")
+      assert.include(text, note)
+    })
+  )
+
+  it.effect("a chunked body is read whole", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const head = headOf(yield* key(), "Transfer-Encoding: chunked")
+      const chunks = Array.from(body, (byte) => Buffer.from([0x31, 0x0d, 0x0a, byte, 0x0d, 0x0a]))
+      const text = yield* sendPieces(portOf(url), [head, ...chunks, "0\r\n\r\n"])
+      assert.include(text, "HTTP/1.1 201 Created")
+      assert.include(text, note)
+    })
+  )
+
+  it.effect("a client that waits for 100 Continue gets it, and then its response", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const head = headOf(yield* key(), `Content-Length: ${body.length}`, "Expect: 100-continue")
+      const { text } = yield* exchange(portOf(url), Buffer.concat([Buffer.from(head), body]))
+      assert.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/)
+    })
+  )
+
+  it.effect("a body of no bytes is no JSON", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const { status } = yield* exchange(portOf(url), headOf(yield* key(), "Content-Length: 0"))
+      assert.strictEqual(status, 400)
+    })
+  )
+
+  it.effect("a byte order mark before the JSON text is ignored", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const marked = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), body])
+      const answer = yield* send("/v1/agent-sessions", { method: "POST", key: yield* key(), body: marked })
+      assert.strictEqual(answer.status, 201)
+      assert.deepStrictEqual(answer.body["metadata"], { note })
+    })
+  )
+
+  it.effect("a body that ends before its content-length creates nothing", () =>
+    Effect.gen(function* () {
+      const { key, url } = yield* Countersign
+      const sql = yield* SqlClient.SqlClient
+      const count = Effect.map(
+        sql<{ readonly count: number }>`SELECT count(*)::int AS count FROM agent_sessions`,
+        ([row]) => row?.count
+      )
+      const before = yield* count
+      const head = headOf(yield* key(), `Content-Length: ${body.length + 1}`)
+      yield* Effect.callback<void>((resume) => {
+        const socket = Net.connect(portOf(url), "127.0.0.1")
+        socket.on("error", () => undefined)
+        socket.on("close", () => resume(Effect.void))
+        socket.end(Buffer.concat([Buffer.from(head), body]))
+        socket.resume()
+      })
+      assert.strictEqual(yield* count, before)
+    })
+  )
+})
