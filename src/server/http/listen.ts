@@ -36,6 +36,18 @@ export const defaultListenLimits: ListenLimits = {
 export const HEALTHY = { status: "alive" }
 
 /**
+ * Sends headers and body in one write. Node does so only if it need not compare the length of the body with `content-length`, which the
+ * library asks for; of a body that is passed to `end` as one text, the library has computed `content-length` itself.
+ */
+class SingleWriteResponse<Request extends IncomingMessage> extends ServerResponse<Request> {
+  override end(...args: ReadonlyArray<unknown>): this {
+    if (typeof args[0] === "string") this.strictContentLength = false
+    Reflect.apply(super.end, this, args)
+    return this
+  }
+}
+
+/**
  * Node's HTTP server, with problem responses where Node sends a bare status. Until the routes are attached it answers 503, except for
  * `/healthz`; without this, requests between `listen()` and the routes are never answered.
  */
@@ -44,6 +56,7 @@ class GuardedServer extends Server {
 
   constructor(limits: ListenLimits) {
     super({
+      ServerResponse: SingleWriteResponse,
       headersTimeout: limits.headersMillis,
       requestTimeout: limits.requestMillis,
       connectionsCheckingInterval: limits.checkMillis,
